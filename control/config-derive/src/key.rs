@@ -78,7 +78,10 @@ impl Key {
             (true, _) => Role::Flattened,
             (_, true) => Role::Skipped,
             _ if !attributes.doc.ends_with('.') => {
-                return Err(Error::new_spanned(field, "the doc comment of a key is its text in the reference"));
+                return Err(Error::new_spanned(
+                    field,
+                    "the doc comment of a key is its text in the reference",
+                ));
             }
             _ => Role::Key(Box::new(attributes)),
         };

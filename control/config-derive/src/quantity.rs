@@ -23,7 +23,9 @@ pub(crate) fn bounds(kind: Kind, range: &Expr) -> Result<(TokenStream, TokenStre
     };
     match (&range.limits, &range.end) {
         (RangeLimits::Closed(_), Some(end)) => Ok((bound(kind, start)?, bound(kind, end)?)),
-        (RangeLimits::HalfOpen(_), None) if kind == Kind::Count => Ok((bound(kind, start)?, quote!(u64::MAX))),
+        (RangeLimits::HalfOpen(_), None) if kind == Kind::Count => {
+            Ok((bound(kind, start)?, quote!(u64::MAX)))
+        }
         _ => Err(Error::new_spanned(range, "expected an inclusive range such as `0..=100`")),
     }
 }
@@ -52,10 +54,13 @@ fn bound(kind: Kind, expression: &Expr) -> Result<TokenStream> {
         (Kind::Size, "TiB") => Some(1 << 40),
         _ => None,
     };
-    let number = digits.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
+    let number =
+        digits.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
     match number {
         Some(nanos) if kind == Kind::Time => Ok(quote!(::std::time::Duration::from_nanos(#nanos))),
         Some(bytes) => Ok(quote!(#bytes)),
-        None => Err(Error::new_spanned(text, "expected a whole number and a unit, such as \"5s\" or \"64KiB\"")),
+        None => {
+            Err(Error::new_spanned(text, "expected a whole number and a unit, such as \"5s\" or \"64KiB\""))
+        }
     }
 }

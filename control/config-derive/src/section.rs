@@ -210,24 +210,26 @@ fn default_impl(input: &DeriveInput, keys: &[Key]) -> Option<TokenStream> {
         };
         quote!(#field: #value)
     });
-    has_default(keys).then(|| quote! {
-        #[automatically_derived]
-        impl ::std::default::Default for #ident {
-            fn default() -> Self {
-                static DEFAULT: ::std::sync::LazyLock<#ident> =
-                    ::std::sync::LazyLock::new(<#ident as Defaults>::make);
-                DEFAULT.clone()
+    has_default(keys).then(|| {
+        quote! {
+            #[automatically_derived]
+            impl ::std::default::Default for #ident {
+                fn default() -> Self {
+                    static DEFAULT: ::std::sync::LazyLock<#ident> =
+                        ::std::sync::LazyLock::new(<#ident as Defaults>::make);
+                    DEFAULT.clone()
+                }
             }
-        }
 
-        /// Reads the defaults as they are written.
-        trait Defaults {
-            fn make() -> Self;
-        }
+            /// Reads the defaults as they are written.
+            trait Defaults {
+                fn make() -> Self;
+            }
 
-        impl Defaults for #ident {
-            fn make() -> Self {
-                Self { #(#values),* }
+            impl Defaults for #ident {
+                fn make() -> Self {
+                    Self { #(#values),* }
+                }
             }
         }
     })
@@ -266,17 +268,19 @@ fn value_impl(input: &DeriveInput, container: &Container) -> Option<TokenStream>
             quote!(reader.section(field)),
         ),
     };
-    (!container.own_forms).then(|| quote! {
-        #[automatically_derived]
-        impl #section::Value for #ident {
-            const SHAPE: #section::Shape = #shape;
-            const HAS_OFF: bool = #has_off;
+    (!container.own_forms).then(|| {
+        quote! {
+            #[automatically_derived]
+            impl #section::Value for #ident {
+                const SHAPE: #section::Shape = #shape;
+                const HAS_OFF: bool = #has_off;
 
-            fn read(
-                reader: &mut #section::Reader,
-                field: #section::Field<'_>,
-            ) -> ::std::option::Option<Self> {
-                #body
+                fn read(
+                    reader: &mut #section::Reader,
+                    field: #section::Field<'_>,
+                ) -> ::std::option::Option<Self> {
+                    #body
+                }
             }
         }
     })

@@ -9,6 +9,9 @@
 //!
 //! One table of keys, `spec`, drives the readers' messages, [`schema`] and [`reference()`].
 
+// The derives name items of this crate by their full paths.
+extern crate self as tollgate_config;
+
 mod documents;
 mod endpoint_list;
 mod env;
@@ -25,6 +28,8 @@ mod render;
 mod scalar;
 mod schema;
 mod secrets;
+pub mod section;
+mod sections;
 mod source;
 mod source_files;
 mod spec;

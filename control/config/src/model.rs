@@ -20,6 +20,7 @@ mod route;
 mod tls;
 mod upstream;
 
+pub use crate::sections::*;
 pub use admin::*;
 pub use consumers::*;
 pub use etcd::*;

@@ -8,7 +8,8 @@ use crate::model::{At, Spanned};
 use crate::problem::{Problem, Severity};
 use crate::scalar::ScalarError;
 use crate::scalar::quantity;
-use crate::spec::{Choice, KeySpec, Section, Shape, any_of, names};
+use crate::section::{Section, Word};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, any_of, names};
 use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
@@ -17,29 +18,48 @@ mod pairs;
 pub(crate) use pairs::misnamed;
 
 /// Collects problems while a tree is read.
-pub(crate) struct Reader {
+pub struct Reader {
+    /// The problems found so far.
     pub problems: Vec<Problem>,
     /// Whether the text was parsed to its end; if not, missing keys are not reported.
     pub complete: bool,
 }
 
 /// The entries of a mapping with known keys.
-pub(crate) struct Fields<'t> {
-    section: &'static Section,
+pub struct Fields<'t> {
+    section: &'static SectionSpec,
     entries: &'t [MappingEntry],
+    /// Source position of the mapping's key, or of the mapping if it has none.
+    pub at: At,
 }
 
 /// A key that is present, with its value.
 #[derive(Clone, Copy)]
-pub(crate) struct Field<'t> {
+pub struct Field<'t> {
+    /// Its row in the table of keys.
     pub key: &'static KeySpec,
     /// Source position of the key.
     pub at: At,
+    /// The value.
     pub node: &'t Node,
 }
 
+impl Field<'_> {
+    /// Returns whether the value is `off`.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.node.scalar().is_some_and(Scalar::is_off)
+    }
+
+    /// Returns whether the value is a mapping.
+    #[must_use]
+    pub fn is_mapping(&self) -> bool {
+        matches!(self.node.kind, NodeKind::Map(_))
+    }
+}
+
 /// The value of a key that accepts `on`, `off` or a mapping.
-pub(crate) enum Setting<'t> {
+pub enum Setting<'t> {
     /// `off`.
     Off,
     /// `on`, with the defaults.
@@ -65,6 +85,7 @@ impl<'t> Setting<'t> {
 
 impl<'t> Fields<'t> {
     /// Returns the table's entry for a key.
+    #[must_use]
     pub fn key(&self, name: &str) -> Option<&'static KeySpec> {
         self.section.keys.iter().find(|key| key.name == name)
     }
@@ -84,7 +105,7 @@ impl<'t> Fields<'t> {
 impl Reader {
     /// Returns the fields of a mapping. Reports unknown keys, keys without a value, missing keys and mutually
     /// exclusive keys.
-    pub fn fields<'t>(&mut self, node: &'t Node, section: &'static Section) -> Option<Fields<'t>> {
+    pub fn fields<'t>(&mut self, node: &'t Node, section: &'static SectionSpec) -> Option<Fields<'t>> {
         let NodeKind::Map(entries) = &node.kind else {
             if !node.is_invalid() {
                 let message = if node.is_null() {
@@ -102,10 +123,21 @@ impl Reader {
             self.entry(entry, section);
         }
         self.required(node.at, entries, section);
-        Some(Fields { section, entries })
+        Some(Fields { section, entries, at: node.at })
     }
 
-    fn entry(&mut self, entry: &MappingEntry, section: &'static Section) {
+    /// Works like [`fields`](Self::fields), for the value of a key.
+    pub fn fields_of<'t>(&mut self, field: Field<'t>, section: &'static SectionSpec) -> Option<Fields<'t>> {
+        Some(Fields { at: field.at, ..self.fields(field.node, section)? })
+    }
+
+    /// Reads a section that is written as a mapping.
+    pub fn section<T: Section>(&mut self, field: Field<'_>) -> Option<T> {
+        let fields = self.fields_of(field, T::SPEC)?;
+        T::read_keys(self, &fields)
+    }
+
+    fn entry(&mut self, entry: &MappingEntry, section: &'static SectionSpec) {
         if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
             if entry.value.is_null() && self.complete {
                 let problem = Problem::error(entry.at, format!("`{}` has no value", key.name));
@@ -119,7 +151,7 @@ impl Reader {
         }
         let problem =
             Problem::error(entry.at, format!("unknown key {} in {}", shown(&entry.key), section.noun));
-        let has = |section: &Section, name: &str| section.keys.iter().any(|key| key.name == name);
+        let has = |section: &SectionSpec, name: &str| section.keys.iter().any(|key| key.name == name);
         self.problems.push(match suggest::key(&entry.key, section) {
             // Some gateways have such keys directly in a route.
             _ if has(section, "policies") && has(&crate::spec::POLICIES, &entry.key) => {
@@ -130,7 +162,7 @@ impl Reader {
         });
     }
 
-    fn required(&mut self, at: At, entries: &[MappingEntry], section: &'static Section) {
+    fn required(&mut self, at: At, entries: &[MappingEntry], section: &'static SectionSpec) {
         let given = |name: &str| entries.iter().any(|entry| entry.key == name);
         for key in section.keys.iter().filter(|key| key.required) {
             if !given(key.name) && !misspelt(entries, section, key.name) {
@@ -245,27 +277,28 @@ impl Reader {
         self.field(field, parse).map(|value| Spanned { value, at: field.node.at })
     }
 
-    /// Reads `on` or `off`.
+    /// Reads `on` or `off` into `out`.
     pub fn switch(&mut self, field: Option<Field<'_>>, out: &mut bool) {
-        let Some(field) = field else { return };
-        let Some(scalar) = self.scalar(field.node, &format!("`{}`", field.key.name), &field.key.shape) else {
-            return;
-        };
-        match scalar.switch() {
-            Some(value) => *out = value,
-            None => self.fault(
-                field.node,
-                scalar,
-                ScalarError::new("{} is neither `on` nor `off`"),
-                field.key.shape.expected_scalar(),
-            ),
+        if let Some(value) = field.and_then(|field| self.read_switch(field)) {
+            *out = value;
         }
     }
 
+    /// Reads `on` or `off`.
+    pub fn read_switch(&mut self, field: Field<'_>) -> Option<bool> {
+        let scalar = self.scalar(field.node, &format!("`{}`", field.key.name), &field.key.shape)?;
+        let value = scalar.switch();
+        if value.is_none() {
+            let fault = ScalarError::new("{} is neither `on` nor `off`");
+            self.fault(field.node, scalar, fault, field.key.shape.expected_scalar());
+        }
+        value
+    }
+
     /// Reads a value that is `on`, `off` or a mapping with overrides.
-    pub fn setting<'t>(&mut self, field: Field<'t>, section: &'static Section) -> Option<Setting<'t>> {
+    pub fn setting<'t>(&mut self, field: Field<'t>, section: &'static SectionSpec) -> Option<Setting<'t>> {
         if matches!(field.node.kind, NodeKind::Map(_)) {
-            return self.fields(field.node, section).map(Setting::Fields);
+            return self.fields_of(field, section).map(Setting::Fields);
         }
         let scalar = self.scalar(field.node, &format!("`{}`", field.key.name), &field.key.shape)?;
         match scalar.switch() {
@@ -349,6 +382,11 @@ impl Reader {
         }
     }
 
+    /// Reads a word into its type.
+    pub fn word_of<T: Word>(&mut self, field: Field<'_>) -> Option<T> {
+        self.word(Some(field)).and_then(T::from_word)
+    }
+
     /// Reads one of the words that the table lists.
     pub fn word(&mut self, field: Option<Field<'_>>) -> Option<&'static str> {
         let field = field?;
@@ -367,7 +405,7 @@ impl Reader {
 
 /// Returns whether an unknown key is a misspelling of `name`. It was reported with that suggestion, so a
 /// report of the missing key would be redundant.
-pub(crate) fn misspelt(entries: &[MappingEntry], section: &Section, name: &str) -> bool {
+pub(crate) fn misspelt(entries: &[MappingEntry], section: &SectionSpec, name: &str) -> bool {
     let unknown = |key: &str| section.keys.iter().all(|known| known.name != key);
     entries.iter().any(|entry| unknown(&entry.key) && suggest::key(&entry.key, section) == Some(name))
 }
@@ -386,8 +424,51 @@ impl Reader {
     }
 }
 
+/// Lists of values.
+impl Reader {
+    /// Returns the items of a list, or the single value as a list of one. With `nonempty`, an empty list is
+    /// an error.
+    pub fn list_items<'t>(&mut self, field: Field<'t>, bounded: bool, nonempty: bool) -> &'t [Node] {
+        let items = match bounded {
+            true => self.bounded_items(field.node, &format!("`{}`", field.key.name)),
+            false => one_or_many(field.node),
+        };
+        if nonempty && items.is_empty() {
+            let message = format!("`{}` is an empty list", field.key.name);
+            self.missing(field.node.at, message, &field.key.shape);
+        }
+        items
+    }
+
+    /// Parses each item of a list. `what` names an item in messages.
+    pub fn each<T>(
+        &mut self,
+        items: &[Node],
+        field: Field<'_>,
+        what: &str,
+        parse: impl Fn(&str) -> Result<T, ScalarError>,
+    ) -> Vec<T> {
+        items.iter().filter_map(|item| self.parsed(item, what, field.key.shape.one(), &parse)).collect()
+    }
+
+    /// Works like [`each`](Self::each), and keeps the source positions.
+    pub fn spanned_each<T>(
+        &mut self,
+        items: &[Node],
+        field: Field<'_>,
+        what: &str,
+        parse: impl Fn(&str) -> Result<T, ScalarError>,
+    ) -> Vec<Spanned<T>> {
+        let mut one = |item: &Node| {
+            let value = self.parsed(item, what, field.key.shape.one(), &parse)?;
+            Some(Spanned { value, at: item.at })
+        };
+        items.iter().filter_map(&mut one).collect()
+    }
+}
+
 /// Returns the items of a list, or the single value as a list of one. The caller reports an empty list.
-pub(crate) fn one_or_many(node: &Node) -> &[Node] {
+pub fn one_or_many(node: &Node) -> &[Node] {
     match &node.kind {
         NodeKind::List(items) => items,
         _ => std::slice::from_ref(node),

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::spec::{Choice, KeySpec, ROOT, Section, Shape, Text, sections};
+use crate::spec::{Choice, KeySpec, ROOT, SectionSpec, Shape, Text, sections};
 
 /// Returns the JSON Schema (draft 2020-12) of a configuration file, with short and long forms and a
 /// description of each key.
@@ -40,7 +40,7 @@ pub(crate) fn upstream_value() -> Value {
     shape(&crate::spec::UPSTREAM_VALUE)
 }
 
-fn section(section: &Section) -> Value {
+fn section(section: &SectionSpec) -> Value {
     let mut properties = Map::new();
     for key in section.keys {
         properties.insert(key.name.to_owned(), self::key(key));

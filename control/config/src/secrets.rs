@@ -17,7 +17,7 @@ use crate::parse::{ParsedText, parse};
 use crate::problem::Problem;
 use crate::render::lines;
 use crate::spec::{
-    CONSUMER, Conceal, NAMED_CERTIFICATE_VALUE, POLICIES, ROOT, ROUTE, Section, Shape, UPSTREAM, sections,
+    CONSUMER, Conceal, NAMED_CERTIFICATE_VALUE, POLICIES, ROOT, ROUTE, SectionSpec, Shape, UPSTREAM, sections,
 };
 use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar};
@@ -67,7 +67,8 @@ pub(crate) fn holds_private_key(text: &str) -> bool {
 fn user_info(text: &str) -> Option<Range<usize>> {
     let at = text.rfind('@')?;
     let blank = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`');
-    let word = text[..at].char_indices().rfind(|(_, c)| blank(*c)).map_or(0, |(blank, c)| blank + c.len_utf8());
+    let word =
+        text[..at].char_indices().rfind(|(_, c)| blank(*c)).map_or(0, |(blank, c)| blank + c.len_utf8());
     let start = word + text[word..at].find('/')?;
     let start = start + text[start..at].bytes().take_while(|byte| *byte == b'/').count();
     text[start..at].contains(':').then_some(start..at)
@@ -304,7 +305,7 @@ enum Secret {
 #[derive(Clone, Default)]
 struct Context {
     /// The mappings that the value can be.
-    sections: Vec<&'static Section>,
+    sections: Vec<&'static SectionSpec>,
     /// The values of the mapping with the user's own keys that it can be.
     values: Vec<&'static Shape>,
     secret: Secret,
@@ -359,7 +360,7 @@ impl Context {
             out.plugin = Some(name.to_owned());
             return out;
         }
-        let named = |section: &&'static Section| section.keys.iter().find(|key| key.name == name);
+        let named = |section: &&'static SectionSpec| section.keys.iter().find(|key| key.name == name);
         let mut keys: Vec<_> = self.sections.iter().filter_map(named).collect();
         for value in &self.values {
             out.shape(value);
@@ -368,14 +369,14 @@ impl Context {
         let is_resource = !out.sections.is_empty();
         out.displaced = out.sections.iter().any(|section| holds_secrets(section));
         if keys.is_empty() && !is_resource {
-            let meant = |section: &&'static Section| {
+            let meant = |section: &&'static SectionSpec| {
                 let near = suggest::key(name, section)?;
                 section.keys.iter().find(|key| key.name == near)
             };
             keys = self.sections.iter().filter_map(meant).collect();
             let of_plugin = self.plugin.as_ref().is_some_and(|plugin| is_secret_of_plugin(plugin, name));
             // In a mapping of credentials, an unknown key may hold one of another gateway's form.
-            let of_credentials = |section: &&'static Section| {
+            let of_credentials = |section: &&'static SectionSpec| {
                 holds_secrets(section)
                     || matches!(section.name, "basic_policy" | "api_key_policy" | "hmac_policy")
             };
@@ -403,7 +404,7 @@ impl Context {
 }
 
 /// Returns whether a key of the section is a secret. Header fields are left out: most hold none.
-fn holds_secrets(section: &Section) -> bool {
+fn holds_secrets(section: &SectionSpec) -> bool {
     section.keys.iter().any(|key| key.conceal == Conceal::Always && key.name != "headers")
 }
 

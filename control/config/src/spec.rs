@@ -27,31 +27,42 @@ pub(crate) use settings::*;
 pub(crate) use tls::*;
 pub(crate) use upstreams::*;
 
-/// A mapping with known keys.
-pub(crate) struct Section {
+/// The row of a mapping with known keys.
+pub struct SectionSpec {
     /// Name of its definition in the schema.
     pub name: &'static str,
     /// The mapping with its article, for messages: "a route".
     pub noun: &'static str,
+    /// Its text in the reference.
     pub doc: &'static str,
+    /// Its keys, in the order of the reference.
     pub keys: &'static [KeySpec],
+    /// Keys that exclude each other.
     pub choice: Choice,
 }
 
 /// The rule for keys of a section that exclude each other.
-pub(crate) enum Choice {
+pub enum Choice {
+    /// There is none.
     Free,
+    /// Exactly one of these keys is required.
     ExactlyOne(&'static [&'static str]),
+    /// At most one of these keys is allowed.
     AtMostOne(&'static [&'static str]),
 }
 
-/// One key of a mapping.
-pub(crate) struct KeySpec {
+/// The row of one key of a mapping.
+#[derive(Clone, Copy)]
+pub struct KeySpec {
+    /// The key.
     pub name: &'static str,
+    /// Its text in the reference.
     pub doc: &'static str,
+    /// The form of its value.
     pub shape: Shape,
     /// The default, as it would be written.
     pub default: Option<&'static str>,
+    /// Whether a mapping without it is an error.
     pub required: bool,
     /// Names of the key in other gateways, and common mistakes.
     pub aliases: &'static [&'static str],
@@ -63,14 +74,18 @@ pub(crate) struct KeySpec {
 
 /// Whether messages about a file hide the value of a key in the lines that they show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Conceal {
+pub enum Conceal {
+    /// Messages show it.
     Never,
-    /// Only a URL with a user or a password.
+    /// Messages hide a URL with a user or a password.
     Credentials,
+    /// Messages hide it.
     Always,
 }
 
 impl KeySpec {
+    /// Makes a row without a default.
+    #[must_use]
     pub const fn new(name: &'static str, doc: &'static str, shape: Shape) -> Self {
         Self {
             name,
@@ -84,17 +99,22 @@ impl KeySpec {
         }
     }
 
+    /// Sets the default, as it would be written.
+    #[must_use]
     pub const fn default(mut self, default: &'static str) -> Self {
         self.default = Some(default);
         self
     }
 
+    /// Marks a key that a mapping must have.
+    #[must_use]
     pub const fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
     /// Marks a secret. Messages conceal it as well.
+    #[must_use]
     pub const fn secret(mut self) -> Self {
         self.secret = true;
         self.concealed()
@@ -102,25 +122,31 @@ impl KeySpec {
 
     /// Marks a value that messages hide although the admin API may show it: a hash in whose place a user may
     /// have written the secret, or a field that usually holds one.
+    #[must_use]
     pub const fn concealed(mut self) -> Self {
         self.conceal = Conceal::Always;
         self
     }
 
     /// Marks a URL that may contain a password.
+    #[must_use]
     pub const fn may_hold_credentials(mut self) -> Self {
         self.conceal = Conceal::Credentials;
         self
     }
 
+    /// Sets the names of the key in other gateways, and common mistakes.
+    #[must_use]
     pub const fn aliases(mut self, names: &'static [&'static str]) -> Self {
         self.aliases = names;
         self
     }
 }
 
-/// The form of a value.
-pub(crate) enum Shape {
+/// The form of a value. Bounds are inclusive; with `off`, the word `off` is a value too.
+#[derive(Clone, Copy)]
+#[expect(missing_docs, reason = "the fields are bounds, and `off`")]
+pub enum Shape {
     /// `on` or `off`.
     Switch,
     /// Bytes.
@@ -142,7 +168,7 @@ pub(crate) enum Shape {
     /// A text.
     Text(&'static Text),
     /// A mapping with known keys.
-    Section(&'static Section),
+    Section(&'static SectionSpec),
     /// A single value or a list of values.
     OneOrMany(&'static Shape),
     /// A list.
@@ -156,7 +182,7 @@ pub(crate) enum Shape {
 }
 
 /// A kind of text.
-pub(crate) struct Text {
+pub struct Text {
     /// The description after "expected" in messages: "an address such as `127.0.0.1:8080`".
     pub expected: &'static str,
     /// A pattern (ECMA 262) that every valid text matches; the reader is stricter.
@@ -167,6 +193,7 @@ pub(crate) struct Text {
 
 impl Shape {
     /// Returns the description after "expected" in messages.
+    #[must_use]
     pub fn expected(&self) -> String {
         match self {
             Shape::Switch => "`on` or `off`".to_owned(),
@@ -211,6 +238,7 @@ impl Shape {
 impl Shape {
     /// Works like [`Shape::expected`], for an invalid single value: the forms of lists and mappings are left
     /// out.
+    #[must_use]
     pub fn expected_scalar(&self) -> String {
         match self {
             Shape::OneOrMany(inner) => inner.expected_scalar(),
@@ -225,8 +253,33 @@ impl Shape {
     }
 }
 
+impl Shape {
+    /// Returns the shape of each entry of a list or mapping; any other shape is returned as it is.
+    #[must_use]
+    pub const fn one(&'static self) -> &'static Self {
+        match self {
+            Shape::OneOrMany(one) | Shape::ListOf(one) | Shape::MapOf(one) => one,
+            _ => self,
+        }
+    }
+
+    /// Returns whether `off` is a value.
+    #[must_use]
+    pub fn has_off(&self) -> bool {
+        match self {
+            Shape::Switch | Shape::Off | Shape::Duration => true,
+            Shape::Size { off, .. }
+            | Shape::Time { off, .. }
+            | Shape::Percent { off, .. }
+            | Shape::Count { off, .. } => *off,
+            Shape::AnyOf(shapes) => shapes.iter().any(Shape::has_off),
+            _ => false,
+        }
+    }
+}
+
 /// Lists the keys of a section, for "expected".
-pub(crate) fn names(section: &Section) -> String {
+pub(crate) fn names(section: &SectionSpec) -> String {
     any_of(section.keys.iter().map(|key| format!("`{}`", key.name)))
 }
 
@@ -261,8 +314,8 @@ fn time(time: Duration) -> String {
 }
 
 /// Returns every section that is reachable from the root, the root first.
-pub(crate) fn sections() -> Vec<&'static Section> {
-    fn visit(shape: &'static Shape, found: &mut Vec<&'static Section>) {
+pub(crate) fn sections() -> Vec<&'static SectionSpec> {
+    fn visit(shape: &'static Shape, found: &mut Vec<&'static SectionSpec>) {
         match shape {
             Shape::Section(section) => add(section, found),
             Shape::OneOrMany(inner) | Shape::ListOf(inner) | Shape::MapOf(inner) => visit(inner, found),
@@ -270,7 +323,7 @@ pub(crate) fn sections() -> Vec<&'static Section> {
             _ => {}
         }
     }
-    fn add(section: &'static Section, found: &mut Vec<&'static Section>) {
+    fn add(section: &'static SectionSpec, found: &mut Vec<&'static SectionSpec>) {
         if found.iter().any(|known| known.name == section.name) {
             return;
         }

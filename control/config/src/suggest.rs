@@ -1,6 +1,6 @@
 //! Suggestions for misspelled names: "did you mean ...?"
 
-use crate::spec::Section;
+use crate::spec::SectionSpec;
 
 /// Returns the nearest of the names, if it is near enough to be a misspelling.
 pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -23,7 +23,7 @@ pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&
 }
 
 /// Returns the key of a section that `text` probably means: a misspelling, or another gateway's name for it.
-pub(crate) fn key(text: &str, section: &Section) -> Option<&'static str> {
+pub(crate) fn key(text: &str, section: &SectionSpec) -> Option<&'static str> {
     let exact = section.keys.iter().find(|key| key.aliases.contains(&text)).map(|key| key.name);
     exact.or_else(|| nearest(text, section.keys.iter().map(|key| key.name)))
 }

@@ -9,33 +9,40 @@ const DISPLAY_CHARS_MAX: usize = 60;
 
 /// A value and its source position.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Node {
+pub struct Node {
+    /// The source position.
     pub at: At,
+    /// The value.
     pub kind: NodeKind,
 }
 
 /// The kind of a value, with its content.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum NodeKind {
+pub enum NodeKind {
     /// A value whose problem was already reported; readers ignore it silently.
     Invalid,
+    /// A single value.
     Scalar(Scalar),
+    /// A list.
     List(Vec<Node>),
+    /// A mapping.
     Map(Vec<MappingEntry>),
 }
 
 /// One `key: value` entry of a mapping.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct MappingEntry {
+pub struct MappingEntry {
+    /// The key.
     pub key: String,
     /// Source position of the key.
     pub at: At,
+    /// The value.
     pub value: Node,
 }
 
 /// A scalar of any style.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Scalar {
+pub struct Scalar {
     /// The text with environment variables expanded.
     pub text: String,
     /// Whether it was quoted, or a block scalar (`|`): then it is text even where a number or `true` is
@@ -91,7 +98,7 @@ impl Scalar {
 }
 
 /// Formats a user's text for a message: in backquotes, truncated if long.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     if text.is_empty() {
         return "the empty text".to_owned();
     }
@@ -113,6 +120,8 @@ pub(crate) fn shown(text: &str) -> String {
 }
 
 impl Node {
+    /// Returns the single value; `None` for lists and mappings.
+    #[must_use]
     pub fn scalar(&self) -> Option<&Scalar> {
         match &self.kind {
             NodeKind::Scalar(scalar) => Some(scalar),
@@ -127,10 +136,14 @@ impl Node {
         entries.iter().find(|entry| entry.key == key && !entry.value.is_null() && !entry.value.is_invalid())
     }
 
+    /// Returns whether this is YAML's null.
+    #[must_use]
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(Scalar::is_null)
     }
 
+    /// Returns whether its problem was already reported.
+    #[must_use]
     pub fn is_invalid(&self) -> bool {
         self.kind == NodeKind::Invalid
     }

@@ -3,7 +3,6 @@
 //! The plan re-exports these types. Except for [`Upstream`] and [`Endpoint`], they are plain values without
 //! source positions.
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -11,6 +10,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::file_access::NamedFile;
 
 use super::Percent;
+use super::{Adaptive, Caps, Pool, Queue};
 use super::{EndpointAddress, Policies, RouteTimeouts, Scheme, Spanned, UpstreamTls};
 
 /// A named upstream.
@@ -100,38 +100,6 @@ impl Endpoint {
     #[must_use]
     pub fn share(&self) -> u32 {
         if self.drain { 0 } else { self.weight }
-    }
-}
-
-/// Connections to the endpoints of an upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
-    /// Maximum of idle connections that each worker keeps per endpoint. Default 256.
-    pub max_idle: u32,
-    /// Maximum idle time of a connection. Default 4 s, below the 5 s of Node.js, the shortest common server
-    /// timeout.
-    pub idle_timeout: Option<Duration>,
-    /// Maximum of requests per connection. Default none.
-    pub max_requests: Option<u64>,
-    /// Maximum age for reuse of a connection. Default none.
-    pub max_age: Option<Duration>,
-    /// Connections that each worker opens to each endpoint in advance. Default 0.
-    pub warm: u32,
-    /// Local address that connections are bound to (`source_address` of the upstream). Default the system's
-    /// choice.
-    pub source: Option<IpAddr>,
-}
-
-impl Default for Pool {
-    fn default() -> Self {
-        Self {
-            max_idle: 256,
-            idle_timeout: Some(Duration::from_secs(4)),
-            max_requests: None,
-            max_age: None,
-            warm: 0,
-            source: None,
-        }
     }
 }
 
@@ -252,35 +220,6 @@ impl From<String> for Secret {
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret")
-    }
-}
-
-/// Limits over all workers together (`limits` of an upstream). `None` is `off`, the default of each.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Caps {
-    /// Connections to all endpoints together, including idle, upgraded and probe connections.
-    pub connections: Option<u32>,
-    /// Connections to one endpoint.
-    pub endpoint_connections: Option<u32>,
-    /// Active requests.
-    pub requests: Option<u32>,
-    /// Active retries.
-    pub retries: Option<u32>,
-}
-
-/// The queue for requests that exceed a limit on connections (`queue`). If the queue is full or the wait is
-/// too long, the request gets 503.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Queue {
-    /// Maximum of waiting requests over all workers. Default 1024; 0: no request waits.
-    pub size: u32,
-    /// Maximum wait of a request. Default 1 s.
-    pub timeout: Duration,
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self { size: 1024, timeout: Duration::from_secs(1) }
     }
 }
 
@@ -534,36 +473,6 @@ pub struct DnsRules {
 impl Default for DnsRules {
     fn default() -> Self {
         Self { min_ttl: Duration::from_secs(1), max_ttl: Duration::from_secs(60), servers: Vec::new() }
-    }
-}
-
-/// A limit of concurrent requests to an upstream that follows the latency (Netflix's gradient, as Envoy's
-/// adaptive concurrency). Beyond it requests get 503, lowest priority first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Adaptive {
-    /// Lowest limit, over all workers. Default 3.
-    pub min: u32,
-    /// Highest limit. Default 10,000.
-    pub max: u32,
-    /// How often the limit is recomputed. Default 100 ms.
-    pub interval: Duration,
-    /// Minimum time between two measurements of the latency without load; during one, only `min` requests are
-    /// admitted. Default 60 s.
-    pub probe: Duration,
-    /// Percentage by which the latency may exceed the latency without load before the limit falls. Default
-    /// 25.
-    pub tolerance: Percent,
-}
-
-impl Default for Adaptive {
-    fn default() -> Self {
-        Self {
-            min: 3,
-            max: 10_000,
-            interval: Duration::from_millis(100),
-            probe: Duration::from_secs(60),
-            tolerance: Percent::whole(25),
-        }
     }
 }
 

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::load::from_text;
-use crate::model::{Config, Discover, DnsRules, Hedge, Overload, Pool, Rules};
+use crate::model::{Adaptive, Caps, Config, Discover, DnsRules, Hedge, Overload, Pool, Queue, Rules};
 use crate::parse::parse;
+use crate::section::Section;
 use crate::spec::{
-    ACCESS_LOG, ADAPTIVE, BALANCE, BREAKER, BUFFER_BOUNDS, DISCOVER, ENDPOINT, FORWARDED, HEALTH, LIMITS,
-    OUTLIER, OVERLOAD, PATHS, POOL, QUEUE, REQUEST_ID, RETRY, ROOT, STICKY, Section, Shape, TIMEOUTS,
-    UPSTREAM, UPSTREAM_LIMITS, sections,
+    ACCESS_LOG, BALANCE, BREAKER, BUFFER_BOUNDS, DISCOVER, ENDPOINT, FORWARDED, HEALTH, LIMITS, OUTLIER,
+    OVERLOAD, PATHS, REQUEST_ID, RETRY, ROOT, STICKY, SectionSpec, Shape, TIMEOUTS, UPSTREAM, sections,
 };
 use crate::tree::{Node, NodeKind};
 
@@ -28,7 +28,11 @@ fn cover(node: &Node, shape: &'static Shape, seen: &mut HashSet<(&'static str, &
     }
 }
 
-fn cover_section(node: &Node, section: &'static Section, seen: &mut HashSet<(&'static str, &'static str)>) {
+fn cover_section(
+    node: &Node,
+    section: &'static SectionSpec,
+    seen: &mut HashSet<(&'static str, &'static str)>,
+) {
     let NodeKind::Map(entries) = &node.kind else { return };
     for entry in entries {
         if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
@@ -59,7 +63,7 @@ fn the_full_files_have_every_key() {
 }
 
 /// Returns `{key: default, ...}` with the defaults of the table.
-fn defaults(section: &Section) -> String {
+fn defaults(section: &SectionSpec) -> String {
     let keys = section.keys.iter().filter_map(|key| Some(format!("{}: {}", key.name, key.default?)));
     format!("{{{}}}", keys.collect::<Vec<_>>().join(", "))
 }
@@ -80,7 +84,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
     for section in [&FORWARDED, &LIMITS, &TIMEOUTS, &PATHS, &OVERLOAD] {
         text.push_str(&format!("{}: {}\n", section.name, defaults(section)));
     }
-    text.push_str(&format!("upstreams: {{a: {{endpoints: 'a:80', pool: {}}}}}\n", defaults(&POOL)));
+    text.push_str(&format!("upstreams: {{a: {{endpoints: 'a:80', pool: {}}}}}\n", defaults(Pool::SPEC)));
     let (config, default) = (read(&text), Config::default());
     assert_eq!(config.workers, default.workers);
     assert_eq!(config.admin.map(|admin| admin.bind.value), default.admin.map(|admin| admin.bind.value));
@@ -105,10 +109,10 @@ fn upstream(keys: &str) -> crate::Upstream {
 
 #[test]
 fn the_defaults_of_an_upstream_are_those_of_the_types() {
-    let defaults_of = |section: &Section| format!("{}: {}", section.name, defaults(section));
+    let defaults_of = |section: &SectionSpec| format!("{}: {}", section.name, defaults(section));
     let balance = defaults_of(&BALANCE).replace("choices: two, ", "");
-    let limits = format!("limits: {}", defaults(&UPSTREAM_LIMITS));
-    let rest = [&QUEUE, &RETRY, &OUTLIER].map(defaults_of).join(", ");
+    let limits = format!("limits: {}", defaults(Caps::SPEC));
+    let rest = [Queue::SPEC, &RETRY, &OUTLIER].map(defaults_of).join(", ");
     let long = upstream(&format!("endpoints: ['a:80', 'b:80'], {balance}, {limits}, {rest}"));
     assert_eq!(long.rules, Rules::default());
     assert_eq!(
@@ -125,7 +129,7 @@ fn what_is_switched_on_has_the_defaults_of_its_mapping() {
     let long = upstream(&format!(
         "endpoints: ['a:80', 'b:80'], breaker: {}, adaptive: {}, health: {}, balance: {{sticky: {}}}",
         defaults(&BREAKER).replace("slow: 100%, ", ""),
-        defaults(&ADAPTIVE),
+        defaults(Adaptive::SPEC),
         defaults(&HEALTH).replace('{', "{http: /, "),
         defaults(&STICKY),
     ));

@@ -9,11 +9,11 @@ use crate::read::Draft;
 use crate::read::draft::PerTryTimeout;
 use crate::reader::{Field, Fields, Reader, misnamed, misspelt};
 use crate::scalar::{ScalarError, address};
+use crate::section::Value;
 use crate::spec::{ROOT, Shape, UPSTREAM};
 use crate::tree::{Node, NodeKind, shown};
 
 mod balance;
-mod capacity;
 mod conflicts;
 mod discover;
 mod endpoints;
@@ -114,7 +114,7 @@ fn upstream(
         out.timeouts = timeouts::of_upstream(reader, field);
     }
     if let Some(field) = fields.get("pool") {
-        out.pool = capacity::pool(reader, field);
+        out.pool = reader.section(field).unwrap_or_default();
     }
     if let Some(field) = fields.get("source_address") {
         out.pool.source =
@@ -152,10 +152,10 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>, out: &mut Rules) {
         out.balance = balance::balance(reader, field);
     }
     if let Some(field) = fields.get("limits") {
-        out.caps = capacity::caps(reader, field);
+        out.caps = reader.section(field).unwrap_or_default();
     }
     if let Some(field) = fields.get("queue") {
-        out.queue = capacity::queue(reader, field);
+        out.queue = Value::read(reader, field).unwrap_or_default();
     }
     if let Some(field) = fields.get("breaker") {
         out.breaker = failure::breaker(reader, field);
@@ -173,7 +173,7 @@ fn rules(reader: &mut Reader, fields: &Fields<'_>, out: &mut Rules) {
         out.outlier = health::outlier(reader, field);
     }
     if let Some(field) = fields.get("adaptive") {
-        out.adaptive = capacity::adaptive(reader, field);
+        out.adaptive = Value::read(reader, field).unwrap_or_default();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ACCESS_LOG_OTLP, Choice, KeySpec, LOG_COLLECTOR, Section, Shape, Text};
+use super::{ACCESS_LOG_OTLP, Choice, KeySpec, LOG_COLLECTOR, SectionSpec, Shape, Text};
 
 static LOG_TARGET: Text = Text {
     expected: "`stdout`, the path of a file such as `/var/log/tollgate/access.log`, or a syslog server such as \
@@ -62,7 +62,7 @@ static SHARE: Text = Text {
     loose: true,
 };
 
-pub(crate) static LOG_FILTER: Section = Section {
+pub(crate) static LOG_FILTER: SectionSpec = SectionSpec {
     name: "log_filter",
     noun: "a filter",
     doc: "Conditions that must all hold for an exchange to be logged.",
@@ -86,7 +86,7 @@ pub(crate) static LOG_FILTER: Section = Section {
 };
 static LOG_FILTER_SHAPE: Shape = Shape::Section(&LOG_FILTER);
 
-pub(crate) static ACCESS_LOG: Section = Section {
+pub(crate) static ACCESS_LOG: SectionSpec = SectionSpec {
     name: "access_log",
     noun: "`access_log`",
     doc: "The access log.",

@@ -1,6 +1,6 @@
 //! The keys of `admin`: the admin listener and the rights of its clients.
 
-use super::{Choice, KeySpec, Section, Shape, TLS, Text};
+use super::{Choice, KeySpec, SectionSpec, Shape, TLS, Text};
 
 pub(crate) static ADMIN_ADDRESS: Text = Text {
     expected: "an IP address and a port such as `127.0.0.1:9901`, or `unix:` and the path of a socket",
@@ -36,7 +36,7 @@ static ADMIN_HOST: Shape = Shape::Text(&Text {
 });
 static TOKEN_VALUE: Shape = Shape::Section(&ADMIN_TOKEN);
 
-pub(crate) static ADMIN: Section = Section {
+pub(crate) static ADMIN: SectionSpec = SectionSpec {
     name: "admin",
     noun: "`admin`",
     doc: "The admin listener and the rights of its clients.",
@@ -105,7 +105,7 @@ pub(crate) static ADMIN: Section = Section {
     ],
 };
 
-pub(crate) static ADMIN_TOKEN: Section = Section {
+pub(crate) static ADMIN_TOKEN: SectionSpec = SectionSpec {
     name: "admin_token",
     noun: "a token",
     doc: "A token of the admin API.",

@@ -1,6 +1,6 @@
 //! The keys of `consumers`.
 
-use super::{Choice, KeySpec, Section, Shape, Text};
+use super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static GROUP: Text =
     Text { expected: "the name of a group such as `admin`", pattern: Some(r"^[^\s,]+$"), loose: true };
@@ -31,7 +31,7 @@ static GROUP_SHAPE: Shape = Shape::Text(&GROUP);
 static API_KEY_HASH_SHAPE: Shape = Shape::Text(&API_KEY_HASH);
 pub(crate) static CONSUMER_VALUE: Shape = Shape::Section(&CONSUMER);
 
-pub(crate) static CONSUMER: Section = Section {
+pub(crate) static CONSUMER: SectionSpec = SectionSpec {
     name: "consumer",
     noun: "a consumer",
     doc: "A client that is identified by its credentials.",

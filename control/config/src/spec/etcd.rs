@@ -1,6 +1,6 @@
 //! The keys of `etcd`.
 
-use super::{Choice, KeySpec, Section, Shape, Text, UPSTREAM_TLS};
+use super::{Choice, KeySpec, SectionSpec, Shape, Text, UPSTREAM_TLS};
 
 pub(crate) static ETCD_ENDPOINT: Text = Text {
     expected: "an address such as `10.0.0.1:2379` or `https://etcd.internal:2379`",
@@ -23,7 +23,7 @@ static NAME: Text =
 static USER: Text = Text { expected: "the name of a user of etcd", pattern: Some("."), loose: true };
 static PASSWORD: Text = Text { expected: "a password, best as `${VARIABLE}`", pattern: None, loose: true };
 
-pub(crate) static ETCD: Section = Section {
+pub(crate) static ETCD: SectionSpec = SectionSpec {
     name: "etcd",
     noun: "`etcd`",
     doc: "The etcd that shares resources between several gateways.",

@@ -1,6 +1,6 @@
 //! The keys of policies. Each policy has a file of its own.
 
-use super::{Choice, KeySpec, Section, Shape, Text};
+use super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 mod aggregate;
 mod any_of;
@@ -145,7 +145,7 @@ const AUTHORIZE: KeySpec = KeySpec::new(
 .aliases(&["acl", "rbac", "authorization", "groups", "require"]);
 
 /// The used sets first, then the policies in the order in which they act on a request.
-pub(crate) static POLICIES: Section = Section {
+pub(crate) static POLICIES: SectionSpec = SectionSpec {
     name: "policies",
     noun: "`policies`",
     doc: "Policies of the gateway, a listener, a route or an upstream, or a set of them.",

@@ -6,7 +6,7 @@ use super::settings::{
     RESPONSE_RATE_DOC, SIZE_MAX,
 };
 use super::{
-    Choice, KeySpec, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE,
+    Choice, KeySpec, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, SectionSpec, Shape, TARGET_SHAPE,
     TARGET_TEXT_SHAPE, Text,
 };
 
@@ -97,7 +97,7 @@ static HEADER_VALUE: Shape = Shape::Text(&VALUE);
 static HEADER_VALUES: Shape = Shape::OneOrMany(&HEADER_VALUE);
 static PROTOCOL_SHAPE: Shape = Shape::Text(&PROTOCOL);
 
-pub(crate) static ROUTE: Section = Section {
+pub(crate) static ROUTE: SectionSpec = SectionSpec {
     name: "route",
     noun: "a route",
     doc: "A route: the requests that it matches, and how it answers them.",
@@ -205,7 +205,7 @@ pub(crate) static ROUTE: Section = Section {
     ],
 };
 
-pub(crate) static MATCH: Section = Section {
+pub(crate) static MATCH: SectionSpec = SectionSpec {
     name: "match",
     noun: "a match",
     doc: "Conditions that must all hold.",
@@ -235,7 +235,7 @@ pub(crate) static MATCH: Section = Section {
     ],
 };
 
-pub(crate) static PATH: Section = Section {
+pub(crate) static PATH: SectionSpec = SectionSpec {
     name: "path",
     noun: "a path",
     doc: "How a path is matched.",
@@ -256,7 +256,7 @@ pub(crate) static PATH: Section = Section {
     ],
 };
 
-pub(crate) static GRPC: Section = Section {
+pub(crate) static GRPC: SectionSpec = SectionSpec {
     name: "grpc",
     noun: "a gRPC match",
     doc: "Condition on gRPC calls. The short form is `SERVICE` or `SERVICE/METHOD`.",
@@ -275,7 +275,7 @@ pub(crate) static GRPC: Section = Section {
     ],
 };
 
-pub(crate) static GRPC_NAME: Section = Section {
+pub(crate) static GRPC_NAME: SectionSpec = SectionSpec {
     name: "grpc_name",
     noun: "a gRPC name",
     doc: "Condition on the name of a service or method. The short form is the exact name.",
@@ -290,7 +290,7 @@ pub(crate) static GRPC_NAME: Section = Section {
     ],
 };
 
-pub(crate) static CONDITION: Section = Section {
+pub(crate) static CONDITION: SectionSpec = SectionSpec {
     name: "condition",
     noun: "a condition",
     doc: "Condition on a header or query value. The short form is the exact text, or `true` for any value.",
@@ -302,7 +302,7 @@ pub(crate) static CONDITION: Section = Section {
     ],
 };
 
-pub(crate) static REWRITE: Section = Section {
+pub(crate) static REWRITE: SectionSpec = SectionSpec {
     name: "rewrite",
     noun: "a rewrite",
     doc: "Changes to the request before it is forwarded. The query is kept.",
@@ -342,7 +342,7 @@ const RESPONSE_BODY: KeySpec = KeySpec::new(
 const TOTAL: KeySpec =
     KeySpec::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration);
 
-pub(crate) static EXCHANGE_TIMEOUTS: Section = Section {
+pub(crate) static EXCHANGE_TIMEOUTS: SectionSpec = SectionSpec {
     name: "exchange_timeouts",
     noun: "`timeouts` of an upstream",
     doc: "Timeouts that an upstream overrides.",
@@ -350,7 +350,7 @@ pub(crate) static EXCHANGE_TIMEOUTS: Section = Section {
     keys: &[CONNECT, RESPONSE_HEADER, RESPONSE_BODY, TOTAL],
 };
 
-pub(crate) static ROUTE_TIMEOUTS: Section = Section {
+pub(crate) static ROUTE_TIMEOUTS: SectionSpec = SectionSpec {
     name: "route_timeouts",
     noun: "`timeouts` of a route",
     doc: "Timeouts that a route overrides.",
@@ -376,7 +376,7 @@ pub(crate) static ROUTE_TIMEOUTS: Section = Section {
     ],
 };
 
-pub(crate) static FALLBACK: Section = Section {
+pub(crate) static FALLBACK: SectionSpec = SectionSpec {
     name: "fallback",
     noun: "a fallback",
     doc: "A replacement for error responses. With `to` the request goes to another upstream; with `to` and \
@@ -413,7 +413,7 @@ pub(crate) static FALLBACK: Section = Section {
     ],
 };
 
-pub(crate) static ROUTE_LIMITS: Section = Section {
+pub(crate) static ROUTE_LIMITS: SectionSpec = SectionSpec {
     name: "route_limits",
     noun: "`limits` of a route",
     doc: "Limits that a route overrides.",
@@ -433,7 +433,7 @@ pub(crate) static ROUTE_LIMITS: Section = Section {
 pub(crate) const BUFFER_SHAPE: Shape =
     Shape::AnyOf(&[Shape::Switch, Shape::Word(&["request", "response"]), Shape::Section(&BUFFER)]);
 
-pub(crate) static BUFFER: Section = Section {
+pub(crate) static BUFFER: SectionSpec = SectionSpec {
     name: "buffer",
     noun: "`buffer`",
     doc: "Bodies that are buffered, so that a slow peer does not hold a connection on the other side.",
@@ -462,7 +462,7 @@ pub(crate) static BUFFER: Section = Section {
     ],
 };
 
-pub(crate) static BUFFER_BOUNDS: Section = Section {
+pub(crate) static BUFFER_BOUNDS: SectionSpec = SectionSpec {
     name: "buffer_bounds",
     noun: "a buffer",
     doc: "Bounds of the buffer.",
@@ -479,7 +479,7 @@ pub(crate) static BUFFER_BOUNDS: Section = Section {
     ],
 };
 
-pub(crate) static REDIRECT: Section = Section {
+pub(crate) static REDIRECT: SectionSpec = SectionSpec {
     name: "redirect",
     noun: "a redirect",
     doc: "A redirect: a complete `to`, or parts. Parts that are not given are kept from the request.",
@@ -509,7 +509,7 @@ pub(crate) static REDIRECT: Section = Section {
     ],
 };
 
-pub(crate) static RESPOND: Section = Section {
+pub(crate) static RESPOND: SectionSpec = SectionSpec {
     name: "respond",
     noun: "a response",
     doc: "A fixed response.",

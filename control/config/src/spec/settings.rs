@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{
     ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
     ETCD_ENDPOINT_SHAPE, KeySpec, LOG_SHAPE, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
-    POLICY_SET_VALUE, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Maximum head size. A larger one is an attack or a mistake, and a receive buffer must hold a whole head.
@@ -53,7 +53,7 @@ pub(crate) static CIDR_SHAPE: Shape = Shape::Text(&CIDR);
 static PATTERN_SHAPE: Shape = Shape::Text(&PATTERN);
 static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
 
-pub(crate) static ROOT: Section = Section {
+pub(crate) static ROOT: SectionSpec = SectionSpec {
     name: "configuration",
     noun: "the configuration",
     doc: "The configuration of a gateway. Keys that start with `x-` are ignored, so they can hold YAML \
@@ -185,7 +185,7 @@ pub(crate) static ROOT: Section = Section {
     ],
 };
 
-pub(crate) static LISTENER: Section = Section {
+pub(crate) static LISTENER: SectionSpec = SectionSpec {
     name: "listener",
     noun: "a listener",
     doc: "One listening address.",
@@ -257,7 +257,7 @@ static PROXIES: Text = Text {
 };
 static PROXIES_SHAPE: Shape = Shape::Text(&PROXIES);
 
-pub(crate) static REDIRECT_TO_HTTPS: Section = Section {
+pub(crate) static REDIRECT_TO_HTTPS: SectionSpec = SectionSpec {
     name: "redirect_to_https",
     noun: "`redirect_to_https`",
     doc: "How plain-text requests are redirected to `https`.",
@@ -275,7 +275,7 @@ pub(crate) static REDIRECT_TO_HTTPS: Section = Section {
     ],
 };
 
-pub(crate) static STORE: Section = Section {
+pub(crate) static STORE: SectionSpec = SectionSpec {
     name: "store",
     noun: "`store`",
     doc: "The embedded store of the admin API.",
@@ -298,7 +298,7 @@ pub(crate) static STORE: Section = Section {
     ],
 };
 
-pub(crate) static REQUEST_ID: Section = Section {
+pub(crate) static REQUEST_ID: SectionSpec = SectionSpec {
     name: "request_id",
     noun: "`request_id`",
     doc: "Request ids. The mapping itself switches them on.",
@@ -313,7 +313,7 @@ pub(crate) static REQUEST_ID: Section = Section {
 
 static HEADER_NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 
-pub(crate) static FORWARDED: Section = Section {
+pub(crate) static FORWARDED: SectionSpec = SectionSpec {
     name: "forwarded",
     noun: "`forwarded`",
     doc: "Fields that tell the upstream about the client and the proxies in between.",
@@ -377,7 +377,7 @@ pub(crate) const RESPONSE_RATE_DOC: &str = "Minimum bytes per second of a respon
 pub(crate) const RESPONSE_RATE_ALSO: &[&str] =
     &["min_response_rate", "min_response_data_rate", "send_rate", "download_rate"];
 
-pub(crate) static LIMITS: Section = Section {
+pub(crate) static LIMITS: SectionSpec = SectionSpec {
     name: "limits",
     noun: "`limits`",
     doc: "Sizes and counts that a peer may not exceed.",
@@ -465,7 +465,7 @@ const AGE: KeySpec = KeySpec::new(
 )
 .aliases(AGE_ALSO);
 
-pub(crate) static LISTENER_TIMEOUTS: Section = Section {
+pub(crate) static LISTENER_TIMEOUTS: SectionSpec = SectionSpec {
     name: "listener_timeouts",
     noun: "`timeouts` of a listener",
     doc: "Timeouts that a listener overrides.",
@@ -477,7 +477,7 @@ pub(crate) static LISTENER_TIMEOUTS: Section = Section {
     ],
 };
 
-pub(crate) static TIMEOUTS: Section = Section {
+pub(crate) static TIMEOUTS: SectionSpec = SectionSpec {
     name: "timeouts",
     noun: "`timeouts`",
     doc: "Timeouts.",
@@ -539,7 +539,7 @@ pub(crate) static TIMEOUTS: Section = Section {
     ],
 };
 
-pub(crate) static PATHS: Section = Section {
+pub(crate) static PATHS: SectionSpec = SectionSpec {
     name: "paths",
     noun: "`paths`",
     doc: "How ambiguous bytes of a path are treated.",
@@ -563,7 +563,7 @@ pub(crate) static PATHS: Section = Section {
     ],
 };
 
-pub(crate) static ERRORS: Section = Section {
+pub(crate) static ERRORS: SectionSpec = SectionSpec {
     name: "errors",
     noun: "`errors`",
     doc: "Bodies of the gateway's own error responses; `{status}`, `{title}`, `{reason}` and `{request_id}` \
@@ -576,7 +576,7 @@ pub(crate) static ERRORS: Section = Section {
     ],
 };
 
-pub(crate) static OVERLOAD: Section = Section {
+pub(crate) static OVERLOAD: SectionSpec = SectionSpec {
     name: "overload",
     noun: "`overload`",
     doc: "Bounds on the process's memory and file descriptors. Beyond a bound the gateway sheds new work \

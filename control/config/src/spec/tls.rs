@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ADDRESS, Choice, KeySpec, Section, Shape, Text};
+use super::{ADDRESS, Choice, KeySpec, SectionSpec, Shape, Text};
 
 static PEM: Text = Text {
     expected: "the path of a file such as `/etc/tollgate/example.com.pem`",
@@ -39,7 +39,7 @@ const KEY: KeySpec = KeySpec::new(
 )
 .aliases(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]);
 
-pub(crate) static TLS: Section = Section {
+pub(crate) static TLS: SectionSpec = SectionSpec {
     name: "tls",
     noun: "`tls`",
     doc: "TLS towards clients.",
@@ -82,7 +82,7 @@ pub(crate) static TLS: Section = Section {
 /// Maximum of `max_age`. The preload list recommends two years; ten are a mistake.
 const LONGEST_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-pub(crate) static STRICT_TRANSPORT_SECURITY: Section = Section {
+pub(crate) static STRICT_TRANSPORT_SECURITY: SectionSpec = SectionSpec {
     name: "strict_transport_security",
     noun: "`strict_transport_security`",
     doc: "The `Strict-Transport-Security` field (RFC 6797).",
@@ -104,7 +104,7 @@ pub(crate) static STRICT_TRANSPORT_SECURITY: Section = Section {
     ],
 };
 
-pub(crate) static CERTIFICATE: Section = Section {
+pub(crate) static CERTIFICATE: SectionSpec = SectionSpec {
     name: "certificate",
     noun: "a certificate",
     doc: "A certificate with its key.",
@@ -112,7 +112,7 @@ pub(crate) static CERTIFICATE: Section = Section {
     keys: &[CHAIN.required(), KEY],
 };
 
-pub(crate) static NAMED_CERTIFICATE: Section = Section {
+pub(crate) static NAMED_CERTIFICATE: SectionSpec = SectionSpec {
     name: "named_certificate",
     noun: "a certificate",
     doc: "A certificate with its key, for listeners with `tls`, in addition to their own.",
@@ -140,7 +140,7 @@ pub(crate) static NAMED_CERTIFICATE: Section = Section {
     ],
 };
 
-pub(crate) static CLIENT_CERTIFICATES: Section = Section {
+pub(crate) static CLIENT_CERTIFICATES: SectionSpec = SectionSpec {
     name: "client_certificates",
     noun: "`client_certificates`",
     doc: "Verification of client certificates.",
@@ -164,7 +164,7 @@ pub(crate) static CLIENT_CERTIFICATES: Section = Section {
     ],
 };
 
-pub(crate) static UPSTREAM_TLS: Section = Section {
+pub(crate) static UPSTREAM_TLS: SectionSpec = SectionSpec {
     name: "upstream_tls",
     noun: "`tls`",
     doc: "TLS settings for endpoints whose addresses start with `https://`.",

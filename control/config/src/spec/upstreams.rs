@@ -1,15 +1,18 @@
 //! The keys of upstreams, endpoints and targets.
 
-use super::{Choice, EXCHANGE_TIMEOUTS, KeySpec, POLICIES, POLICIES_DOC, Section, Shape, Text, UPSTREAM_TLS};
+use super::{
+    Choice, EXCHANGE_TIMEOUTS, KeySpec, POLICIES, POLICIES_DOC, SectionSpec, Shape, Text, UPSTREAM_TLS,
+};
+
+use crate::model::{Adaptive, Caps, Pool, Queue};
+use crate::section::Value;
 
 mod balance;
-mod capacity;
 mod discover;
 mod failure;
 mod health;
 
 pub(crate) use balance::*;
-pub(crate) use capacity::*;
 pub(crate) use discover::*;
 pub(crate) use failure::*;
 pub(crate) use health::*;
@@ -47,7 +50,7 @@ pub(crate) static UPSTREAM_VALUE: Shape =
 /// Bounds of a weight, far above any sensible share. The sum stays within 32 bits for a thousand entries.
 const WEIGHT: Shape = Shape::Count { min: 0, max: 1_000_000, off: false };
 
-pub(crate) static TARGET: Section = Section {
+pub(crate) static TARGET: SectionSpec = SectionSpec {
     name: "target",
     noun: "a target",
     doc: "A weighted destination of requests.",
@@ -60,7 +63,7 @@ pub(crate) static TARGET: Section = Section {
     ],
 };
 
-pub(crate) static ENDPOINT: Section = Section {
+pub(crate) static ENDPOINT: SectionSpec = SectionSpec {
     name: "endpoint",
     noun: "an endpoint",
     doc: "One endpoint of an upstream.",
@@ -94,7 +97,7 @@ pub(crate) static ENDPOINT: Section = Section {
     ],
 };
 
-pub(crate) static UPSTREAM: Section = Section {
+pub(crate) static UPSTREAM: SectionSpec = SectionSpec {
     name: "upstream",
     noun: "an upstream",
     doc: "A named group of endpoints. The short form is the list of endpoints.",
@@ -144,22 +147,21 @@ pub(crate) static UPSTREAM: Section = Section {
             "ip_hash",
             "slow_start",
         ]),
-        KeySpec::new("limits", "Limits over all workers together.", Shape::Section(&UPSTREAM_LIMITS))
-            .aliases(&[
-                "limit",
-                "caps",
-                "circuit_breakers",
-                "thresholds",
-                "max_conns",
-                "max_connections",
-                "maxconn",
-                "max_requests",
-                "max_retries",
-            ]),
+        KeySpec::new("limits", "Limits over all workers together.", <Caps as Value>::SHAPE).aliases(&[
+            "limit",
+            "caps",
+            "circuit_breakers",
+            "thresholds",
+            "max_conns",
+            "max_connections",
+            "maxconn",
+            "max_requests",
+            "max_retries",
+        ]),
         KeySpec::new(
             "queue",
             "The queue for requests that exceed a limit on connections.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&QUEUE)]),
+            <Queue as Value>::SHAPE,
         )
         .default("on")
         .aliases(&["pending", "backlog", "max_pending_requests"]),
@@ -220,7 +222,7 @@ pub(crate) static UPSTREAM: Section = Section {
         KeySpec::new(
             "adaptive",
             "A limit of concurrent requests that adapts to the latency.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&ADAPTIVE)]),
+            <Adaptive as Value>::SHAPE,
         )
         .default("off")
         .aliases(&["adaptive_concurrency", "concurrency"]),
@@ -248,7 +250,7 @@ pub(crate) static UPSTREAM: Section = Section {
         ]),
         KeySpec::new("tls", "TLS settings for its `https://` endpoints.", Shape::Section(&UPSTREAM_TLS))
             .aliases(&["ssl", "transport_socket", "ca", "server_name"]),
-        KeySpec::new("pool", "Its connection pool.", Shape::Section(&POOL))
+        KeySpec::new("pool", "Its connection pool.", <Pool as Value>::SHAPE)
             .aliases(&["keepalive", "connections"]),
         KeySpec::new(
             "source_address",
@@ -285,35 +287,4 @@ static IP: Text = Text {
     expected: "an IP address of this machine such as `10.0.0.5`",
     pattern: Some(r"^[0-9A-Fa-f:.]+$"),
     loose: false,
-};
-
-pub(crate) static POOL: Section = Section {
-    name: "pool",
-    noun: "`pool`",
-    doc: "Connections to the endpoints of an upstream.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "max_idle",
-            "Maximum number of idle connections that each worker keeps per endpoint; 0 keeps none.",
-            Shape::Count { min: 0, max: 100_000, off: false },
-        )
-        .default("256")
-        .aliases(&["keepalive", "size"]),
-        KeySpec::new("idle_timeout", "Maximum idle time of a connection.", Shape::Duration).default("4s"),
-        KeySpec::new(
-            "max_requests",
-            "Maximum number of requests per connection.",
-            Shape::Count { min: 1, max: u64::MAX, off: true },
-        )
-        .default("off"),
-        KeySpec::new("max_age", "Maximum age for reuse of a connection.", Shape::Duration).default("off"),
-        KeySpec::new(
-            "warm",
-            "Connections that each worker opens to each endpoint in advance.",
-            Shape::Count { min: 0, max: 1000, off: false },
-        )
-        .default("0")
-        .aliases(&["min_idle", "preconnect", "warmup", "warm_up"]),
-    ],
 };

@@ -3,7 +3,7 @@
 use crate::model::{AuthBody, IdentityHeaders};
 use crate::reader::{Field, Fields, Reader, Setting};
 use crate::scalar::{ScalarError, field as header, quantity};
-use crate::spec::Section;
+use crate::spec::SectionSpec;
 use crate::suggest;
 use crate::tree::{NodeKind, Scalar};
 
@@ -11,7 +11,7 @@ use crate::tree::{NodeKind, Scalar};
 pub(super) fn optional<'t>(
     reader: &mut Reader,
     field: Field<'t>,
-    section: &'static Section,
+    section: &'static SectionSpec,
 ) -> Option<Option<Fields<'t>>> {
     match reader.setting(field, section)? {
         Setting::Fields(fields) => Some(Some(fields)),
@@ -24,7 +24,7 @@ pub(super) fn is_off(field: Field<'_>) -> bool {
 }
 
 /// Reads how much of a request's body an authorization service receives: a size, or a mapping.
-pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static Section) -> Option<AuthBody> {
+pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static SectionSpec) -> Option<AuthBody> {
     let mut out = AuthBody { max: 0, partial: false, as_bytes: false };
     if matches!(field.node.kind, NodeKind::Map(_)) {
         let fields = reader.fields(field.node, section)?;

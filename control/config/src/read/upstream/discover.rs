@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::capacity::above;
 use crate::file_access::NamedFile;
 use crate::model::{Discover, DnsRules, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::file_path::file_path;
 use crate::scalar::{ScalarError, host, quantity};
+use crate::sections::above;
 use crate::spec::{DISCOVER, Shape};
 use crate::tree::NodeKind;
 

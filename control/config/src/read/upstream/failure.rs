@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::capacity::above;
 use crate::model::{Breaker, GRPC_CODES, Hedge, Retry, RetryOn};
 use crate::problem::Problem;
 use crate::read::draft::PerTryTimeout;
 use crate::read::matching;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, quantity, status};
+use crate::sections::above;
 use crate::spec::{BREAKER, HEDGE, HEDGE_AFTER, RETRY, Shape};
 use crate::suggest;
 use crate::tree::{NodeKind, Scalar};

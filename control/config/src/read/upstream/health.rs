@@ -1,12 +1,12 @@
 //! Reads `health` and `outlier`.
 
-use super::capacity::above;
 use crate::model::Percent;
 use crate::model::{Health, Outlier, Probe};
 use crate::problem::Problem;
 use crate::read::rewrite::authority;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header, status};
+use crate::sections::above;
 use crate::spec::{HEALTH, OUTLIER, Shape};
 use crate::tree::{NodeKind, Scalar};
 

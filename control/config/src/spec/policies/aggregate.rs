@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text, UPSTREAM_NAME};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text, UPSTREAM_NAME};
 
 static HOST: Text =
     Text { expected: "a host such as `users.internal`", pattern: Some(r"^\S+$"), loose: false };
@@ -13,7 +13,7 @@ static PATH: Text = Text {
 };
 static PART_SHAPE: Shape = Shape::Section(&AGGREGATE_PART);
 
-pub(crate) static AGGREGATE_POLICY: Section = Section {
+pub(crate) static AGGREGATE_POLICY: SectionSpec = SectionSpec {
     name: "aggregate_policy",
     noun: "`aggregate`",
     doc: "Answers the request with one JSON document that combines responses of several upstreams.",
@@ -45,7 +45,7 @@ pub(crate) static AGGREGATE_POLICY: Section = Section {
     ],
 };
 
-pub(crate) static AGGREGATE_PART: Section = Section {
+pub(crate) static AGGREGATE_PART: SectionSpec = SectionSpec {
     name: "aggregate_part",
     noun: "a part of `aggregate`",
     doc: "A part of the document: the response of an upstream to a GET.",

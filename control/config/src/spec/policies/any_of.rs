@@ -1,11 +1,11 @@
 //! The keys of `any_of`.
 
 use super::{API_KEY, AUTHORIZE, BASIC, CLIENT_CERTIFICATE, EXT_AUTHZ, FORWARD_AUTH, HMAC, IP, JWT};
-use crate::spec::{Choice, Section, Shape};
+use crate::spec::{Choice, SectionSpec, Shape};
 
 pub(crate) static ALTERNATIVE_SHAPE: Shape = Shape::Section(&ALTERNATIVE);
 
-pub(crate) static ALTERNATIVE: Section = Section {
+pub(crate) static ALTERNATIVE: SectionSpec = SectionSpec {
     name: "any_of_alternative",
     noun: "an alternative of `any_of`",
     doc: "Policies of one alternative. A request must pass all of them.",

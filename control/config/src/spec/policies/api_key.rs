@@ -1,6 +1,6 @@
 //! The keys of `api_key`, and keys that authentication policies share.
 
-use crate::spec::{Choice, FROM, HEADER_NAME, KeySpec, OPTIONAL, Section, Shape, Text};
+use crate::spec::{Choice, FROM, HEADER_NAME, KeySpec, OPTIONAL, SectionSpec, Shape, Text};
 
 pub(crate) static PARAMETER: Text = Text {
     expected: "the name of a parameter such as `api_key`",
@@ -29,7 +29,7 @@ pub(crate) const GROUPS_HEADER: KeySpec = KeySpec::new(
 )
 .default("X-Consumer-Groups");
 
-pub(crate) static API_KEY_POLICY: Section = Section {
+pub(crate) static API_KEY_POLICY: SectionSpec = SectionSpec {
     name: "api_key_policy",
     noun: "`api_key`",
     doc: "Admits requests with a key of one of the `consumers`.",

@@ -1,7 +1,7 @@
 //! Keys for the part of a request's body that an authorization service receives, shared by `forward_auth` and
 //! `ext_authz`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape};
 
 const LIMIT: Shape = Shape::Size { min: 1, max: 16 << 20, off: true };
 
@@ -21,7 +21,7 @@ const PARTIAL: KeySpec = KeySpec::new(
 .default("off")
 .aliases(&["allow_partial_message", "allow_partial"]);
 
-pub(crate) static FORWARD_AUTH_BODY: Section = Section {
+pub(crate) static FORWARD_AUTH_BODY: SectionSpec = SectionSpec {
     name: "forward_auth_body",
     noun: "`body`",
     doc: "The request's body, for the service.",
@@ -29,7 +29,7 @@ pub(crate) static FORWARD_AUTH_BODY: Section = Section {
     keys: &[MAX, PARTIAL],
 };
 
-pub(crate) static EXT_AUTHZ_BODY: Section = Section {
+pub(crate) static EXT_AUTHZ_BODY: SectionSpec = SectionSpec {
     name: "ext_authz_body",
     noun: "`body`",
     doc: "The request's body, for the service.",

@@ -1,6 +1,6 @@
 //! The keys of `authorize`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static WORD: Text = Text { expected: "a name", pattern: Some("."), loose: true };
 static METHOD: Text = Text { expected: "a method such as `GET`", pattern: Some("^[!-~]+$"), loose: false };
@@ -9,7 +9,7 @@ static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
 static CLAIM_SHAPE: Shape = Shape::OneOrMany(&WORD_SHAPE);
 static RULE_SHAPE: Shape = Shape::Section(&AUTHORIZE_RULE);
 
-pub(crate) static AUTHORIZE_POLICY: Section = Section {
+pub(crate) static AUTHORIZE_POLICY: SectionSpec = SectionSpec {
     name: "authorize_policy",
     noun: "`authorize`",
     doc: "Restricts which authenticated consumers may proceed.",
@@ -29,7 +29,7 @@ pub(crate) static AUTHORIZE_POLICY: Section = Section {
     ],
 };
 
-pub(crate) static AUTHORIZE_RULE: Section = Section {
+pub(crate) static AUTHORIZE_RULE: SectionSpec = SectionSpec {
     name: "authorize_rule",
     noun: "a rule",
     doc: "A rule. A consumer matches it if every condition holds.",

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, KeySpec, OPTIONAL, Section, Shape, Text};
+use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, KeySpec, OPTIONAL, SectionSpec, Shape, Text};
 
 static REALM: Text =
     Text { expected: "a text such as `staff only`", pattern: Some("^[^\"\\\\]+$"), loose: true };
 
-pub(crate) static BASIC_POLICY: Section = Section {
+pub(crate) static BASIC_POLICY: SectionSpec = SectionSpec {
     name: "basic_policy",
     noun: "`basic`",
     doc: "Admits requests with the name and password of one of the `consumers` (RFC 7617).",

@@ -1,6 +1,6 @@
 //! The keys of `canary`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text, UPSTREAM_NAME};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text, UPSTREAM_NAME};
 
 static VALUE: Text = Text { expected: "a value, or `*` for any", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
@@ -12,7 +12,7 @@ static BY: Text = Text {
 
 pub(crate) static CANARY_RULE: Shape = Shape::Section(&CANARY_POLICY);
 
-pub(crate) static CANARY_POLICY: Section = Section {
+pub(crate) static CANARY_POLICY: SectionSpec = SectionSpec {
     name: "canary_rule",
     noun: "a rule of `canary`",
     doc: "A rule that sends requests to one of the route's upstreams, regardless of weights. All of its \

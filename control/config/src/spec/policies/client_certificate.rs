@@ -1,10 +1,10 @@
 //! The keys of `client_certificate`.
 
 use crate::spec::{
-    CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, KeySpec, OPTIONAL, Section, Shape,
+    CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, KeySpec, OPTIONAL, SectionSpec, Shape,
 };
 
-pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
+pub(crate) static CLIENT_CERTIFICATE_POLICY: SectionSpec = SectionSpec {
     name: "client_certificate_policy",
     noun: "`client_certificate`",
     doc: "Admits clients whose certificate the listener's `tls.client_certificates` verified.",

@@ -1,6 +1,6 @@
 //! The keys of `compression`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static ENCODING_SHAPE: Shape = Shape::Word(&["zstd", "br", "gzip"]);
 static TYPE: Text = Text {
@@ -10,7 +10,7 @@ static TYPE: Text = Text {
 };
 static TYPE_SHAPE: Shape = Shape::Text(&TYPE);
 
-pub(crate) static COMPRESSION_POLICY: Section = Section {
+pub(crate) static COMPRESSION_POLICY: SectionSpec = SectionSpec {
     name: "compression_policy",
     noun: "`compression`",
     doc: "Compresses response bodies for clients that accept it.",
@@ -42,7 +42,7 @@ pub(crate) static COMPRESSION_POLICY: Section = Section {
     ],
 };
 
-pub(crate) static COMPRESSION_LEVEL: Section = Section {
+pub(crate) static COMPRESSION_LEVEL: SectionSpec = SectionSpec {
     name: "compression_level",
     noun: "`level`",
     doc: "Compression level of each encoding.",

@@ -2,12 +2,12 @@
 
 use crate::spec::{
     BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, KeySpec,
-    MOST_COST, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, Section, Shape,
+    MOST_COST, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, SectionSpec, Shape,
 };
 
 pub(crate) static CONCURRENCY_SHAPE: Shape = Shape::Section(&CONCURRENCY);
 
-pub(crate) static CONCURRENCY: Section = Section {
+pub(crate) static CONCURRENCY: SectionSpec = SectionSpec {
     name: "concurrency",
     noun: "`concurrency`",
     doc: "Limits concurrent requests, each from its head to the end of its response. With several limits, a \

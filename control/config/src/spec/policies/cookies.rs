@@ -1,13 +1,13 @@
 //! The keys of `cookies`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static NAME: Text = Text { expected: "the name of a cookie", pattern: Some("."), loose: true };
 static NAME_SHAPE: Shape = Shape::Text(&NAME);
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 const VALUE_OR_OFF: Shape = Shape::AnyOf(&[Shape::Off, Shape::Text(&VALUE)]);
 
-pub(crate) static COOKIES_POLICY: Section = Section {
+pub(crate) static COOKIES_POLICY: SectionSpec = SectionSpec {
     name: "cookies_policy",
     noun: "`cookies`",
     doc: "Changes the cookies that responses set. A missing key leaves that attribute as the upstream sets \

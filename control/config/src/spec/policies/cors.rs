@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, HEADER_NAME, KeySpec, SectionSpec, Shape, Text};
 
 static ORIGIN: Text = Text {
     expected: "an origin such as `https://app.example.com` or `https://*.example.com`, `null`, or `*`",
@@ -24,7 +24,7 @@ static METHOD: Text = Text {
 static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
 static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 
-pub(crate) static CORS_POLICY: Section = Section {
+pub(crate) static CORS_POLICY: SectionSpec = SectionSpec {
     name: "cors_policy",
     noun: "`cors`",
     doc: "Controls which web origins may read the responses.",

@@ -1,6 +1,6 @@
 //! Keys for the cost of a request in a limit, and for the requests that a limit does not count.
 
-use crate::spec::{CIDR_SHAPE, Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
+use crate::spec::{CIDR_SHAPE, Choice, HEADER_NAME, KeySpec, SectionSpec, Shape, Text};
 
 /// Maximum cost of a request.
 pub(crate) const MOST_COST: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ pub(crate) static SCOPE: Text = Text {
     loose: true,
 };
 
-pub(crate) static COST: Section = Section {
+pub(crate) static COST: SectionSpec = SectionSpec {
     name: "cost",
     noun: "`cost`",
     doc: "Where the cost of a request comes from.",
@@ -72,7 +72,7 @@ pub(crate) static COST: Section = Section {
     ],
 };
 
-pub(crate) static EXEMPT: Section = Section {
+pub(crate) static EXEMPT: SectionSpec = SectionSpec {
     name: "exempt",
     noun: "`exempt`",
     doc: EXEMPT_DOC,

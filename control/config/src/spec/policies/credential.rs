@@ -1,7 +1,7 @@
 //! Keys that several policies share: the places of a credential, and whether a request needs one.
 
 use super::{COOKIE, PARAMETER};
-use crate::spec::{Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, HEADER_NAME, KeySpec, SectionSpec, Shape, Text};
 
 static PREFIX: Text = Text {
     expected: "the text before the credential, such as `Bearer`",
@@ -9,7 +9,7 @@ static PREFIX: Text = Text {
     loose: false,
 };
 
-pub(crate) static CREDENTIAL_PLACE: Section = Section {
+pub(crate) static CREDENTIAL_PLACE: SectionSpec = SectionSpec {
     name: "credential_place",
     noun: "an entry of `from`",
     doc: "A place in a request where a credential may be.",

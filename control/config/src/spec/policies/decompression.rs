@@ -1,10 +1,10 @@
 //! The keys of `decompression`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape};
 
 static CODING_SHAPE: Shape = Shape::Word(&["gzip", "br", "zstd", "deflate"]);
 
-pub(crate) static DECOMPRESSION_POLICY: Section = Section {
+pub(crate) static DECOMPRESSION_POLICY: SectionSpec = SectionSpec {
     name: "decompression_policy",
     noun: "`decompression`",
     doc: "Decodes request bodies before they are forwarded, and response bodies for clients that do not \

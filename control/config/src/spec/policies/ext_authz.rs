@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::spec::{
-    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, KeySpec, PEM, Section, Shape, Text, URL,
+    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, KeySpec, PEM, SectionSpec, Shape, Text, URL,
     WITH_BODY_OR_BYTES,
 };
 
@@ -11,7 +11,7 @@ static VALUE: Text = Text { expected: "a text", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 
-pub(crate) static EXT_AUTHZ_POLICY: Section = Section {
+pub(crate) static EXT_AUTHZ_POLICY: SectionSpec = SectionSpec {
     name: "ext_authz_policy",
     noun: "`ext_authz`",
     doc: "A service that speaks Envoy's gRPC protocol (`envoy.service.auth.v3.Authorization`) decides \

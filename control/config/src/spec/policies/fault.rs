@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static HEADER: Text = Text {
     expected: "a header such as `X-Fault`, or with a value, `X-Fault: yes`",
@@ -10,7 +10,7 @@ static HEADER: Text = Text {
     loose: false,
 };
 
-pub(crate) static FAULT: Section = Section {
+pub(crate) static FAULT: SectionSpec = SectionSpec {
     name: "fault",
     noun: "`fault`",
     doc: "Delays or fails requests on purpose.",
@@ -33,7 +33,7 @@ pub(crate) static FAULT: Section = Section {
     ],
 };
 
-pub(crate) static FAULT_ABORT: Section = Section {
+pub(crate) static FAULT_ABORT: SectionSpec = SectionSpec {
     name: "fault_abort",
     noun: "`abort`",
     doc: "Requests that get this status without being forwarded.",
@@ -52,7 +52,7 @@ pub(crate) static FAULT_ABORT: Section = Section {
     ],
 };
 
-pub(crate) static FAULT_DELAY: Section = Section {
+pub(crate) static FAULT_DELAY: SectionSpec = SectionSpec {
     name: "fault_delay",
     noun: "`delay`",
     doc: "Requests that are delayed.",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::spec::{
-    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, KeySpec, PEM, Section, Shape, Text, WITH_BODY,
+    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, KeySpec, PEM, SectionSpec, Shape, Text, WITH_BODY,
 };
 
 pub(crate) static URL: Text = Text {
@@ -13,7 +13,7 @@ pub(crate) static URL: Text = Text {
 };
 static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 
-pub(crate) static FORWARD_AUTH_POLICY: Section = Section {
+pub(crate) static FORWARD_AUTH_POLICY: SectionSpec = SectionSpec {
     name: "forward_auth_policy",
     noun: "`forward_auth`",
     doc: "A service decides whether a request may proceed: a 2xx response admits it, any other response is \

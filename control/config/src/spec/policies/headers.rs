@@ -1,12 +1,12 @@
 //! The keys of `headers`.
 
-use crate::spec::{Choice, HEADER_NAME, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, HEADER_NAME, KeySpec, SectionSpec, Shape, Text};
 
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 
-pub(crate) static HEADERS_POLICY: Section = Section {
+pub(crate) static HEADERS_POLICY: SectionSpec = SectionSpec {
     name: "headers_policy",
     noun: "`headers`",
     doc: "Changes fields of requests on their way upstream and of responses on their way back.",
@@ -21,7 +21,7 @@ pub(crate) static HEADERS_POLICY: Section = Section {
     ],
 };
 
-pub(crate) static HEADER_CHANGE: Section = Section {
+pub(crate) static HEADER_CHANGE: SectionSpec = SectionSpec {
     name: "header_change",
     noun: "a change of headers",
     doc: "Changes of a message's fields, in this order: `remove`, `set`, `add`.",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{CONSUMER_HEADER, GROUPS_HEADER, OPTIONAL};
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static COMPONENT: Text = Text {
     expected: "`@method`, `@target-uri`, `@authority`, `@scheme`, `@request-target`, `@path`, `@query` or the name of a field in lower case",
@@ -17,7 +17,7 @@ static LABEL: Text =
     Text { expected: "a label such as `sig1`", pattern: Some("^[a-z*][a-z0-9_.*-]*$"), loose: false };
 static TAG: Text = Text { expected: "a text such as `my-app`", pattern: Some("^[ -~]+$"), loose: false };
 
-pub(crate) static HMAC_POLICY: Section = Section {
+pub(crate) static HMAC_POLICY: SectionSpec = SectionSpec {
     name: "hmac_policy",
     noun: "`hmac`",
     doc: "Admits requests that are signed with a secret of one of the `consumers` (RFC 9421, `hmac-sha256`).",

@@ -1,6 +1,6 @@
 //! The keys of `intercept`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static REGEX: Text =
     Text { expected: "a regular expression such as `^/old/(.*)$`", pattern: Some("."), loose: false };
@@ -19,7 +19,7 @@ static CONTENT_TYPE: Text =
 
 pub(crate) static INTERCEPT_RULE: Shape = Shape::Section(&INTERCEPT);
 
-pub(crate) static INTERCEPT: Section = Section {
+pub(crate) static INTERCEPT: SectionSpec = SectionSpec {
     name: "intercept_rule",
     noun: "a rule of `intercept`",
     doc: "A rule that answers requests. All of its conditions must hold.",

@@ -1,8 +1,8 @@
 //! The keys of `ip`.
 
-use crate::spec::{CIDR_SHAPE, Choice, KeySpec, Section, Shape};
+use crate::spec::{CIDR_SHAPE, Choice, KeySpec, SectionSpec, Shape};
 
-pub(crate) static IP_POLICY: Section = Section {
+pub(crate) static IP_POLICY: SectionSpec = SectionSpec {
     name: "ip_policy",
     noun: "`ip`",
     doc: "Admits or rejects client addresses, as determined behind `forwarded.trusted_proxies`.",

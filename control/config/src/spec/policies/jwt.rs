@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::spec::{CONSUMER_HEADER, Choice, FROM, GROUPS_HEADER, KeySpec, OPTIONAL, Section, Shape, Text};
+use crate::spec::{
+    CONSUMER_HEADER, Choice, FROM, GROUPS_HEADER, KeySpec, OPTIONAL, SectionSpec, Shape, Text,
+};
 
 static KEYS: Text = Text {
     expected: "the path of a file, or a URL such as `https://id.example/.well-known/jwks.json`",
@@ -109,7 +111,7 @@ const JWKS_CA: KeySpec = KeySpec::new(
 
 static ISSUER_SHAPE: Shape = Shape::Section(&JWT_ISSUER);
 
-pub(crate) static JWT_ISSUER: Section = Section {
+pub(crate) static JWT_ISSUER: SectionSpec = SectionSpec {
     name: "jwt_issuer",
     noun: "an entry of `issuers`",
     doc: "An issuer of tokens. Its `audience`, `claims`, `consumer_claim` and `groups_claim` override those keys of the policy.",
@@ -132,7 +134,7 @@ pub(crate) static JWT_ISSUER: Section = Section {
     ],
 };
 
-pub(crate) static JWT_POLICY: Section = Section {
+pub(crate) static JWT_POLICY: SectionSpec = SectionSpec {
     name: "jwt_policy",
     noun: "`jwt`",
     doc: "Admits requests with a token that a trusted issuer signed (RFC 7519).",

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, HEADER_NAME, KeySpec, Section, Shape, Text, UPSTREAM_NAME};
+use crate::spec::{Choice, HEADER_NAME, KeySpec, SectionSpec, Shape, Text, UPSTREAM_NAME};
 
 static HOST: Text =
     Text { expected: "a host such as `shadow.internal`", pattern: Some(r"^\S+$"), loose: false };
 
-pub(crate) static MIRROR_POLICY: Section = Section {
+pub(crate) static MIRROR_POLICY: SectionSpec = SectionSpec {
     name: "mirror_policy",
     noun: "`mirror`",
     doc: "Sends copies of requests to another upstream and ignores the responses.",

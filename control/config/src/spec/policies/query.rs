@@ -1,13 +1,13 @@
 //! The keys of `query`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static NAME: Text = Text { expected: "the name of a parameter", pattern: Some("."), loose: true };
 static NAME_SHAPE: Shape = Shape::Text(&NAME);
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 
-pub(crate) static QUERY_POLICY: Section = Section {
+pub(crate) static QUERY_POLICY: SectionSpec = SectionSpec {
     name: "query_policy",
     noun: "`query`",
     doc: "Changes the query parameters of requests on their way upstream, in this order: `remove`, `set`, \

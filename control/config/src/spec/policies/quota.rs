@@ -2,12 +2,12 @@
 
 use crate::spec::{
     BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, KeySpec,
-    LIMIT_NAME, MOST_COST, REDIS, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, Section, Shape,
+    LIMIT_NAME, MOST_COST, REDIS, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, SectionSpec, Shape,
 };
 
 pub(crate) static QUOTA_SHAPE: Shape = Shape::Section(&QUOTA);
 
-pub(crate) static QUOTA: Section = Section {
+pub(crate) static QUOTA: SectionSpec = SectionSpec {
     name: "quota",
     noun: "`quota`",
     doc: "Limits requests per calendar day or month, in UTC. With several quotas, a request must pass every \

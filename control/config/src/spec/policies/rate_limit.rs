@@ -2,7 +2,7 @@
 
 use crate::spec::{
     BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, KeySpec,
-    MOST_COST, REDIS, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, Section, Shape, Text,
+    MOST_COST, REDIS, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, SectionSpec, Shape, Text,
 };
 
 static RATE: Text = Text {
@@ -18,7 +18,7 @@ pub(crate) static LIMIT_NAME: Text = Text {
 
 pub(crate) static RATE_LIMIT_SHAPE: Shape = Shape::Section(&RATE_LIMIT);
 
-pub(crate) static RATE_LIMIT: Section = Section {
+pub(crate) static RATE_LIMIT: SectionSpec = SectionSpec {
     name: "rate_limit",
     noun: "`rate_limit`",
     doc: "Limits requests per period. With several limits, a request must pass every one.",

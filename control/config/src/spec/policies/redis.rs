@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static NODE: Text = Text {
     expected: "a host and its port, such as `10.0.0.1:6379`",
@@ -14,7 +14,7 @@ static USER: Text = Text { expected: "the name of a user", pattern: Some(r"^\S+$
 static MASTER: Text =
     Text { expected: "the name of a master, such as `mymaster`", pattern: Some(r"^\S+$"), loose: true };
 
-pub(crate) static REDIS_SENTINEL: Section = Section {
+pub(crate) static REDIS_SENTINEL: SectionSpec = SectionSpec {
     name: "redis_sentinel",
     noun: "`sentinel`",
     doc: "The Sentinels that report the master.",
@@ -56,7 +56,7 @@ static PREFIX: Text = Text {
     loose: true,
 };
 
-pub(crate) static REDIS: Section = Section {
+pub(crate) static REDIS: SectionSpec = SectionSpec {
     name: "policy_redis",
     noun: "`redis`",
     doc: "The Redis or Valkey that counts for several gateways.",

@@ -1,11 +1,11 @@
 //! The keys of `security_headers`.
 
-use crate::spec::{Choice, KeySpec, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 const VALUE_OR_OFF: Shape = Shape::AnyOf(&[Shape::Off, Shape::Text(&VALUE)]);
 
-pub(crate) static SECURITY_HEADERS_POLICY: Section = Section {
+pub(crate) static SECURITY_HEADERS_POLICY: SectionSpec = SectionSpec {
     name: "security_headers_policy",
     noun: "`security_headers`",
     doc: "Adds response fields that restrict browsers.",

@@ -1,7 +1,7 @@
 //! The keys of `trace`, and of the collector of an access log.
 
 use super::forward_auth::URL;
-use crate::spec::{Choice, KeySpec, PEM, Section, Shape, Text};
+use crate::spec::{Choice, KeySpec, PEM, SectionSpec, Shape, Text};
 
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
@@ -13,7 +13,7 @@ pub(crate) static LOG_COLLECTOR: Text = Text {
 };
 static FORM: Shape = Shape::Word(&["w3c", "b3", "b3_multi"]);
 
-pub(crate) static TRACE_POLICY: Section = Section {
+pub(crate) static TRACE_POLICY: SectionSpec = SectionSpec {
     name: "trace_policy",
     noun: "`trace`",
     doc: "Sends spans of requests to an OpenTelemetry collector and propagates the trace context.",
@@ -71,7 +71,7 @@ const CA_KEY: KeySpec = KeySpec::new(
     Shape::Text(&PEM),
 );
 
-pub(crate) static ACCESS_LOG_OTLP: Section = Section {
+pub(crate) static ACCESS_LOG_OTLP: SectionSpec = SectionSpec {
     name: "access_log_otlp",
     noun: "`otlp`",
     doc: "An OpenTelemetry collector that receives every line of the access log.",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::settings::HEADER_NAME;
-use super::super::{Choice, KeySpec, Section, Shape, Text};
+use super::super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 /// Policies of the short form of `balance`. `hash` needs `by`, which only the mapping has.
 pub(crate) const BALANCE_POLICIES: &[&str] = &["round_robin", "least_requests", "random"];
@@ -19,7 +19,7 @@ static SECRET: Text = Text { expected: "a text of 16 to 1024 bytes", pattern: So
 static COOKIE_PATH: Text =
     Text { expected: "a path such as `/shop`", pattern: Some("^/[^;]*$"), loose: false };
 
-pub(crate) static BALANCE: Section = Section {
+pub(crate) static BALANCE: SectionSpec = SectionSpec {
     name: "balance",
     noun: "`balance`",
     doc: "Load balancing. The short form is the policy alone.",
@@ -80,7 +80,7 @@ pub(crate) static BALANCE: Section = Section {
     ],
 };
 
-pub(crate) static HASH_BY: Section = Section {
+pub(crate) static HASH_BY: SectionSpec = SectionSpec {
     name: "hash_by",
     noun: "`by`",
     doc: "The part of the request that is hashed.",
@@ -98,7 +98,7 @@ pub(crate) static HASH_BY: Section = Section {
     ],
 };
 
-pub(crate) static STICKY: Section = Section {
+pub(crate) static STICKY: SectionSpec = SectionSpec {
     name: "sticky",
     noun: "`sticky`",
     doc: "A cookie that names a client's endpoint by a keyed hash of its address, not by the address itself.",

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Choice, KeySpec, Section, Shape, Text};
+use super::super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 /// The short form of `discover`.
 pub(crate) static DISCOVER_TEXT: Text = Text {
@@ -26,7 +26,7 @@ static SERVER: Text = Text {
 };
 static SERVER_SHAPE: Shape = Shape::Text(&SERVER);
 
-pub(crate) static DISCOVER: Section = Section {
+pub(crate) static DISCOVER: SectionSpec = SectionSpec {
     name: "discover",
     noun: "`discover`",
     doc: "Source of endpoints in addition to the configured ones.",

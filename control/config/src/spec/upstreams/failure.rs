@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Choice, KeySpec, Section, Shape, Text};
+use super::super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 /// Names of `retry` in other gateways.
 pub(crate) const RETRY_ALSO: &[&str] = &[
@@ -43,7 +43,7 @@ static ON_SHAPE: Shape = Shape::AnyOf(&[
     Shape::Text(&CODE),
 ]);
 
-pub(crate) static RETRY: Section = Section {
+pub(crate) static RETRY: SectionSpec = SectionSpec {
     name: "retry",
     noun: "`retry`",
     doc: "Retry rules. The gateway never retries after it has sent body bytes that it cannot replay, nor \
@@ -122,7 +122,7 @@ pub(crate) static RETRY: Section = Section {
 pub(crate) const HEDGE_AFTER: Shape =
     Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false };
 
-pub(crate) static HEDGE: Section = Section {
+pub(crate) static HEDGE: SectionSpec = SectionSpec {
     name: "hedge",
     noun: "`hedge`",
     doc: "A second attempt at another endpoint while the first has not responded; the first response wins. \
@@ -146,7 +146,7 @@ pub(crate) static HEDGE: Section = Section {
     ],
 };
 
-pub(crate) static BREAKER: Section = Section {
+pub(crate) static BREAKER: SectionSpec = SectionSpec {
     name: "breaker",
     noun: "`breaker`",
     doc: "A circuit breaker. It opens if too large a share of calls fails or is slow; requests then get 503 \

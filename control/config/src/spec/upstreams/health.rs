@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Choice, KeySpec, Section, Shape, Text};
+use super::super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 /// The short form of `health`, and `http` in the mapping.
 pub(crate) static PROBE_PATH: Text =
@@ -21,7 +21,7 @@ static STATUS: Text = Text {
 };
 static STATUS_SHAPE: Shape = Shape::Text(&STATUS);
 
-pub(crate) static HEALTH: Section = Section {
+pub(crate) static HEALTH: SectionSpec = SectionSpec {
     name: "health",
     noun: "`health`",
     doc: "Active health checks of every endpoint.",
@@ -105,7 +105,7 @@ pub(crate) static HEALTH: Section = Section {
     ],
 };
 
-pub(crate) static OUTLIER: Section = Section {
+pub(crate) static OUTLIER: SectionSpec = SectionSpec {
     name: "outlier",
     noun: "`outlier`",
     doc: "Ejection of endpoints that fail requests (passive health checks).",

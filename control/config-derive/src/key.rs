@@ -22,8 +22,8 @@ pub(crate) enum Role {
     Key(Box<Attributes>),
     /// A struct whose keys belong to this section.
     Flattened,
-    /// No key: its value comes from elsewhere.
-    Skipped,
+    /// No key: its value comes from elsewhere, at first this one or the type's default.
+    Skipped(Option<Expr>),
 }
 
 /// The content of the attribute.
@@ -48,6 +48,8 @@ pub(crate) struct Attributes {
     bounded: bool,
     nonempty: bool,
     sections: bool,
+    list: bool,
+    map: bool,
     pairs: Option<ExprTuple>,
     read: Option<Expr>,
 }
@@ -62,13 +64,14 @@ impl Key {
             doc: crate::first_paragraph(&field.attrs),
             ..Attributes::default()
         };
-        let (mut flattened, mut skipped) = (false, false);
+        let (mut flattened, mut skipped) = (false, None);
         for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("key")) {
             attribute.parse_nested_meta(|meta| {
                 let word = meta.path.get_ident().map(Ident::to_string).unwrap_or_default();
                 match word.as_str() {
                     "flatten" => flattened = true,
-                    "skip" => skipped = true,
+                    "skip" if meta.input.peek(syn::Token![=]) => skipped = Some(Some(meta.value()?.parse()?)),
+                    "skip" => skipped = Some(None),
                     _ => attributes.set(&word, &meta)?,
                 }
                 Ok(())
@@ -76,7 +79,7 @@ impl Key {
         }
         let role = match (flattened, skipped) {
             (true, _) => Role::Flattened,
-            (_, true) => Role::Skipped,
+            (_, Some(value)) => Role::Skipped(value),
             _ if !attributes.doc.ends_with('.') => {
                 return Err(Error::new_spanned(
                     field,
@@ -117,6 +120,8 @@ impl Attributes {
             "bounded" => self.bounded = true,
             "nonempty" => self.nonempty = true,
             "sections" => self.sections = true,
+            "list" => self.list = true,
+            "map" => self.map = true,
             "pairs" => match value()? {
                 Expr::Tuple(pair) => self.pairs = Some(pair),
                 other => return Err(Error::new_spanned(other, "expected `(parse_key, parse_value)`")),
@@ -146,7 +151,10 @@ impl Attributes {
     fn shape(&self, ty: &Type) -> Result<TokenStream> {
         let section = quote!(::tollgate_config::section);
         if let Some(shape) = &self.shape {
-            return Ok(quote!(#shape));
+            return Ok(quote!({
+                const SHAPE: #section::Shape = #shape;
+                SHAPE
+            }));
         }
         let off = self.off;
         if let Some((kind, range)) = &self.range {
@@ -176,7 +184,7 @@ impl Attributes {
             (None, None) => {
                 let mut inner = ty;
                 while let Some(next) = argument(inner, &["Option", "Spanned"])
-                    .or_else(|| argument(inner, &["Vec"]).filter(|_| self.sections))
+                    .or_else(|| argument(inner, &["Vec"]).filter(|_| self.sections || self.list))
                 {
                     inner = next;
                 }
@@ -184,13 +192,13 @@ impl Attributes {
             }
         };
         let reference = |shape: TokenStream| quote!({ const SHAPE: &#section::Shape = &#shape; SHAPE });
-        let many = self.each.is_some() || self.sections;
+        let many = self.each.is_some() || self.sections || self.list;
         let shape = match () {
             () if many => {
                 let one = reference(one);
                 quote!(#section::Shape::OneOrMany(#one))
             }
-            () if self.pairs.is_some() => {
+            () if self.pairs.is_some() || self.map => {
                 let one = reference(one);
                 quote!(#section::Shape::MapOf(#one))
             }

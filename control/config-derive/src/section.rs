@@ -1,8 +1,8 @@
 //! `#[derive(Section)]`.
 
 use proc_macro2::TokenStream;
-use quote::quote;
-use syn::{Data, DeriveInput, Error, Expr, Fields, LitStr, Result};
+use quote::{ToTokens, quote};
+use syn::{Data, DeriveInput, Error, Expr, Fields, LitStr, Result, Type};
 
 use crate::key::{Attributes, Key, Role};
 
@@ -19,6 +19,9 @@ struct Container {
     off: Option<Expr>,
     /// Whether `Value` is implemented by hand, for short forms.
     own_forms: bool,
+    /// The type that is made of the keys, and the function that makes it.
+    makes: Option<Type>,
+    by: Option<Expr>,
 }
 
 impl Container {
@@ -40,6 +43,8 @@ impl Container {
                     "switch" => out.switch = true,
                     "off" => out.off = Some(meta.value()?.parse()?),
                     "own_forms" => out.own_forms = true,
+                    "makes" => out.makes = Some(meta.value()?.parse()?),
+                    "by" => out.by = Some(meta.value()?.parse()?),
                     _ => return Err(meta.error("this is no attribute of a section")),
                 }
                 Ok(())
@@ -62,7 +67,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let section = section_impl(input, &container, &keys)?;
     let value = value_impl(input, &container);
     let default = default_impl(input, &keys);
-    Ok(quote!(const _: () = { #section #value #default };))
+    let made = made_impl(input, &container)?;
+    Ok(quote!(const _: () = { #section #value #default #made };))
 }
 
 fn section_impl(input: &DeriveInput, container: &Container, keys: &[Key]) -> Result<TokenStream> {
@@ -86,7 +92,7 @@ fn section_impl(input: &DeriveInput, container: &Container, keys: &[Key]) -> Res
             _ => quote!(#field),
         }
     });
-    let check = container.check.iter().map(|check| quote!(#check(reader, fields, &out);));
+    let check = container.check.iter().map(|check| quote!(#check(reader, fields, &mut out);));
     Ok(quote! {
         static SPEC: #section::SectionSpec = #section::SectionSpec {
             name: #name,
@@ -107,7 +113,8 @@ fn section_impl(input: &DeriveInput, container: &Container, keys: &[Key]) -> Res
             ) -> ::std::option::Option<Self> {
                 #defaults
                 #(#readings)*
-                let out = Self { #(#values),* };
+                #[allow(unused_mut)]
+                let mut out = Self { #(#values),* };
                 #(#check)*
                 ::std::option::Option::Some(out)
             }
@@ -128,7 +135,7 @@ fn rows(keys: &[Key]) -> Result<TokenStream> {
                 parts.push(quote!(&[#(#before),*]));
                 parts.push(quote!(<#ty as #section::Section>::KEYS));
             }
-            Role::Skipped => {}
+            Role::Skipped(_) => {}
         }
     }
     if parts.is_empty() {
@@ -147,12 +154,13 @@ fn reading(key: &Key, has_default: bool) -> TokenStream {
     let section = quote!(::tollgate_config::section);
     let (field, ty) = (&key.field, &key.ty);
     let default = match (has_default, &key.role) {
+        (_, Role::Skipped(Some(value))) => quote!(#value),
         (true, _) => quote!(defaults.#field),
         (false, Role::Key(attributes)) => default_value(attributes, key),
         (false, _) => quote!(<#ty as ::std::default::Default>::default()),
     };
     match &key.role {
-        Role::Skipped => quote!(let #field: #ty = #default;),
+        Role::Skipped(_) => quote!(let #field: #ty = #default;),
         Role::Flattened if has_default => quote! {
             let #field: #ty = <#ty as #section::Section>::read_keys(reader, fields).unwrap_or(#default);
         },
@@ -206,6 +214,7 @@ fn default_impl(input: &DeriveInput, keys: &[Key]) -> Option<TokenStream> {
         let (field, ty) = (&key.field, &key.ty);
         let value = match &key.role {
             Role::Key(attributes) => default_value(attributes, key),
+            Role::Skipped(Some(value)) => quote!(#value),
             _ => quote!(<#ty as ::std::default::Default>::default()),
         };
         quote!(#field: #value)
@@ -235,8 +244,43 @@ fn default_impl(input: &DeriveInput, keys: &[Key]) -> Option<TokenStream> {
     })
 }
 
+/// Implements `Section` and `Value` for the type that is made of the keys.
+fn made_impl(input: &DeriveInput, container: &Container) -> Result<Option<TokenStream>> {
+    let (ident, section) = (&input.ident, quote!(::tollgate_config::section));
+    let (made, by) = match (&container.makes, &container.by) {
+        (Some(made), Some(by)) => (made, by),
+        (None, None) => return Ok(None),
+        _ => return Err(Error::new_spanned(ident, "`makes = Type` needs `by = function`, and the reverse")),
+    };
+    let value = value_of(&quote!(#made), container);
+    Ok(Some(quote! {
+        #[automatically_derived]
+        impl #section::Section for #made {
+            const KEYS: &'static [#section::KeySpec] = <#ident as #section::Section>::KEYS;
+            const SPEC: &'static #section::SectionSpec = <#ident as #section::Section>::SPEC;
+
+            fn read_keys(
+                reader: &mut #section::Reader,
+                fields: &#section::Fields<'_>,
+            ) -> ::std::option::Option<Self> {
+                let keys = <#ident as #section::Section>::read_keys(reader, fields)?;
+                #by(reader, fields, keys)
+            }
+        }
+
+        #value
+    }))
+}
+
 fn value_impl(input: &DeriveInput, container: &Container) -> Option<TokenStream> {
-    let ident = &input.ident;
+    match container.makes {
+        Some(_) => None,
+        None => value_of(&input.ident.to_token_stream(), container),
+    }
+}
+
+/// Implements `Value` for a section that is written as a mapping, or as `on` and `off`.
+fn value_of(ident: &TokenStream, container: &Container) -> Option<TokenStream> {
     let section = quote!(::tollgate_config::section);
     let off = match &container.off {
         Some(off) => quote!({

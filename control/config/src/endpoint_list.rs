@@ -7,8 +7,8 @@ use crate::load;
 use crate::model::{At, Endpoint, SourceFile};
 use crate::parse::parse;
 use crate::problem::{Problem, Problems, Severity};
-use crate::read;
 use crate::reader::Reader;
+use crate::sections::endpoints;
 
 /// The reason why a list of endpoints is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub fn endpoints_from_text(name: &str, text: &str) -> Result<Vec<Endpoint>, Prob
     let parsed = parse(0, text);
     let mut reader = Reader { problems: parsed.problems, complete: parsed.complete };
     let endpoints = match &parsed.root {
-        Some(root) => read::endpoints(&mut reader, root, true),
+        Some(root) => endpoints(&mut reader, root, true),
         None => {
             if reader.complete {
                 let problem = Problem::error(At::default(), "the file is empty");

@@ -19,6 +19,7 @@ use crate::parse::parse;
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft, Include};
 use crate::reader::Reader;
+use crate::sections::upstream;
 use crate::source::Layout;
 
 /// Maximum size of a file in bytes. 100,000 routes are about 10 MiB.
@@ -225,7 +226,7 @@ impl<'a> Loader<'a> {
                     .help("write `routes: []` if that is intended"),
             });
         }
-        self.problems.extend(read::check_zones(&self.draft.config));
+        self.problems.extend(upstream::check_zones(&self.draft.config));
         self.pem_files();
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);

@@ -193,15 +193,6 @@ pub struct Listener {
     pub policies: Policies,
 }
 
-/// Timeouts that a listener overrides. `Some(None)` is `off`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListenerTimeouts {
-    /// As [`Timeouts::idle`].
-    pub idle: Option<Option<Duration>>,
-    /// As [`Timeouts::age`].
-    pub age: Option<Option<Duration>>,
-}
-
 /// How plain-text requests are redirected to `https`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectToHttps {
@@ -456,62 +447,6 @@ impl Default for Limits {
             http2_streams: 100,
             http2_window: 64 * 1024,
             loops: 2,
-        }
-    }
-}
-
-/// Timeouts of the gateway. `None` is `off`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timeouts {
-    /// From the first byte of a request head to its end (408). Default 10 s.
-    pub header: Option<Duration>,
-    /// Between two reads of a request body (408). Default 60 s.
-    pub body: Option<Duration>,
-    /// Idle time of a keep-alive client connection (closed). Default 75 s.
-    pub idle: Option<Duration>,
-    /// Maximum age of a client connection; its next response is its last. Default off.
-    pub age: Option<Duration>,
-    /// Time during which a client reads no byte of a response (connection reset). Default 60 s.
-    pub write: Option<Duration>,
-    /// Time to open a connection to an endpoint (504). Default 5 s.
-    pub connect: Option<Duration>,
-    /// From the end of the request to the response head (504). Default 60 s.
-    pub response_header: Option<Duration>,
-    /// Between two reads of a response body (504, or a truncated response). Default 60 s.
-    pub response_body: Option<Duration>,
-    /// The whole exchange (504, or a truncated response). Default off.
-    pub total: Option<Duration>,
-    /// Idle time of an upgraded connection, both directions (closed). Default 1 h.
-    pub upgraded: Option<Duration>,
-    /// From SIGTERM until the listening sockets close. During this time readiness fails and every response
-    /// closes its connection, but load balancers may still send new clients. Default none.
-    pub drain_delay: Option<Duration>,
-    /// Time for in-flight requests after SIGTERM. Default 30 s.
-    pub drain: Option<Duration>,
-    /// Time until the workers of a replacing process must run. Default 30 s.
-    pub takeover: Option<Duration>,
-    /// A client's TLS handshake (closed). Default 10 s.
-    pub handshake: Option<Duration>,
-}
-
-impl Default for Timeouts {
-    fn default() -> Self {
-        let seconds = |n| Some(Duration::from_secs(n));
-        Self {
-            header: seconds(10),
-            body: seconds(60),
-            idle: seconds(75),
-            age: None,
-            write: seconds(60),
-            connect: seconds(5),
-            response_header: seconds(60),
-            response_body: seconds(60),
-            total: None,
-            upgraded: seconds(3600),
-            drain_delay: None,
-            drain: seconds(30),
-            takeover: seconds(30),
-            handshake: seconds(10),
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Fields<'t> {
     entries: &'t [MappingEntry],
     /// Source position of the mapping's key, or of the mapping if it has none.
     pub at: At,
+    /// How many problems there were before the mapping.
+    pub start: usize,
 }
 
 /// A key that is present, with its value.
@@ -90,6 +92,13 @@ impl<'t> Fields<'t> {
         self.section.keys.iter().find(|key| key.name == name)
     }
 
+    /// Returns whether a key is given, or misspelt: it was reported then, so a report of the missing key would be
+    /// redundant.
+    #[must_use]
+    pub fn is_meant(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == name) || misspelt(self.entries, self.section, name)
+    }
+
     /// Returns the field with this name, if it has a valid value that is not null.
     pub fn get(&self, name: &str) -> Option<Field<'t>> {
         let key = self.key(name);
@@ -119,11 +128,12 @@ impl Reader {
             }
             return None;
         };
+        let start = self.problems.len();
         for entry in entries {
             self.entry(entry, section);
         }
         self.required(node.at, entries, section);
-        Some(Fields { section, entries, at: node.at })
+        Some(Fields { section, entries, at: node.at, start })
     }
 
     /// Works like [`fields`](Self::fields), for the value of a key.

@@ -37,7 +37,7 @@ pub fn schema() -> Value {
 
 /// Returns the schema of an upstream's value, whose definition is more than one section.
 pub(crate) fn upstream_value() -> Value {
-    shape(&crate::spec::UPSTREAM_VALUE)
+    shape(&crate::sections::UPSTREAM_VALUE)
 }
 
 fn section(section: &SectionSpec) -> Value {

@@ -47,10 +47,11 @@
 //! | `name = "..."` | name of the definition in the schema; default: the struct's, in snake case |
 //! | `noun = "..."` | the mapping in messages; default: the name in backquotes |
 //! | `exactly_one = [...]`, `at_most_one = [...]` | keys that exclude each other |
-//! | `check = f` | calls `f(&mut Reader, &Fields, &Self)` at the end |
+//! | `check = f` | calls `f(&mut Reader, &Fields, &mut Self)` at the end |
 //! | `switch` | `on` and `off` are values too: the defaults, and `None` of an `Option` around the type |
 //! | `off = f` | with `switch`: `off` is a value of the type, the defaults after `f(&mut Self)` |
 //! | `own_forms` | [`Value`] is implemented by hand, for short forms |
+//! | `makes = T`, `by = f` | the section is read as a `T`, which `f(&mut Reader, &Fields, Self) -> Option<T>` makes |
 //!
 //! # Attributes of a field
 //!
@@ -72,10 +73,11 @@
 //! | `sections` | a list of sections, or one of them |
 //! | `bounded`, `nonempty` | a list of at most 1000 entries, of at least one |
 //! | `pairs = (f, g)` | a mapping with the user's own keys; parses keys and values |
-//! | `shape = S` | the form of the value, if nothing else says it |
 //! | `read = f` | reads by `f(&mut Reader, Field) -> Option<T>` |
+//! | `list`, `map` | with `read`: the form is a list, or a mapping with the user's own keys |
+//! | `shape = S` | the form of the value, if nothing else says it |
 //! | `flatten` | the field's type is a section whose keys belong to this one |
-//! | `skip` | no key |
+//! | `skip`, `skip = value` | no key; the value is the type's default, or this one |
 //!
 //! Without any of these, the type itself says how it is read: it implements [`Value`]. An `Option` around the type
 //! is `None` if the key is missing or `off`; with two of them, the outer one is `None` if the key is missing.
@@ -197,6 +199,7 @@ impl<T: Value> Value for Option<T> {
 /// The value and its source position.
 impl<T: Value> Value for Spanned<T> {
     const SHAPE: Shape = T::SHAPE;
+    const HAS_OFF: bool = T::HAS_OFF;
 
     fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
         T::read(reader, field).map(|value| Self { value, at: field.node.at })

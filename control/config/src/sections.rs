@@ -1,6 +1,8 @@
 //! The sections of the configuration. Each file declares its keys, and has the rules between them.
 
-mod upstream;
+pub(crate) mod texts;
+mod timeouts;
+pub(crate) mod upstream;
 
-pub(crate) use upstream::above;
+pub use timeouts::*;
 pub use upstream::*;

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use crate::load::{self, FullRead, Loader, PartialConfig};
 use crate::model::Config;
 use crate::problem::{Problem, Problems};
-use crate::read::{self, Draft};
+use crate::read::Draft;
+use crate::sections::upstream;
 
 pub(crate) use layout::Layout;
 pub(crate) use line_map::LineMap;
@@ -144,7 +145,7 @@ impl LastReading {
         let config = &mut self.draft.config;
         let mut problems = Problems::with_line_map(config.files.clone(), self.lines.clone());
         problems.extend(self.warnings.iter().cloned());
-        problems.extend(read::check_zones(config));
+        problems.extend(upstream::check_zones(config));
         problems.sort();
         Reading { config: Some(ConfigRef::Borrowed(config)), partial: None, problems, routes_read }
     }

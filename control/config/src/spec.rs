@@ -27,6 +27,8 @@ pub(crate) use settings::*;
 pub(crate) use tls::*;
 pub(crate) use upstreams::*;
 
+pub(crate) use crate::sections::texts::*;
+
 /// The row of a mapping with known keys.
 pub struct SectionSpec {
     /// Name of its definition in the schema.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::read::{self, Draft};
 use crate::reader::Reader;
 use crate::schema;
+use crate::sections::upstream;
 use crate::tree::Node;
 
 /// A kind of resource.
@@ -50,7 +51,7 @@ pub static KINDS: [ResourceKind; 6] = [
         schema: schema::upstream_value,
         index: UPSTREAMS,
         named_inside: false,
-        read: read::upstream_document,
+        read: upstream::document,
     },
     ResourceKind {
         name: "consumers",

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use super::{AccessLog, At, Policies, Priority, Retry, Spanned};
+use super::{AccessLog, At, Policies, Priority, Retry, RouteStay, RouteTimeouts, Spanned};
 
 /// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
 /// identity; code that changes a route must assign a new one.
@@ -282,28 +281,6 @@ pub struct Respond {
     pub headers: Vec<(String, String)>,
     /// Body.
     pub body: Vec<u8>,
-}
-
-/// Timeouts that a route or an upstream overrides. `Some(None)` is `off`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouteTimeouts {
-    /// As [`Timeouts::connect`](super::Timeouts::connect).
-    pub connect: Option<Option<Duration>>,
-    /// As [`Timeouts::response_header`](super::Timeouts::response_header).
-    pub response_header: Option<Option<Duration>>,
-    /// As [`Timeouts::response_body`](super::Timeouts::response_body).
-    pub response_body: Option<Option<Duration>>,
-    /// As [`Timeouts::total`](super::Timeouts::total).
-    pub total: Option<Option<Duration>>,
-}
-
-/// Overrides of the time that a client connection is kept, after requests of a route.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RouteStay {
-    /// As [`Timeouts::idle`](super::Timeouts::idle), after a request of this route. `Some(None)` is `off`.
-    pub idle: Option<Option<Duration>>,
-    /// As [`Timeouts::age`](super::Timeouts::age), once the connection has carried a request of this route.
-    pub age: Option<Duration>,
 }
 
 /// A replacement for an error: for an endpoint's response, or for the gateway's own if no endpoint responded.

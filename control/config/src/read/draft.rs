@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::references::UpstreamReference;
 use crate::model::{At, Config};
+use crate::problem::Problem;
+use crate::reader::Fields;
 
 /// One entry of `include`.
 pub(crate) struct Include {
@@ -44,4 +46,29 @@ pub(crate) struct PerTryTimeout {
     pub per_try: Duration,
     /// `timeouts.total` of the same upstream or route; `None`: not given there.
     pub total: Option<Option<Duration>>,
+}
+
+/// Returns the `per_try` of an upstream or a route.
+pub(crate) fn per_try_timeout(
+    fields: &Fields<'_>,
+    per_try: Option<Duration>,
+    total: Option<Option<Duration>>,
+) -> Option<PerTryTimeout> {
+    let at = fields.get("retry")?.node.entry("per_try")?.at;
+    Some(PerTryTimeout { at, per_try: per_try?, total })
+}
+
+/// Returns a warning for each `per_try` that is not shorter than the timeout of the whole exchange, and so
+/// never takes effect.
+pub(crate) fn check_per_try(per_try_timeouts: &[PerTryTimeout], gateway: Option<Duration>) -> Vec<Problem> {
+    let vain = per_try_timeouts.iter().filter(|wait| {
+        let total = wait.total.unwrap_or(gateway);
+        total.is_some_and(|total| wait.per_try >= total)
+    });
+    vain.map(|wait| {
+        let problem =
+            Problem::warning(wait.at, "`per_try` has no effect: `timeouts.total` ends the exchange first");
+        problem.help("make it shorter than `timeouts.total`, with time for the next attempt")
+    })
+    .collect()
 }

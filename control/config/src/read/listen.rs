@@ -8,7 +8,7 @@ use crate::model::{
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
-use crate::spec::{LISTENER, LISTENER_TIMEOUTS, REDIRECT_TO_HTTPS, Shape};
+use crate::spec::{LISTENER, REDIRECT_TO_HTTPS, Shape};
 use crate::tree::{Node, NodeKind};
 
 /// Mode of the sockets that clients connect to. Clients often run as other users, as with a web server's, so
@@ -84,13 +84,8 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
         }
         let mut half_close = false;
         reader.switch(fields.get("half_close"), &mut half_close);
-        let mut timeouts = ListenerTimeouts::default();
-        if let Some(field) = fields.get("timeouts")
-            && let Some(fields) = reader.fields(field.node, &LISTENER_TIMEOUTS)
-        {
-            timeouts.idle = reader.duration(fields.get("idle"));
-            timeouts.age = reader.duration(fields.get("age"));
-        }
+        let timeouts = fields.get("timeouts").and_then(|field| reader.section::<ListenerTimeouts>(field));
+        let timeouts = timeouts.unwrap_or_default();
         let policies = policies::policies(reader, fields.get("policies"));
         let mut bind = reader.spanned(fields.get("bind")?, |text| admin::listen_address(text, all))?;
         if let ListenAddress::Unix(socket) = &mut bind.value {

@@ -41,7 +41,7 @@ fn one_match(reader: &mut Reader, node: &Node, shape: &Shape) -> Match {
         out.path = path_of(reader, field);
     }
     if let Some(field) = fields.get("method") {
-        out.methods = methods(reader, field);
+        out.methods = methods(reader, field).unwrap_or_default();
     }
     if let Some(field) = fields.get("grpc") {
         out.path = grpc::call(reader, field);
@@ -228,7 +228,7 @@ fn path_of(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> 
     reader.spanned(field, |text| pattern::regex(text, true).map(|_| PathMatch::Regex(text.to_owned())))
 }
 
-pub(super) fn methods(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
+pub(crate) fn methods(reader: &mut Reader, field: Field<'_>) -> Option<Vec<String>> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let mut out: Vec<String> = Vec::new();
     let what = format!("`{}`", field.key.name);
@@ -254,7 +254,7 @@ pub(super) fn methods(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
             out.push(method);
         }
     }
-    out
+    Some(out)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::model::{
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, misnamed, one_or_many};
 use crate::scalar::ScalarError;
+use crate::section::Value;
 use crate::spec::{POLICIES, Shape};
 use crate::tree::{Node, Scalar, shown};
 
@@ -45,6 +46,14 @@ mod redis;
 mod security_headers;
 pub(super) mod shared;
 pub(super) mod trace;
+
+impl Value for Policies {
+    const SHAPE: Shape = Shape::Section(&POLICIES);
+
+    fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
+        Some(policies(reader, Some(field)))
+    }
+}
 
 /// Reads the policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {

@@ -139,7 +139,7 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
 }
 
 /// Parses `host` or `host:port`.
-pub(super) fn authority(text: &str) -> Result<String, ScalarError> {
+pub(crate) fn authority(text: &str) -> Result<String, ScalarError> {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !text.ends_with(']') => (name, Some(port)),
         _ => (text, None),

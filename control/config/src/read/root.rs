@@ -1,14 +1,12 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{
-    access_log, admin, buffer, certificates, consumers, etcd, listen, log, policies, route, settings,
-    upstream,
-};
+use super::{access_log, admin, buffer, certificates, consumers, etcd, listen, log, policies, route, settings};
 use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
+use crate::sections::upstream::{self, zone};
 use crate::spec::{ROOT, Shape};
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
@@ -65,7 +63,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.limits = settings::limits(reader, field);
         }
         if let Some(field) = fields.get("timeouts") {
-            config.timeouts = settings::timeouts(reader, field);
+            config.timeouts = reader.section(field).unwrap_or_default();
         }
         if let Some(field) = fields.get("buffer") {
             config.buffer = buffer::buffer(reader, field).over(&config.buffer);
@@ -99,7 +97,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             }
         }
         if let Some(field) = fields.get("zone") {
-            config.zone = reader.field(field, upstream::zone);
+            config.zone = reader.field(field, zone);
         }
         reader.switch(fields.get("watch"), &mut config.watch);
     } else {

@@ -3,7 +3,6 @@
 use super::rewrite::GroupUse;
 use super::{
     UpstreamReference, access_log, buffer, fallback, matching, policies, redirect, respond, rewrite, target,
-    timeouts, upstream,
 };
 use crate::model::{
     Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteBuffer, RouteRates,
@@ -13,6 +12,8 @@ use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header};
+use crate::section::Value;
+use crate::sections::{Retry, RouteTimeoutKeys};
 use crate::spec::{ROUTE, ROUTE_LIMITS, Shape};
 use crate::tree::{Node, NodeKind, Scalar, shown};
 
@@ -47,10 +48,8 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some(field) => rewrite::rewrite(reader, field, &mut uses),
         None => Rewrite::default(),
     };
-    let (timeouts, stay) = match fields.get("timeouts") {
-        Some(field) => timeouts::of_route(reader, field),
-        None => Default::default(),
-    };
+    let timeouts = fields.get("timeouts").and_then(|field| reader.section::<RouteTimeoutKeys>(field));
+    let RouteTimeoutKeys { exchange: timeouts, stay } = timeouts.unwrap_or_default();
     let mut body_limit = None;
     let mut rates = RouteRates::default();
     if let Some(field) = fields.get("limits")
@@ -68,9 +67,9 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some(field) => upgrade(reader, field),
         None => vec!["websocket".to_owned()],
     };
-    let retry = fields.get("retry").map(|field| upstream::retry(reader, field));
+    let retry = fields.get("retry").map(|field| Retry::read(reader, field).unwrap_or_default());
     let per_try = retry.as_ref().and_then(|retry| retry.per_try);
-    draft.per_try_timeouts.extend(upstream::wait(&fields, per_try, timeouts.total));
+    draft.per_try_timeouts.extend(super::per_try_timeout(&fields, per_try, timeouts.total));
     let priority = match reader.word(fields.get("priority")) {
         Some("low") => Priority::Low,
         Some("high") => Priority::High,

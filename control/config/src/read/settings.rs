@@ -2,7 +2,7 @@
 
 use crate::model::{
     CdnLoop, Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, Semicolon,
-    Spanned, StoreSettings, Timeouts, WorkerCount,
+    Spanned, StoreSettings, WorkerCount,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
@@ -10,7 +10,6 @@ use crate::scalar::file_path::file_path;
 use crate::scalar::{ScalarError, cidr, field as header, quantity, template};
 use crate::spec::{
     ERRORS, FORWARDED, LIMITS, OVERLOAD, OVERLOAD_MEMORY_MIN, PATHS, REQUEST_ID, SIZE_MAX, STORE, Shape,
-    TIMEOUTS,
 };
 use crate::tree::{NodeKind, Scalar, shown};
 
@@ -132,26 +131,6 @@ pub(super) fn limits(reader: &mut Reader, field: Field<'_>) -> Limits {
     reader.number_into(fields.get("http2_streams"), &mut out.http2_streams);
     reader.number_into(fields.get("loops"), &mut out.loops);
     reader.number_into(fields.get("http2_window"), &mut out.http2_window);
-    out
-}
-
-pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> Timeouts {
-    let mut out = Timeouts::default();
-    let Some(fields) = reader.fields(field.node, &TIMEOUTS) else { return out };
-    reader.duration_into(fields.get("header"), &mut out.header);
-    reader.duration_into(fields.get("body"), &mut out.body);
-    reader.duration_into(fields.get("idle"), &mut out.idle);
-    reader.duration_into(fields.get("age"), &mut out.age);
-    reader.duration_into(fields.get("write"), &mut out.write);
-    reader.duration_into(fields.get("connect"), &mut out.connect);
-    reader.duration_into(fields.get("response_header"), &mut out.response_header);
-    reader.duration_into(fields.get("response_body"), &mut out.response_body);
-    reader.duration_into(fields.get("total"), &mut out.total);
-    reader.duration_into(fields.get("upgraded"), &mut out.upgraded);
-    reader.duration_into(fields.get("drain_delay"), &mut out.drain_delay);
-    reader.duration_into(fields.get("drain"), &mut out.drain);
-    reader.duration_into(fields.get("takeover"), &mut out.takeover);
-    reader.duration_into(fields.get("handshake"), &mut out.handshake);
     out
 }
 

@@ -1,10 +1,10 @@
 //! Reads `to` of a route.
 
 use super::UpstreamReference;
-use super::upstream::weights;
 use crate::model::{Target, TargetKind};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::address;
+use crate::sections::weights;
 use crate::spec::{Shape, TARGET};
 use crate::tree::{Node, NodeKind};
 

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::load::from_text;
-use crate::model::{Adaptive, Caps, Config, Discover, DnsRules, Hedge, Overload, Pool, Queue, Rules};
+use crate::model::{Config, Overload};
 use crate::parse::parse;
 use crate::section::Section;
+use crate::sections::*;
 use crate::spec::{
-    ACCESS_LOG, BALANCE, BREAKER, BUFFER_BOUNDS, DISCOVER, ENDPOINT, FORWARDED, HEALTH, LIMITS, OUTLIER,
-    OVERLOAD, PATHS, REQUEST_ID, RETRY, ROOT, STICKY, SectionSpec, Shape, TIMEOUTS, UPSTREAM, sections,
+    ACCESS_LOG, BUFFER_BOUNDS, FORWARDED, LIMITS, OVERLOAD, PATHS, REQUEST_ID, ROOT, SectionSpec, Shape,
+    sections,
 };
 use crate::tree::{Node, NodeKind};
 
@@ -81,7 +82,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
             text.push_str(&format!("{}: {default}\n", key.name));
         }
     }
-    for section in [&FORWARDED, &LIMITS, &TIMEOUTS, &PATHS, &OVERLOAD] {
+    for section in [&FORWARDED, &LIMITS, Timeouts::SPEC, &PATHS, &OVERLOAD] {
         text.push_str(&format!("{}: {}\n", section.name, defaults(section)));
     }
     text.push_str(&format!("upstreams: {{a: {{endpoints: 'a:80', pool: {}}}}}\n", defaults(Pool::SPEC)));
@@ -110,17 +111,18 @@ fn upstream(keys: &str) -> crate::Upstream {
 #[test]
 fn the_defaults_of_an_upstream_are_those_of_the_types() {
     let defaults_of = |section: &SectionSpec| format!("{}: {}", section.name, defaults(section));
-    let balance = defaults_of(&BALANCE).replace("choices: two, ", "");
+    let balance = defaults_of(Balance::SPEC).replace("choices: two, ", "");
     let limits = format!("limits: {}", defaults(Caps::SPEC));
-    let rest = [Queue::SPEC, &RETRY, &OUTLIER].map(defaults_of).join(", ");
+    let rest = [Queue::SPEC, Retry::SPEC, Outlier::SPEC].map(defaults_of).join(", ");
     let long = upstream(&format!("endpoints: ['a:80', 'b:80'], {balance}, {limits}, {rest}"));
     assert_eq!(long.rules, Rules::default());
     assert_eq!(
-        upstream(&format!("endpoints: 'a:80', {}", defaults(&UPSTREAM)[1..].trim_end_matches('}'))).rules,
+        upstream(&format!("endpoints: 'a:80', {}", defaults(Upstream::SPEC)[1..].trim_end_matches('}')))
+            .rules,
         Rules::default()
     );
     let endpoint =
-        upstream(&format!("endpoints: {}", defaults(&ENDPOINT).replace('{', "{address: 'a:80', ")));
+        upstream(&format!("endpoints: {}", defaults(Endpoint::SPEC).replace('{', "{address: 'a:80', ")));
     assert_eq!((endpoint.endpoints[0].weight, endpoint.endpoints[0].priority), (1, 0));
 }
 
@@ -128,15 +130,16 @@ fn the_defaults_of_an_upstream_are_those_of_the_types() {
 fn what_is_switched_on_has_the_defaults_of_its_mapping() {
     let long = upstream(&format!(
         "endpoints: ['a:80', 'b:80'], breaker: {}, adaptive: {}, health: {}, balance: {{sticky: {}}}",
-        defaults(&BREAKER).replace("slow: 100%, ", ""),
+        defaults(Breaker::SPEC).replace("slow: 100%, ", ""),
         defaults(Adaptive::SPEC),
-        defaults(&HEALTH).replace('{', "{http: /, "),
-        defaults(&STICKY),
+        defaults(Health::SPEC).replace('{', "{http: /, "),
+        defaults(Sticky::SPEC),
     ));
     let short =
         upstream("endpoints: ['a:80', 'b:80'], breaker: on, adaptive: on, health: /, balance: {sticky: on}");
     assert_eq!(long.rules, short.rules);
-    let found = upstream(&format!("discover: {}", defaults(&DISCOVER).replace('{', "{dns: a, port: 80, ")));
+    let found =
+        upstream(&format!("discover: {}", defaults(Discover::SPEC).replace('{', "{dns: a, port: 80, ")));
     let rules = DnsRules::default();
     assert_eq!(
         found.discover.map(|found| found.value),

@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, Setting};
 use crate::scalar::file_path::file_path;
 use crate::scalar::{ScalarError, field as header, host};
+use crate::section::Value;
 use crate::spec::{
     CERTIFICATE, CLIENT_CERTIFICATES, HEADER_NAME, STRICT_TRANSPORT_SECURITY, Shape, TLS, UPSTREAM_TLS,
 };
@@ -114,6 +115,14 @@ pub(super) fn certificate_fields(reader: &mut Reader, field: Field<'_>) -> Vec<(
     out
 }
 
+impl Value for UpstreamTls {
+    const SHAPE: Shape = Shape::Section(&UPSTREAM_TLS);
+
+    fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
+        upstream(reader, field)
+    }
+}
+
 /// Reads `tls` of an upstream.
 pub(super) fn upstream(reader: &mut Reader, field: Field<'_>) -> Option<UpstreamTls> {
     let fields = reader.fields(field.node, &UPSTREAM_TLS)?;
@@ -198,7 +207,7 @@ fn version(text: &str) -> Result<TlsVersion, ScalarError> {
 }
 
 /// Reports TLS settings of an upstream without TLS endpoints.
-pub(super) fn check_schemes(reader: &mut Reader, upstream: &Upstream) {
+pub(crate) fn check_schemes(reader: &mut Reader, upstream: &Upstream) {
     let mut schemes = upstream.endpoints.iter().map(|endpoint| endpoint.address.value.scheme);
     let Some(tls) = &upstream.tls else { return };
     let discovered = matches!(

@@ -1,14 +1,13 @@
 //! The keys of a route.
 
 use super::access_log::{ACCESS_LOG_SHAPE, STATUS_RANGE_SHAPE};
-use super::settings::{
-    AGE_ALSO, BODY, BODY_RATE_ALSO, BODY_RATE_DOC, HEADER_NAME, IDLE_ALSO, RATE, RESPONSE_RATE_ALSO,
-    RESPONSE_RATE_DOC, SIZE_MAX,
-};
+use super::settings::{BODY_RATE_ALSO, BODY_RATE_DOC, RATE, RESPONSE_RATE_ALSO, RESPONSE_RATE_DOC, SIZE_MAX};
 use super::{
-    Choice, KeySpec, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, SectionSpec, Shape, TARGET_SHAPE,
-    TARGET_TEXT_SHAPE, Text,
+    Choice, KeySpec, POLICIES, POLICIES_DOC, SectionSpec, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE, Text,
 };
+use crate::section::Value;
+use crate::sections::texts::{BODY, HEADER_NAME};
+use crate::sections::{RETRY_ALSO, Retry, RouteTimeoutKeys};
 
 static NAME: Text = Text {
     expected: "a name of letters, digits, blanks, `_`, `.`, `-` and `/`",
@@ -138,7 +137,7 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         )
         .aliases(&["return", "response", "direct_response"]),
         KeySpec::new("rewrite", "Changes to the request before it is forwarded.", Shape::Section(&REWRITE)),
-        KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&ROUTE_TIMEOUTS))
+        KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", <RouteTimeoutKeys as Value>::SHAPE)
             .aliases(&["timeout"]),
         KeySpec::new("limits", "Overrides of the gateway's limits.", Shape::Section(&ROUTE_LIMITS)),
         KeySpec::new(
@@ -148,12 +147,8 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
             BUFFER_SHAPE,
         )
         .aliases(&["buffering", "proxy_request_buffering", "request_buffering"]),
-        KeySpec::new(
-            "retry",
-            "Retry rules, which replace the upstream's.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]),
-        )
-        .aliases(RETRY_ALSO),
+        KeySpec::new("retry", "Retry rules, which replace the upstream's.", <Retry as Value>::SHAPE)
+            .aliases(RETRY_ALSO),
         KeySpec::new(
             "priority",
             "Priority of its requests under overload: `low` is shed first and `high` last.",
@@ -323,56 +318,6 @@ pub(crate) static REWRITE: SectionSpec = SectionSpec {
             "The `Host` sent upstream; `endpoint` means the endpoint's own address.",
             Shape::Text(&HOST_REWRITE),
         ),
-    ],
-};
-
-const CONNECT: KeySpec =
-    KeySpec::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration);
-const RESPONSE_HEADER: KeySpec = KeySpec::new(
-    "response_header",
-    "Time from the end of the request to the response head (504).",
-    Shape::Duration,
-)
-.aliases(&["read", "proxy_read_timeout"]);
-const RESPONSE_BODY: KeySpec = KeySpec::new(
-    "response_body",
-    "Time between two reads of a response body (504, or a truncated response).",
-    Shape::Duration,
-);
-const TOTAL: KeySpec =
-    KeySpec::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration);
-
-pub(crate) static EXCHANGE_TIMEOUTS: SectionSpec = SectionSpec {
-    name: "exchange_timeouts",
-    noun: "`timeouts` of an upstream",
-    doc: "Timeouts that an upstream overrides.",
-    choice: Choice::Free,
-    keys: &[CONNECT, RESPONSE_HEADER, RESPONSE_BODY, TOTAL],
-};
-
-pub(crate) static ROUTE_TIMEOUTS: SectionSpec = SectionSpec {
-    name: "route_timeouts",
-    noun: "`timeouts` of a route",
-    doc: "Timeouts that a route overrides.",
-    choice: Choice::Free,
-    keys: &[
-        CONNECT,
-        RESPONSE_HEADER,
-        RESPONSE_BODY,
-        TOTAL,
-        KeySpec::new(
-            "idle",
-            "Idle time of a client connection after a request of this route (closed).",
-            Shape::Duration,
-        )
-        .aliases(IDLE_ALSO),
-        KeySpec::new(
-            "age",
-            "Maximum age of a client connection that has carried a request of this route; its next response \
-            is its last.",
-            Shape::Duration,
-        )
-        .aliases(AGE_ALSO),
     ],
 };
 

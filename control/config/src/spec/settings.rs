@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use crate::section::Value;
+use crate::sections::texts::{ADDRESS, BODY, CIDR, HEADER_NAME, ZONE};
+use crate::sections::{ListenerTimeouts, Timeouts, UPSTREAM_VALUE};
+
 use super::{
     ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
     ETCD_ENDPOINT_SHAPE, KeySpec, LOG_SHAPE, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
-    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, TLS, Text,
 };
 
 /// Maximum head size. A larger one is an attack or a mistake, and a receive buffer must hold a whole head.
@@ -16,27 +20,11 @@ pub(crate) const SIZE_MAX: u64 = 1 << 50;
 /// Minimum memory bound. A smaller value is a mistake: a number that was meant in MiB.
 pub(crate) const OVERLOAD_MEMORY_MIN: u64 = 16 << 20;
 
-pub(crate) static ADDRESS: Text = Text {
-    expected: "an IP address and a port such as `127.0.0.1:8080`, `:8080` for all addresses, or `unix:/run/tollgate.sock`",
-    pattern: Some(r"^unix:/|^(.*:)?[0-9]{1,5}$"),
-    loose: false,
-};
-pub(crate) static HEADER_NAME: Text = Text {
-    expected: "the name of a header field such as `X-Request-Id`",
-    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
-    loose: false,
-};
 static PSEUDONYM: Text = Text {
     expected: "a name such as `tollgate`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
     loose: false,
 };
-static CIDR: Text = Text {
-    expected: "an address or a block of them such as `10.0.0.0/8`",
-    pattern: Some(r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"),
-    loose: false,
-};
-pub(crate) static BODY: Text = Text { expected: "a text", pattern: None, loose: true };
 static STORE_PATH: Text = Text {
     expected: "the path of a file such as `/var/lib/tollgate/store`",
     pattern: Some("."),
@@ -96,7 +84,7 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
             Shape::Section(&FORWARDED),
         ),
         KeySpec::new("limits", "Sizes and counts that a peer may not exceed.", Shape::Section(&LIMITS)),
-        KeySpec::new("timeouts", "Timeouts.", Shape::Section(&TIMEOUTS)).aliases(&["timeout"]),
+        KeySpec::new("timeouts", "Timeouts.", <Timeouts as Value>::SHAPE).aliases(&["timeout"]),
         KeySpec::new(
             "buffer",
             "Whether bodies are buffered before they are passed on, unless a route overrides it: `on` \
@@ -238,7 +226,7 @@ pub(crate) static LISTENER: SectionSpec = SectionSpec {
             "ignore_client_abort",
             "proxy_ignore_client_abort",
         ]),
-        KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", Shape::Section(&LISTENER_TIMEOUTS))
+        KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", <ListenerTimeouts as Value>::SHAPE)
             .aliases(&["timeout", "idle_timeout", "max_connection_age"]),
         KeySpec::new(
             "proxy_protocol",
@@ -451,91 +439,6 @@ pub(crate) static LIMITS: SectionSpec = SectionSpec {
         )
         .default("2")
         .aliases(&["max_loops", "hops", "max_hops"]),
-    ],
-};
-
-pub(crate) const IDLE_ALSO: &[&str] = &["keepalive", "keepalive_timeout", "keep_alive", "idle_timeout"];
-pub(crate) const AGE_ALSO: &[&str] =
-    &["max_age", "max_connection_age", "max_connection_duration", "keepalive_time", "max_lifetime"];
-
-const AGE: KeySpec = KeySpec::new(
-    "age",
-    "Maximum age of a client connection; its next response is its last (`Connection: close`, GOAWAY).",
-    Shape::Duration,
-)
-.aliases(AGE_ALSO);
-
-pub(crate) static LISTENER_TIMEOUTS: SectionSpec = SectionSpec {
-    name: "listener_timeouts",
-    noun: "`timeouts` of a listener",
-    doc: "Timeouts that a listener overrides.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("idle", "Idle time of a client connection (closed).", Shape::Duration)
-            .aliases(IDLE_ALSO),
-        AGE,
-    ],
-};
-
-pub(crate) static TIMEOUTS: SectionSpec = SectionSpec {
-    name: "timeouts",
-    noun: "`timeouts`",
-    doc: "Timeouts.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("header", "From the first byte of a request head to its end (408).", Shape::Duration)
-            .default("10s"),
-        KeySpec::new("body", "Between two reads of a request body (408).", Shape::Duration).default("60s"),
-        KeySpec::new("idle", "Idle time of a client connection (closed).", Shape::Duration)
-            .default("75s")
-            .aliases(&["keepalive", "keepalive_timeout", "keep_alive"]),
-        AGE.default("off"),
-        KeySpec::new(
-            "write",
-            "Time during which a client reads no byte of a response (reset).",
-            Shape::Duration,
-        )
-        .default("60s"),
-        KeySpec::new("connect", "Time to open a connection to an endpoint (504).", Shape::Duration)
-            .default("5s"),
-        KeySpec::new(
-            "response_header",
-            "Time from the end of the request to the response head (504).",
-            Shape::Duration,
-        )
-        .default("60s")
-        .aliases(&["read", "proxy_read_timeout"]),
-        KeySpec::new(
-            "response_body",
-            "Time between two reads of a response body (504, or a truncated response).",
-            Shape::Duration,
-        )
-        .default("60s"),
-        KeySpec::new("total", "The whole exchange (504, or a truncated response).", Shape::Duration)
-            .default("off"),
-        KeySpec::new(
-            "upgraded",
-            "Idle time of an upgraded connection, in both directions (closed).",
-            Shape::Duration,
-        )
-        .default("1h")
-        .aliases(&["websocket", "tunnel"]),
-        KeySpec::new(
-            "drain_delay",
-            "Time from SIGTERM, when readiness starts to fail, until the listening sockets close.",
-            Shape::Duration,
-        )
-        .default("off"),
-        KeySpec::new("drain", "Time for in-flight requests after SIGTERM.", Shape::Duration).default("30s"),
-        KeySpec::new(
-            "takeover",
-            "At a binary upgrade: time within which the workers of the new process must start.",
-            Shape::Duration,
-        )
-        .default("30s"),
-        KeySpec::new("handshake", "Time for a client's TLS handshake.", Shape::Duration)
-            .default("10s")
-            .aliases(&["tls_handshake", "ssl_handshake_timeout"]),
     ],
 };
 

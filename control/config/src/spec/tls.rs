@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ADDRESS, Choice, KeySpec, SectionSpec, Shape, Text};
+use crate::sections::texts::ADDRESS;
+
+use super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 static PEM: Text = Text {
     expected: "the path of a file such as `/etc/tollgate/example.com.pem`",

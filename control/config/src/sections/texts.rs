@@ -1,0 +1,41 @@
+//! Kinds of texts that several sections have.
+
+use crate::section::Text;
+
+pub(crate) static HEADER_NAME: Text = Text {
+    expected: "the name of a header field such as `X-Request-Id`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+pub(crate) static CIDR: Text = Text {
+    expected: "an address or a block of them such as `10.0.0.0/8`",
+    pattern: Some(r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"),
+    loose: false,
+};
+pub(crate) static ENDPOINT_TEXT: Text = Text {
+    expected: "an endpoint such as `10.0.0.1:8080`, `api.internal:80` or `unix:/run/app.sock`",
+    pattern: Some(r"^[^\s]*[:][^\s]*$"),
+    loose: false,
+};
+pub(crate) static TARGET_TEXT: Text = Text {
+    expected: "an endpoint such as `10.0.0.1:8080`, `api.internal:80` or `unix:/run/app.sock`, or the name of an upstream",
+    pattern: Some(r"^\S+$"),
+    loose: false,
+};
+pub(crate) static UPSTREAM_NAME: Text = Text {
+    expected: "the name of an entry under `upstreams`",
+    pattern: Some(r"^[A-Za-z0-9_.-]+$"),
+    loose: false,
+};
+/// The zone of an endpoint or of the gateway.
+pub(crate) static ZONE: Text = Text {
+    expected: "the name of a zone such as `eu-west-1a`",
+    pattern: Some(r"^[A-Za-z0-9_.:/-]+$"),
+    loose: false,
+};
+pub(crate) static ADDRESS: Text = Text {
+    expected: "an IP address and a port such as `127.0.0.1:8080`, `:8080` for all addresses, or `unix:/run/tollgate.sock`",
+    pattern: Some(r"^unix:/|^(.*:)?[0-9]{1,5}$"),
+    loose: false,
+};
+pub(crate) static BODY: Text = Text { expected: "a text", pattern: None, loose: true };

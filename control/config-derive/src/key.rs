@@ -240,8 +240,8 @@ impl Attributes {
             let items = quote!(reader.list_items(field, #bounded, #nonempty));
             let spanned = argument(inner, &["Vec"]).and_then(|item| argument(item, &["Spanned"]));
             let list = match spanned {
-                Some(_) => quote!(reader.spanned_each(#items, field, &#what, #each)),
-                None => quote!(reader.each(#items, field, &#what, #each)),
+                Some(_) => quote!({ let items = #items; reader.spanned_each(items, field, &#what, #each) }),
+                None => quote!({ let items = #items; reader.each(items, field, &#what, #each) }),
             };
             return quote!(#some(#list) #wrap);
         }
@@ -290,6 +290,11 @@ fn written(expression: &Expr) -> Result<String> {
             .ok_or_else(|| Error::new_spanned(path, "expected a word of the configuration")),
         other => Err(Error::new_spanned(other, "expected a default as it is written in a file")),
     }
+}
+
+/// Returns whether a type is an option of an option.
+pub(crate) fn is_override(ty: &Type) -> bool {
+    argument(ty, &["Option"]).is_some_and(|inner| argument(inner, &["Option"]).is_some())
 }
 
 /// Returns the type argument of one of these types: `T` of `Option<T>`.

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Data, DeriveInput, Error, Expr, Fields, LitStr, Result, Type};
 
-use crate::key::{Attributes, Key, Role};
+use crate::key::{Attributes, Key, Role, is_override};
 
 /// The content of `#[section(...)]`.
 #[derive(Default)]
@@ -193,7 +193,8 @@ fn reading(key: &Key, has_default: bool) -> TokenStream {
 fn default_value(attributes: &Attributes, key: &Key) -> TokenStream {
     let section = quote!(::tollgate_config::section);
     let ty = &key.ty;
-    if attributes.default.is_none() {
+    // Of two options, the outer one is `None`: the default in the table is the one of an outer level.
+    if attributes.default.is_none() || is_override(ty) {
         return quote!(<#ty as ::std::default::Default>::default());
     }
     let (name, reading) = (&attributes.name, attributes.reading(ty));

@@ -139,7 +139,7 @@ impl Default for Config {
             document_files: Vec::new(),
             access_log: Vec::new(),
             log: DiagnosticLog::default(),
-            request_id: RequestId::default(),
+            request_id: RequestId { enabled: false, ..RequestId::default() },
             metrics: true,
             forwarded: Forwarded::default(),
             limits: Limits::default(),
@@ -160,15 +160,6 @@ impl Default for Config {
             policy_sets: Vec::new(),
         }
     }
-}
-
-/// The embedded store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreSettings {
-    /// Path of its file.
-    pub path: PathBuf,
-    /// How many versions the history keeps. Default 10,000.
-    pub history: u64,
 }
 
 /// One listening address.
@@ -218,16 +209,6 @@ pub enum Http2 {
     Off,
     /// HTTP/2 only.
     Only,
-}
-
-/// The number of workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WorkerCount {
-    /// The number of processors that this process may use (affinity and cgroup quota).
-    #[default]
-    Auto,
-    /// Exactly this number.
-    Count(u16),
 }
 
 /// One access log.
@@ -328,68 +309,6 @@ pub enum LogFormat {
     Template(Spanned<String>),
 }
 
-/// Request ids.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestId {
-    /// Whether requests get an id. Default false.
-    pub enabled: bool,
-    /// Header that carries it. Default `X-Request-Id`.
-    pub header: String,
-    /// Whether an id from the client is passed on (`true`, the default) or replaced.
-    pub accept: bool,
-}
-
-impl Default for RequestId {
-    fn default() -> Self {
-        Self { enabled: false, header: "X-Request-Id".to_owned(), accept: true }
-    }
-}
-
-/// Fields that tell the upstream about the client and the proxies between.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forwarded {
-    /// `X-Forwarded-For`, `-Proto`, `-Host`. Default true.
-    pub x_forwarded: bool,
-    /// `Forwarded` (RFC 7239). Default false.
-    pub forwarded: bool,
-    /// The pseudonym in `Via` (RFC 9110, 7.6.3) on requests and responses. Default none: no `Via`.
-    pub via: Option<String>,
-    /// Trusted peers. The gateway appends to their `X-Forwarded-*` and `Forwarded`; from other peers it
-    /// replaces these fields.
-    pub trusted_proxies: Vec<Cidr>,
-    /// Fields that the gateway passes from any peer, although services take them for a proxy's own and the
-    /// gateway removes such fields otherwise. Default none.
-    pub keep: Vec<Spanned<String>>,
-    /// Fields that describe the client's certificate. Default none.
-    pub client_certificate: Vec<(String, CertificatePart)>,
-    /// Requests that get this gateway's mark in `CDN-Loop` (RFC 8586). Default [`CdnLoop::Own`].
-    pub cdn_loop: CdnLoop,
-}
-
-/// The requests that get this gateway's mark in `CDN-Loop` (RFC 8586).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CdnLoop {
-    /// Requests to one of the gateway's own addresses.
-    #[default]
-    Own,
-    /// All requests: this also finds a loop through other gateways.
-    Always,
-}
-
-impl Default for Forwarded {
-    fn default() -> Self {
-        Self {
-            x_forwarded: true,
-            forwarded: false,
-            via: None,
-            trusted_proxies: Vec::new(),
-            keep: Vec::new(),
-            client_certificate: Vec::new(),
-            cdn_loop: CdnLoop::Own,
-        }
-    }
-}
-
 /// A block of addresses, such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
@@ -397,105 +316,4 @@ pub struct Cidr {
     pub address: std::net::IpAddr,
     /// Length of the prefix in bits.
     pub prefix: u8,
-}
-
-/// Sizes and counts that a peer may not exceed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of the request line (414 beyond it). Default 8 KiB.
-    pub request_line: usize,
-    /// Bytes of a whole message head (431 for a request, 502 for a response). Default 32 KiB.
-    pub headers: usize,
-    /// Header fields in a head (431 for a request, 502 for a response). Default 100.
-    pub header_count: usize,
-    /// Bytes of a request body (413). Default none.
-    pub body: Option<u64>,
-    /// Minimum bytes per second of a request body while the gateway waits for the client (408). Default 240.
-    pub body_rate: Option<u32>,
-    /// Minimum bytes per second of a response that the client must read while the gateway waits to write
-    /// (reset). Default 240.
-    pub response_rate: Option<u32>,
-    /// How long a client may stay below either rate at the start. Default 10 s.
-    pub rate_grace: Duration,
-    /// Client connections of the whole process; beyond it, a new one gets 503 and is closed. Default none.
-    pub connections: Option<u64>,
-    /// Requests per client connection before the gateway closes it. Default none.
-    pub requests_per_connection: Option<u64>,
-    /// Concurrent streams of an HTTP/2 connection (refused beyond it). Default 100: RFC 9113, 6.5.2
-    /// recommends no fewer.
-    pub http2_streams: u32,
-    /// Receive window of an HTTP/2 stream, in bytes of request body; the connection's window is twice as
-    /// large. Default 64 KiB.
-    pub http2_window: u32,
-    /// How often one request may return to this gateway through its own forwarding (508 beyond it). Default
-    /// 2.
-    pub loops: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            request_line: 8 * 1024,
-            headers: 32 * 1024,
-            header_count: 100,
-            body: None,
-            body_rate: Some(240),
-            response_rate: Some(240),
-            rate_grace: Duration::from_secs(10),
-            connections: None,
-            requests_per_connection: None,
-            http2_streams: 100,
-            http2_window: 64 * 1024,
-            loops: 2,
-        }
-    }
-}
-
-/// How ambiguous bytes of the path are treated: see `docs/paths.md`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paths {
-    /// Whether `//` becomes `/`. Default true.
-    pub merge_slashes: bool,
-    /// Treatment of `%2F` and `%5C`. Default [`EncodedSlash::Reject`].
-    pub encoded_slash: EncodedSlash,
-    /// Treatment of `;` and `%3B`. Default [`Semicolon::Keep`].
-    pub semicolon: Semicolon,
-}
-
-impl Default for Paths {
-    fn default() -> Self {
-        Self { merge_slashes: true, encoded_slash: EncodedSlash::Reject, semicolon: Semicolon::Keep }
-    }
-}
-
-/// How `%2F` and `%5C` in a path are treated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EncodedSlash {
-    /// The gateway rejects the request with 400.
-    #[default]
-    Reject,
-    /// They are data: they stay encoded, and do not separate segments.
-    Keep,
-}
-
-/// How `;` and `%3B` in a path are treated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Semicolon {
-    /// They are data.
-    #[default]
-    Keep,
-    /// The gateway rejects the request with 400.
-    Reject,
-}
-
-/// Bodies of the gateway's own error responses; `{status}`, `{title}`, `{reason}` and `{request_id}` are
-/// filled in.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ErrorBodies {
-    /// For clients that accept JSON.
-    pub json: Option<String>,
-    /// For clients that accept HTML.
-    pub html: Option<String>,
-    /// For all others.
-    pub text: Option<String>,
 }

@@ -2,7 +2,6 @@
 
 mod access_log;
 mod admin;
-mod buffer;
 mod certificates;
 mod condition;
 mod consumers;
@@ -21,7 +20,6 @@ mod respond;
 pub(crate) mod rewrite;
 mod root;
 mod route;
-mod settings;
 mod target;
 mod template;
 mod tls;

@@ -206,6 +206,11 @@ impl<T: Value> Value for Spanned<T> {
     }
 }
 
+/// Returns the default of a key, for a short form that does not have the key.
+pub fn default<S: Section, T: Value>(name: &str) -> T {
+    default_of(S::KEYS, name, T::read)
+}
+
 /// Reads the default of a key by `read`. For generated code.
 ///
 /// # Panics

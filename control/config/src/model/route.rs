@@ -4,7 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{AccessLog, At, Policies, Priority, Retry, RouteStay, RouteTimeouts, Spanned};
+use super::{
+    AccessLog, At, Policies, Priority, Retry, RouteBuffer, RouteRates, RouteStay, RouteTimeouts, Spanned,
+};
 
 /// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
 /// identity; code that changes a route must assign a new one.
@@ -326,52 +328,4 @@ impl Replacement {
             Self::Respond { .. } => None,
         }
     }
-}
-
-/// Minimum rates that a route overrides. `Some(None)` is `off`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RouteRates {
-    /// As [`Limits::body_rate`](super::Limits::body_rate).
-    pub body: Option<Option<u32>>,
-    /// As [`Limits::response_rate`](super::Limits::response_rate).
-    pub response: Option<Option<u32>>,
-}
-
-/// Whether bodies are buffered before they are passed on. `None`: streamed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Buffer {
-    /// The request's (`buffer: {request: true | 10MiB | {memory, file}}`).
-    pub request: Option<BufferBounds>,
-    /// The response's.
-    pub response: Option<BufferBounds>,
-}
-
-/// Overrides of [`Buffer`] for a route. `Some(None)` is `off`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RouteBuffer {
-    /// The request's.
-    pub request: Option<Option<BufferBounds>>,
-    /// The response's.
-    pub response: Option<Option<BufferBounds>>,
-}
-
-impl RouteBuffer {
-    /// Returns the route's effective settings, given the gateway's.
-    #[must_use]
-    pub fn over(&self, gateway: &Buffer) -> Buffer {
-        Buffer {
-            request: self.request.unwrap_or(gateway.request),
-            response: self.response.unwrap_or(gateway.response),
-        }
-    }
-}
-
-/// Bounds of a body's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BufferBounds {
-    /// Bytes kept in memory. Default 64 KiB.
-    pub memory: u64,
-    /// Additional bytes in a temporary file. Default 1 GiB. Beyond both bounds a request gets 413, and a
-    /// response is streamed from there on.
-    pub file: u64,
 }

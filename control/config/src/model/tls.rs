@@ -83,41 +83,6 @@ impl Default for StrictTransportSecurity {
     }
 }
 
-/// A part of a client's certificate that a field passes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CertificatePart {
-    /// The whole certificate (RFC 9440, 2.2).
-    Certificate,
-    /// The certificates between it and a root (RFC 9440, 2.3).
-    Chain,
-    /// The whole certificate in PEM, percent-encoded.
-    Pem,
-    /// Its subject.
-    Subject,
-    /// Its issuer.
-    Issuer,
-    /// Its serial number.
-    Serial,
-    /// Its subject alternative names.
-    Names,
-    /// Its SHA-256 fingerprint.
-    Fingerprint,
-}
-
-impl CertificatePart {
-    /// Every part, with its name in the configuration.
-    pub const ALL: [(&'static str, Self); 8] = [
-        ("certificate", Self::Certificate),
-        ("chain", Self::Chain),
-        ("pem", Self::Pem),
-        ("subject", Self::Subject),
-        ("issuer", Self::Issuer),
-        ("serial", Self::Serial),
-        ("names", Self::Names),
-        ("fingerprint", Self::Fingerprint),
-    ];
-}
-
 /// A certificate with its key. The subject alternative names decide which hosts it serves (RFC 6125).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {

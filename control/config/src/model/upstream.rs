@@ -5,8 +5,6 @@
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use super::Percent;
-
 /// A text that no message and no log shows. It is wiped from memory on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -69,25 +67,4 @@ pub enum Priority {
     Normal,
     /// Shed last (`high`).
     High,
-}
-
-/// Bounds on the process's own memory and file descriptors (`overload` of the gateway). Beyond a bound the
-/// gateway sheds new work before old work fails.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Overload {
-    /// Bytes of resident memory; `None`: 90 % of the cgroup's limit if there is one. At the bound all new
-    /// work is shed.
-    pub memory: Option<u64>,
-    /// Percentage of the process's file descriptors at which the gateway stops accepting client connections.
-    /// Default 95.
-    pub files: Percent,
-    /// Percentage of the bound (memory, files) at which low-priority requests are shed. Requests of normal
-    /// priority are shed from halfway between that point and the bound of memory. Default 90.
-    pub shed_from: Percent,
-}
-
-impl Default for Overload {
-    fn default() -> Self {
-        Self { memory: None, files: Percent::whole(95), shed_from: Percent::whole(90) }
-    }
 }

@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use super::{admin, policies, settings, tls};
+use super::{admin, policies, tls};
 use crate::model::{
     Config, Http2, ListenAddress, Listener, ListenerTimeouts, Policies, RedirectToHttps, Spanned,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
+use crate::sections::blocks;
 use crate::spec::{LISTENER, REDIRECT_TO_HTTPS, Shape};
 use crate::tree::{Node, NodeKind};
 
@@ -73,7 +74,7 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
             _ => Http2::On,
         };
         let proxy_protocol = fields.get("proxy_protocol");
-        let proxy_protocol = proxy_protocol.map(|field| settings::blocks(reader, field, "a proxy"));
+        let proxy_protocol = proxy_protocol.map(|field| blocks(reader, field, "a proxy"));
         let redirect = fields.get("redirect_to_https");
         let redirect_to_https = redirect.and_then(|field| redirect_to_https(reader, field));
         if let (Some(field), Some(_), Some(_)) = (redirect, redirect_to_https, &tls) {

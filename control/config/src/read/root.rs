@@ -1,11 +1,13 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{access_log, admin, buffer, certificates, consumers, etcd, listen, log, policies, route, settings};
+use super::{access_log, admin, certificates, consumers, etcd, listen, log, policies, route};
 use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
+use crate::section::Value;
+use crate::sections::RouteBuffer;
 use crate::sections::upstream::{self, zone};
 use crate::spec::{ROOT, Shape};
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
@@ -40,7 +42,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             None => {}
         }
         if let Some(field) = fields.get("workers") {
-            config.workers = settings::workers(reader, field).unwrap_or_default();
+            config.workers = Value::read(reader, field).unwrap_or_default();
         }
         if let Some(field) = fields.get("admin") {
             config.admin = admin::admin(reader, field, &mut config.document_files);
@@ -53,40 +55,40 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.log = log::log(reader, field);
         }
         if let Some(field) = fields.get("request_id") {
-            config.request_id = settings::request_id(reader, field);
+            config.request_id = Value::read(reader, field).unwrap_or_default();
         }
         reader.switch(fields.get("metrics"), &mut config.metrics);
         if let Some(field) = fields.get("forwarded") {
-            config.forwarded = settings::forwarded(reader, field);
+            config.forwarded = reader.section(field).unwrap_or_default();
         }
         if let Some(field) = fields.get("limits") {
-            config.limits = settings::limits(reader, field);
+            config.limits = reader.section(field).unwrap_or_default();
         }
         if let Some(field) = fields.get("timeouts") {
             config.timeouts = reader.section(field).unwrap_or_default();
         }
         if let Some(field) = fields.get("buffer") {
-            config.buffer = buffer::buffer(reader, field).over(&config.buffer);
+            config.buffer = RouteBuffer::read(reader, field).unwrap_or_default().over(&config.buffer);
         }
         if let Some(field) = fields.get("paths") {
             let start = reader.problems.len();
-            config.paths = settings::paths(reader, field);
+            config.paths = reader.section(field).unwrap_or_default();
             draft.paths_unreliable = reader.has_errors_since(start);
         }
         let unread = |entry: &MappingEntry| entry.key == "paths" && entry.value.holds_invalid();
         draft.paths_unreliable |= misspelt(entries, &ROOT, "paths") || entries.iter().any(unread);
         if let Some(field) = fields.get("errors") {
-            config.errors = settings::errors(reader, field);
+            config.errors = reader.section(field).unwrap_or_default();
         }
         if let Some(field) = fields.get("overload") {
-            config.overload = settings::overload(reader, field);
+            config.overload = reader.section(field).unwrap_or_default();
         }
         config.consumers = consumers::consumers(reader, fields.get("consumers"));
         config.certificates = certificates::certificates(reader, fields.get("certificates"));
         config.policy_sets = policies::sets(reader, fields.get("policy_sets"));
         config.policies = policies::policies(reader, fields.get("policies"));
         if let Some(field) = fields.get("store") {
-            config.store = settings::store(reader, field);
+            config.store = Value::read(reader, field);
         }
         if let Some(field) = fields.get("etcd") {
             config.etcd = etcd::etcd(reader, field);

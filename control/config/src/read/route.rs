@@ -2,19 +2,16 @@
 
 use super::rewrite::GroupUse;
 use super::{
-    UpstreamReference, access_log, buffer, fallback, matching, policies, redirect, respond, rewrite, target,
+    UpstreamReference, access_log, fallback, matching, policies, redirect, respond, rewrite, target,
 };
-use crate::model::{
-    Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteBuffer, RouteRates,
-    Spanned,
-};
+use crate::model::{Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, Spanned};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header};
 use crate::section::Value;
-use crate::sections::{Retry, RouteTimeoutKeys};
-use crate::spec::{ROUTE, ROUTE_LIMITS, Shape};
+use crate::sections::{Retry, RouteBuffer, RouteLimitKeys, RouteTimeoutKeys};
+use crate::spec::{ROUTE, Shape};
 use crate::tree::{Node, NodeKind, Scalar, shown};
 
 pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
@@ -50,19 +47,9 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     };
     let timeouts = fields.get("timeouts").and_then(|field| reader.section::<RouteTimeoutKeys>(field));
     let RouteTimeoutKeys { exchange: timeouts, stay } = timeouts.unwrap_or_default();
-    let mut body_limit = None;
-    let mut rates = RouteRates::default();
-    if let Some(field) = fields.get("limits")
-        && let Some(limits) = reader.fields(field.node, &ROUTE_LIMITS)
-    {
-        reader.optional_into(limits.get("body"), &mut body_limit);
-        rates.body = rate(reader, limits.get("body_rate"));
-        rates.response = rate(reader, limits.get("response_rate"));
-    }
-    let buffer = match fields.get("buffer") {
-        Some(field) => buffer::buffer(reader, field),
-        None => RouteBuffer::default(),
-    };
+    let limits = fields.get("limits").and_then(|field| reader.section::<RouteLimitKeys>(field));
+    let RouteLimitKeys { body: body_limit, rates } = limits.unwrap_or_default();
+    let buffer = fields.get("buffer").and_then(|field| RouteBuffer::read(reader, field)).unwrap_or_default();
     let upgrade = match fields.get("upgrade") {
         Some(field) => upgrade(reader, field),
         None => vec!["websocket".to_owned()],
@@ -193,11 +180,6 @@ fn name(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) -> Option<Span
         draft.route_names.insert(name.value.clone(), name.at);
     }
     Some(name)
-}
-
-/// Reads a minimum rate. `Some(None)` is `off`.
-fn rate(reader: &mut Reader, field: Option<Field<'_>>) -> Option<Option<u32>> {
-    reader.number(field).map(|rate| rate.and_then(|rate| u32::try_from(rate).ok()))
 }
 
 fn upgrade(reader: &mut Reader, field: Field<'_>) -> Vec<String> {

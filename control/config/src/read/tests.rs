@@ -4,14 +4,11 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::load::from_text;
-use crate::model::{Config, Overload};
+use crate::model::Config;
 use crate::parse::parse;
 use crate::section::Section;
 use crate::sections::*;
-use crate::spec::{
-    ACCESS_LOG, BUFFER_BOUNDS, FORWARDED, LIMITS, OVERLOAD, PATHS, REQUEST_ID, ROOT, SectionSpec, Shape,
-    sections,
-};
+use crate::spec::{ACCESS_LOG, ROOT, SectionSpec, Shape, sections};
 use crate::tree::{Node, NodeKind};
 
 fn cover(node: &Node, shape: &'static Shape, seen: &mut HashSet<(&'static str, &'static str)>) {
@@ -82,7 +79,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
             text.push_str(&format!("{}: {default}\n", key.name));
         }
     }
-    for section in [&FORWARDED, &LIMITS, Timeouts::SPEC, &PATHS, &OVERLOAD] {
+    for section in [Forwarded::SPEC, Limits::SPEC, Timeouts::SPEC, Paths::SPEC, Overload::SPEC] {
         text.push_str(&format!("{}: {}\n", section.name, defaults(section)));
     }
     text.push_str(&format!("upstreams: {{a: {{endpoints: 'a:80', pool: {}}}}}\n", defaults(Pool::SPEC)));
@@ -155,8 +152,8 @@ fn defaults_within_mappings_are_those_of_the_short_forms() {
     let log = defaults(&ACCESS_LOG).replace('{', "{to: stdout, ");
     let long = read(&format!(
         "listen: :80\nrequest_id: {}\naccess_log: {log}\nroutes: [{{to: 'a:80', buffer: {{request: {}}}}}]\n",
-        defaults(&REQUEST_ID),
-        defaults(&BUFFER_BOUNDS),
+        defaults(RequestId::SPEC),
+        defaults(BufferBounds::SPEC),
     ));
     let short = read(
         "listen: :80\nrequest_id: on\naccess_log: stdout\nroutes: [{to: 'a:80', buffer: {request: on}}]\n",

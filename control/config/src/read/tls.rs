@@ -1,19 +1,16 @@
 //! Reads `tls` of listeners and of upstreams.
 
 use crate::model::{
-    Certificate, CertificatePart, ClientCertificates, Config, Discover, ListenTls, PemBytes, PemFile, Scheme,
+    Certificate, ClientCertificates, Config, Discover, ListenTls, PemBytes, PemFile, Scheme,
     StrictTransportSecurity, TlsVersion, Upstream, UpstreamTls,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, Setting};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{ScalarError, field as header, host};
+use crate::scalar::{ScalarError, host};
 use crate::section::Value;
-use crate::spec::{
-    CERTIFICATE, CLIENT_CERTIFICATES, HEADER_NAME, STRICT_TRANSPORT_SECURITY, Shape, TLS, UPSTREAM_TLS,
-};
-use crate::suggest;
-use crate::tree::{NodeKind, Scalar, shown};
+use crate::spec::{CERTIFICATE, CLIENT_CERTIFICATES, STRICT_TRANSPORT_SECURITY, Shape, TLS, UPSTREAM_TLS};
+use crate::tree::{NodeKind, Scalar};
 
 /// Reads `tls` of a listener.
 pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls> {
@@ -75,44 +72,6 @@ fn strict_transport_security(reader: &mut Reader, field: Field<'_>) -> Option<St
         }
     }
     setting.on().then_some(out)
-}
-
-/// Reads the fields that describe the client's certificate.
-pub(super) fn certificate_fields(reader: &mut Reader, field: Field<'_>) -> Vec<(String, CertificatePart)> {
-    let NodeKind::Map(entries) = &field.node.kind else {
-        let mut on = false;
-        reader.switch(Some(field), &mut on);
-        return if on { vec![("Client-Cert".to_owned(), CertificatePart::Certificate)] } else { Vec::new() };
-    };
-    let Shape::AnyOf([_, Shape::MapOf(one)]) = &field.key.shape else { return Vec::new() };
-    let mut out = Vec::new();
-    for entry in entries {
-        if header::is_framing(&entry.key) || entry.key.eq_ignore_ascii_case("host") {
-            let message =
-                format!("{} has a fixed meaning and cannot describe a certificate", shown(&entry.key));
-            reader.problems.push(Problem::error(entry.at, message));
-            continue;
-        }
-        if let Err(fault) = header::name(&entry.key) {
-            let message = fault.message.replacen("{}", &shown(&entry.key), 1);
-            reader.problems.push(Problem::error(entry.at, message).expected(HEADER_NAME.expected));
-            continue;
-        }
-        let part = reader.parsed(&entry.value, &shown(&entry.key), one, |text| {
-            let words = CertificatePart::ALL.iter().map(|(word, _)| *word);
-            CertificatePart::ALL.iter().find(|(word, _)| *word == text).map(|(_, part)| *part).ok_or_else(
-                || {
-                    let fault = ScalarError::new("{} is not a part of a certificate");
-                    match suggest::nearest(text, words) {
-                        Some(near) => fault.suggest(format!("did you mean `{near}`?")),
-                        None => fault,
-                    }
-                },
-            )
-        });
-        out.extend(part.map(|part| (entry.key.clone(), part)));
-    }
-    out
 }
 
 impl Value for UpstreamTls {

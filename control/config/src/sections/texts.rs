@@ -39,3 +39,6 @@ pub(crate) static ADDRESS: Text = Text {
     loose: false,
 };
 pub(crate) static BODY: Text = Text { expected: "a text", pattern: None, loose: true };
+
+/// Maximum size. No disk holds more, and sums of such sizes stay far from overflow.
+pub(crate) const SIZE_MAX: u64 = 1 << 50;

@@ -1,13 +1,12 @@
 //! The keys of a route.
 
 use super::access_log::{ACCESS_LOG_SHAPE, STATUS_RANGE_SHAPE};
-use super::settings::{BODY_RATE_ALSO, BODY_RATE_DOC, RATE, RESPONSE_RATE_ALSO, RESPONSE_RATE_DOC, SIZE_MAX};
 use super::{
     Choice, KeySpec, POLICIES, POLICIES_DOC, SectionSpec, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE, Text,
 };
 use crate::section::Value;
 use crate::sections::texts::{BODY, HEADER_NAME};
-use crate::sections::{RETRY_ALSO, Retry, RouteTimeoutKeys};
+use crate::sections::*;
 
 static NAME: Text = Text {
     expected: "a name of letters, digits, blanks, `_`, `.`, `-` and `/`",
@@ -139,12 +138,12 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         KeySpec::new("rewrite", "Changes to the request before it is forwarded.", Shape::Section(&REWRITE)),
         KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", <RouteTimeoutKeys as Value>::SHAPE)
             .aliases(&["timeout"]),
-        KeySpec::new("limits", "Overrides of the gateway's limits.", Shape::Section(&ROUTE_LIMITS)),
+        KeySpec::new("limits", "Overrides of the gateway's limits.", <RouteLimitKeys as Value>::SHAPE),
         KeySpec::new(
             "buffer",
             "Whether bodies are buffered before they are passed on: `on` buffers both directions, `request` \
             or `response` one of them.",
-            BUFFER_SHAPE,
+            <RouteBuffer as Value>::SHAPE,
         )
         .aliases(&["buffering", "proxy_request_buffering", "request_buffering"]),
         KeySpec::new("retry", "Retry rules, which replace the upstream's.", <Retry as Value>::SHAPE)
@@ -355,72 +354,6 @@ pub(crate) static FALLBACK: SectionSpec = SectionSpec {
             RESPOND_SHAPE,
         )
         .aliases(&["body", "return", "response", "direct_response", "text", "html"]),
-    ],
-};
-
-pub(crate) static ROUTE_LIMITS: SectionSpec = SectionSpec {
-    name: "route_limits",
-    noun: "`limits` of a route",
-    doc: "Limits that a route overrides.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "body",
-            "Maximum bytes of a request body (413 beyond it).",
-            Shape::Size { min: 0, max: SIZE_MAX, off: false },
-        )
-        .aliases(&["client_max_body_size", "body_size", "max_body"]),
-        KeySpec::new("body_rate", BODY_RATE_DOC, RATE).aliases(BODY_RATE_ALSO),
-        KeySpec::new("response_rate", RESPONSE_RATE_DOC, RATE).aliases(RESPONSE_RATE_ALSO),
-    ],
-};
-
-pub(crate) const BUFFER_SHAPE: Shape =
-    Shape::AnyOf(&[Shape::Switch, Shape::Word(&["request", "response"]), Shape::Section(&BUFFER)]);
-
-pub(crate) static BUFFER: SectionSpec = SectionSpec {
-    name: "buffer",
-    noun: "`buffer`",
-    doc: "Bodies that are buffered, so that a slow peer does not hold a connection on the other side.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "request",
-            "The request body: `on`, the maximum bytes in total, or a mapping.",
-            Shape::AnyOf(&[
-                Shape::Switch,
-                Shape::Size { min: 1, max: SIZE_MAX, off: true },
-                Shape::Section(&BUFFER_BOUNDS),
-            ]),
-        )
-        .default("off"),
-        KeySpec::new(
-            "response",
-            "The response body: `on`, the maximum bytes in total, or a mapping.",
-            Shape::AnyOf(&[
-                Shape::Switch,
-                Shape::Size { min: 1, max: SIZE_MAX, off: true },
-                Shape::Section(&BUFFER_BOUNDS),
-            ]),
-        )
-        .default("off"),
-    ],
-};
-
-pub(crate) static BUFFER_BOUNDS: SectionSpec = SectionSpec {
-    name: "buffer_bounds",
-    noun: "a buffer",
-    doc: "Bounds of the buffer.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("memory", "Bytes kept in memory.", Shape::Size { min: 0, max: 1 << 30, off: false })
-            .default("64KiB"),
-        KeySpec::new(
-            "file",
-            "Additional bytes in a temporary file.",
-            Shape::Size { min: 0, max: SIZE_MAX, off: true },
-        )
-        .default("1GiB"),
     ],
 };
 

@@ -1,35 +1,15 @@
 //! The gateway-wide keys.
 
-use std::time::Duration;
-
 use crate::section::Value;
-use crate::sections::texts::{ADDRESS, BODY, CIDR, HEADER_NAME, ZONE};
-use crate::sections::{ListenerTimeouts, Timeouts, UPSTREAM_VALUE};
+use crate::sections::texts::{ADDRESS, CIDR, ZONE};
+use crate::sections::*;
 
 use super::{
-    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
-    ETCD_ENDPOINT_SHAPE, KeySpec, LOG_SHAPE, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
-    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, TLS, Text,
+    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
+    KeySpec, LOG_SHAPE, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC, POLICY_SET_VALUE, ROUTE,
+    SectionSpec, Shape, TLS, Text,
 };
 
-/// Maximum head size. A larger one is an attack or a mistake, and a receive buffer must hold a whole head.
-const HEAD_MAX: u64 = 1 << 20;
-/// Maximum size. No disk holds more, and sums of such sizes stay far from overflow.
-pub(crate) const SIZE_MAX: u64 = 1 << 50;
-
-/// Minimum memory bound. A smaller value is a mistake: a number that was meant in MiB.
-pub(crate) const OVERLOAD_MEMORY_MIN: u64 = 16 << 20;
-
-static PSEUDONYM: Text = Text {
-    expected: "a name such as `tollgate`",
-    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
-    loose: false,
-};
-static STORE_PATH: Text = Text {
-    expected: "the path of a file such as `/var/lib/tollgate/store`",
-    pattern: Some("."),
-    loose: false,
-};
 static PATTERN: Text = Text {
     expected: "the path of a file, or a pattern such as `routes/*.yaml`",
     pattern: Some("."),
@@ -54,7 +34,7 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
             "workers",
             "Number of worker threads. `auto`: the number of processors that this process may use (affinity \
             and cgroup quota).",
-            Shape::AnyOf(&[Shape::Word(&["auto"]), Shape::Count { min: 1, max: 1024, off: false }]),
+            <WorkerCount as Value>::SHAPE,
         )
         .default("auto")
         .aliases(&["worker_processes", "threads", "concurrency"]),
@@ -74,32 +54,32 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
         KeySpec::new(
             "request_id",
             "An id for each request, sent upstream and logged.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&REQUEST_ID)]),
+            <RequestId as Value>::SHAPE,
         )
         .default("off"),
         KeySpec::new("metrics", "Whether statistics are kept.", Shape::Switch).default("on"),
         KeySpec::new(
             "forwarded",
             "Fields that tell the upstream about the client and the proxies in between.",
-            Shape::Section(&FORWARDED),
+            <Forwarded as Value>::SHAPE,
         ),
-        KeySpec::new("limits", "Sizes and counts that a peer may not exceed.", Shape::Section(&LIMITS)),
+        KeySpec::new("limits", "Sizes and counts that a peer may not exceed.", <Limits as Value>::SHAPE),
         KeySpec::new("timeouts", "Timeouts.", <Timeouts as Value>::SHAPE).aliases(&["timeout"]),
         KeySpec::new(
             "buffer",
             "Whether bodies are buffered before they are passed on, unless a route overrides it: `on` \
             buffers both directions, `request` or `response` one of them.",
-            BUFFER_SHAPE,
+            <RouteBuffer as Value>::SHAPE,
         )
         .default("off")
         .aliases(&["buffering", "proxy_request_buffering", "request_buffering"]),
-        KeySpec::new("paths", "How ambiguous bytes of a path are treated.", Shape::Section(&PATHS)),
-        KeySpec::new("errors", "Bodies of the gateway's own error responses.", Shape::Section(&ERRORS)),
+        KeySpec::new("paths", "How ambiguous bytes of a path are treated.", <Paths as Value>::SHAPE),
+        KeySpec::new("errors", "Bodies of the gateway's own error responses.", <ErrorBodies as Value>::SHAPE),
         KeySpec::new(
             "overload",
             "Bounds on the process's memory and file descriptors. Beyond a bound the gateway sheds new work \
             before old work fails.",
-            Shape::Section(&OVERLOAD),
+            <Overload as Value>::SHAPE,
         )
         .aliases(&["overload_manager", "shedding", "guards"]),
         KeySpec::new(
@@ -130,7 +110,7 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
         KeySpec::new(
             "store",
             "The file that stores the resources written through the admin API.",
-            Shape::AnyOf(&[Shape::Text(&STORE_PATH), Shape::Section(&STORE)]),
+            <StoreSettings as Value>::SHAPE,
         )
         .aliases(&["database", "db", "storage"]),
         KeySpec::new(
@@ -260,256 +240,5 @@ pub(crate) static REDIRECT_TO_HTTPS: SectionSpec = SectionSpec {
         .aliases(&["code"]),
         KeySpec::new("port", "The port of `https`.", Shape::Count { min: 1, max: 65535, off: false })
             .default("443"),
-    ],
-};
-
-pub(crate) static STORE: SectionSpec = SectionSpec {
-    name: "store",
-    noun: "`store`",
-    doc: "The embedded store of the admin API.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "path",
-            "Path of its file, which is created if it does not exist.",
-            Shape::Text(&STORE_PATH),
-        )
-        .required()
-        .aliases(&["file", "to"]),
-        KeySpec::new(
-            "history",
-            "Number of versions in its history.",
-            Shape::Count { min: 1, max: 10_000_000, off: false },
-        )
-        .default("10000")
-        .aliases(&["versions", "keep"]),
-    ],
-};
-
-pub(crate) static REQUEST_ID: SectionSpec = SectionSpec {
-    name: "request_id",
-    noun: "`request_id`",
-    doc: "Request ids. The mapping itself switches them on.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("enabled", "Whether requests get an id.", Shape::Switch).default("on"),
-        KeySpec::new("header", "The header field that carries it.", Shape::Text(&HEADER_NAME))
-            .default("X-Request-Id"),
-        KeySpec::new("accept", "Whether an id from the client is passed on.", Shape::Switch).default("on"),
-    ],
-};
-
-static HEADER_NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
-
-pub(crate) static FORWARDED: SectionSpec = SectionSpec {
-    name: "forwarded",
-    noun: "`forwarded`",
-    doc: "Fields that tell the upstream about the client and the proxies in between.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("x_forwarded", "`X-Forwarded-For`, `-Proto` and `-Host`.", Shape::Switch).default("on"),
-        KeySpec::new("forwarded", "`Forwarded` (RFC 7239).", Shape::Switch).default("off"),
-        KeySpec::new(
-            "via",
-            "The gateway's name in `Via`; without it there is no `Via`.",
-            Shape::AnyOf(&[Shape::Off, Shape::Text(&PSEUDONYM)]),
-        )
-        .default("off"),
-        KeySpec::new(
-            "trusted_proxies",
-            "Trusted peers: the gateway appends to their forwarding fields, and replaces those of all \
-            others.",
-            Shape::OneOrMany(&CIDR_SHAPE),
-        )
-        .default("[]")
-        .aliases(&["trusted", "real_ip_from", "set_real_ip_from"]),
-        KeySpec::new(
-            "keep",
-            "Exceptions from the removal of proxy fields: these fields are passed on from any peer, for \
-            example `X-Forwarded-Prefix` or `X-Original-URL`.",
-            Shape::OneOrMany(&HEADER_NAME_SHAPE),
-        )
-        .default("[]")
-        .aliases(&["pass", "allow", "except"]),
-        KeySpec::new(
-            "client_certificate",
-            "Fields that describe the client's certificate: each field's name and the part that it carries. \
-            `on` is `Client-Cert` (RFC 9440).",
-            Shape::AnyOf(&[Shape::Switch, Shape::MapOf(&CERTIFICATE_PART)]),
-        )
-        .default("off")
-        .aliases(&["client_cert", "forward_client_cert_details", "passTLSClientCert", "xfcc"]),
-        KeySpec::new(
-            "cdn_loop",
-            "Requests to which the gateway adds `CDN-Loop` (RFC 8586): `own`, only requests to its own \
-            addresses; `always`, every request, which also detects loops through other gateways.",
-            Shape::Word(&["own", "always"]),
-        )
-        .default("own"),
-    ],
-};
-
-static CERTIFICATE_PART: Shape =
-    Shape::Word(&["certificate", "chain", "pem", "subject", "issuer", "serial", "names", "fingerprint"]);
-
-/// Maximum of `rate_grace`. A client that may stall for longer needs no minimum rate.
-const LONGEST_GRACE: Duration = Duration::from_secs(3600);
-const RATE_MAX: u64 = 1 << 30;
-pub(crate) const RATE: Shape = Shape::Size { min: 1, max: RATE_MAX, off: true };
-pub(crate) const BODY_RATE_DOC: &str =
-    "Minimum bytes per second of a request body while the gateway waits for the client (408 below it).";
-pub(crate) const BODY_RATE_ALSO: &[&str] =
-    &["min_body_rate", "minrate", "min_request_body_data_rate", "request_rate", "upload_rate"];
-pub(crate) const RESPONSE_RATE_DOC: &str = "Minimum bytes per second of a response that the client must read \
-    while the gateway waits to write (reset below it).";
-pub(crate) const RESPONSE_RATE_ALSO: &[&str] =
-    &["min_response_rate", "min_response_data_rate", "send_rate", "download_rate"];
-
-pub(crate) static LIMITS: SectionSpec = SectionSpec {
-    name: "limits",
-    noun: "`limits`",
-    doc: "Sizes and counts that a peer may not exceed.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "request_line",
-            "Maximum bytes of the request line (414 beyond it).",
-            Shape::Size { min: 256, max: HEAD_MAX, off: false },
-        )
-        .default("8KiB"),
-        KeySpec::new(
-            "headers",
-            "Maximum bytes of a whole message head (431 for a request, 502 for a response).",
-            Shape::Size { min: 1024, max: HEAD_MAX, off: false },
-        )
-        .default("32KiB"),
-        KeySpec::new(
-            "header_count",
-            "Maximum number of header fields in a message head (431 for a request, 502 for a response).",
-            Shape::Count { min: 8, max: 10_000, off: false },
-        )
-        .default("100"),
-        KeySpec::new(
-            "body",
-            "Maximum bytes of a request body (413 beyond it).",
-            Shape::Size { min: 0, max: SIZE_MAX, off: true },
-        )
-        .default("off")
-        .aliases(&["client_max_body_size", "body_size", "max_body"]),
-        KeySpec::new("body_rate", BODY_RATE_DOC, RATE).default("240").aliases(BODY_RATE_ALSO),
-        KeySpec::new("response_rate", RESPONSE_RATE_DOC, RATE).default("240").aliases(RESPONSE_RATE_ALSO),
-        KeySpec::new(
-            "rate_grace",
-            "How long a client may stay below `body_rate` or `response_rate` at the start.",
-            Shape::Time { min: Duration::from_millis(100), max: LONGEST_GRACE, off: false },
-        )
-        .default("10s")
-        .aliases(&["body_grace", "grace_period", "grace"]),
-        KeySpec::new(
-            "connections",
-            "Maximum number of client connections of the process; beyond it a new one gets 503.",
-            Shape::Count { min: 1, max: u64::MAX, off: true },
-        )
-        .default("off")
-        .aliases(&["max_connections", "maxconn"]),
-        KeySpec::new(
-            "requests_per_connection",
-            "Maximum number of requests per client connection.",
-            Shape::Count { min: 1, max: u64::MAX, off: true },
-        )
-        .default("off"),
-        KeySpec::new(
-            "http2_streams",
-            "Maximum number of concurrent streams per HTTP/2 connection; further ones are refused.",
-            Shape::Count { min: 1, max: 10_000, off: false },
-        )
-        .default("100")
-        .aliases(&["max_concurrent_streams", "http2_max_concurrent_streams", "streams"]),
-        KeySpec::new(
-            "http2_window",
-            "Receive window of an HTTP/2 stream in bytes; the connection's window is twice as large.",
-            Shape::Size { min: 16 << 10, max: 16 << 20, off: false },
-        )
-        .default("64KiB")
-        .aliases(&["initial_window_size", "initial_stream_window_size", "http2_initial_window_size"]),
-        KeySpec::new(
-            "loops",
-            "How often one request may return to this gateway through its own forwarding (508 beyond it).",
-            Shape::Count { min: 0, max: 100, off: false },
-        )
-        .default("2")
-        .aliases(&["max_loops", "hops", "max_hops"]),
-    ],
-};
-
-pub(crate) static PATHS: SectionSpec = SectionSpec {
-    name: "paths",
-    noun: "`paths`",
-    doc: "How ambiguous bytes of a path are treated.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("merge_slashes", "Whether `//` is merged into `/`.", Shape::Switch).default("on"),
-        KeySpec::new(
-            "encoded_slash",
-            "`%2F` and `%5C`: rejected with 400, or kept as data that does not separate segments.",
-            Shape::Word(&["reject", "keep"]),
-        )
-        .default("reject"),
-        KeySpec::new(
-            "semicolon",
-            "`;` and `%3B`: kept as data, or rejected with 400 to protect origins that strip path \
-            parameters.",
-            Shape::Word(&["keep", "reject"]),
-        )
-        .default("keep")
-        .aliases(&["semicolons", "path_parameters", "matrix_parameters"]),
-    ],
-};
-
-pub(crate) static ERRORS: SectionSpec = SectionSpec {
-    name: "errors",
-    noun: "`errors`",
-    doc: "Bodies of the gateway's own error responses; `{status}`, `{title}`, `{reason}` and `{request_id}` \
-        are filled in.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("json", "For clients that accept JSON.", Shape::Text(&BODY)),
-        KeySpec::new("html", "For clients that accept HTML.", Shape::Text(&BODY)),
-        KeySpec::new("text", "For all others.", Shape::Text(&BODY)),
-    ],
-};
-
-pub(crate) static OVERLOAD: SectionSpec = SectionSpec {
-    name: "overload",
-    noun: "`overload`",
-    doc: "Bounds on the process's memory and file descriptors. Beyond a bound the gateway sheds new work \
-        before old work fails.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "memory",
-            "Bytes of resident memory. `auto`: 90 % of the control group's limit, if there is one.",
-            Shape::AnyOf(&[
-                Shape::Word(&["auto"]),
-                Shape::Size { min: OVERLOAD_MEMORY_MIN, max: SIZE_MAX, off: false },
-            ]),
-        )
-        .default("auto")
-        .aliases(&["max_memory", "max_heap_size_bytes", "rss"]),
-        KeySpec::new(
-            "files",
-            "Percentage of the process's file descriptors at which the gateway stops accepting client \
-            connections.",
-            Shape::Percent { min: 1, max: 100, off: false },
-        )
-        .default("95%")
-        .aliases(&["file_descriptors", "fds", "descriptors", "open_files"]),
-        KeySpec::new(
-            "shed_from",
-            "Percentage of a bound at which low-priority requests are shed.",
-            Shape::Percent { min: 1, max: 100, off: false },
-        )
-        .default("90%")
-        .aliases(&["shed", "shed_at", "threshold"]),
     ],
 };

@@ -4,9 +4,9 @@ use super::authorize::{method, word};
 use crate::model::{Cost, CostBy, Exempt};
 use crate::problem::Problem;
 use crate::read::consumers::texts;
-use crate::read::settings::blocks;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header, quantity};
+use crate::sections::blocks;
 use crate::spec::{COST, EXEMPT, MOST_COST, Shape};
 use crate::tree::{MappingEntry, NodeKind, shown};
 

@@ -2,8 +2,8 @@
 
 use crate::model::Ip;
 use crate::problem::Problem;
-use crate::read::settings::blocks;
 use crate::reader::{Field, Reader};
+use crate::sections::blocks;
 use crate::spec::IP_POLICY;
 
 pub(super) fn ip(reader: &mut Reader, field: Field<'_>) -> Option<Ip> {

@@ -132,6 +132,11 @@ impl Attributes {
         Ok(())
     }
 
+    /// Returns whether the section has no value without a value of this key.
+    pub fn is_essential(&self, ty: &Type) -> bool {
+        self.required && argument(ty, &["Option"]).is_none()
+    }
+
     /// Returns the row of the table of keys.
     pub fn spec(&self, ty: &Type) -> Result<TokenStream> {
         let (name, doc, shape) = (&self.name, &self.doc, self.shape(ty)?);

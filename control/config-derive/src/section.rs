@@ -87,7 +87,7 @@ fn section_impl(input: &DeriveInput, container: &Container, keys: &[Key]) -> Res
     let values = keys.iter().map(|key| {
         let field = &key.field;
         match &key.role {
-            Role::Key(attributes) if attributes.required => quote!(#field: #field?),
+            Role::Key(attributes) if attributes.is_essential(&key.ty) => quote!(#field: #field?),
             Role::Flattened if !has_default(keys) => quote!(#field: #field?),
             _ => quote!(#field),
         }
@@ -167,7 +167,7 @@ fn reading(key: &Key, has_default: bool) -> TokenStream {
         Role::Flattened => quote!(let #field = <#ty as #section::Section>::read_keys(reader, fields);),
         Role::Key(attributes) => {
             let (name, reading) = (&attributes.name, attributes.reading(ty));
-            match attributes.required {
+            match attributes.is_essential(ty) {
                 true => quote! {
                     let #field: ::std::option::Option<#ty> = match fields.get(#name) {
                         ::std::option::Option::Some(field) => #reading,
@@ -206,7 +206,7 @@ fn default_value(attributes: &Attributes, key: &Key) -> TokenStream {
 }
 
 fn has_default(keys: &[Key]) -> bool {
-    !keys.iter().any(|key| matches!(&key.role, Role::Key(attributes) if attributes.required))
+    !keys.iter().any(|key| matches!(&key.role, Role::Key(attributes) if attributes.is_essential(&key.ty)))
 }
 
 fn default_impl(input: &DeriveInput, keys: &[Key]) -> Option<TokenStream> {

@@ -45,7 +45,6 @@ pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
 pub use load::{Loaded, PartialConfig, from_text, load, load_with};
 pub use model::*;
 pub use problem::{Problem, Problems, Severity};
-pub use read::shared_credentials;
 pub use reference::reference;
 pub use scalar::cidr::block;
 pub use scalar::replacement::{
@@ -54,5 +53,6 @@ pub use scalar::replacement::{
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
 pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};
 pub use schema::schema;
+pub use sections::consumers::shared_credentials;
 pub use source::{ConfigRef, ConfigSource, Reading};
 pub use suggest::nearest;

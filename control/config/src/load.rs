@@ -278,7 +278,7 @@ impl Loader<'_> {
     /// Resolves the paths of certificate and key files, relative to the file that names each, and reads the
     /// files.
     fn pem_files(&mut self) {
-        for pem in read::pem_files(&mut self.draft.config) {
+        for pem in crate::sections::tls::pem_files(&mut self.draft.config) {
             let by = self.files.get(pem.at.file as usize).map(|file| Path::new(&file.name));
             if let (Some(folder), Some(path)) = (by.and_then(Path::parent), &mut pem.path) {
                 *path = folder.join(&*path);
@@ -292,7 +292,7 @@ impl Loader<'_> {
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     let mut paths = Vec::new();
     let mut told: HashSet<At> = HashSet::new();
-    for pem in read::pem_files(config) {
+    for pem in crate::sections::tls::pem_files(config) {
         let Some(path) = &pem.path else { continue };
         paths.push(path.clone());
         let file = NamedFile { path: path.clone(), scope: pem.scope.clone() };

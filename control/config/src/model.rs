@@ -11,24 +11,18 @@ use std::time::Duration;
 use zeroize::Zeroize;
 
 mod admin;
-mod consumers;
-mod etcd;
 mod log;
 mod percent;
 mod policies;
 mod route;
-mod tls;
 mod upstream;
 
 pub use crate::sections::*;
 pub use admin::*;
-pub use consumers::*;
-pub use etcd::*;
 pub use log::*;
 pub use percent::Percent;
 pub use policies::*;
 pub use route::*;
-pub use tls::*;
 pub use upstream::*;
 
 /// Source position of a value.

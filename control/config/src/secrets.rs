@@ -17,10 +17,8 @@ use crate::parse::{ParsedText, parse};
 use crate::problem::Problem;
 use crate::render::lines;
 use crate::section::Section;
-use crate::sections::Upstream;
-use crate::spec::{
-    CONSUMER, Conceal, NAMED_CERTIFICATE_VALUE, POLICIES, ROOT, ROUTE, SectionSpec, Shape, sections,
-};
+use crate::sections::{ConsumerSpec, NAMED_CERTIFICATE_VALUE, Upstream};
+use crate::spec::{Conceal, POLICIES, ROOT, ROUTE, SectionSpec, Shape, sections};
 use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar};
 
@@ -323,7 +321,7 @@ impl Context {
     /// The root of a file. A text may also be a document of the admin API.
     fn root() -> Self {
         let mut root = Self { is_root: true, ..Self::default() };
-        root.sections = vec![&ROOT, &ROUTE, Upstream::SPEC, &CONSUMER, &POLICIES];
+        root.sections = vec![&ROOT, &ROUTE, Upstream::SPEC, ConsumerSpec::SPEC, &POLICIES];
         root.shape(&NAMED_CERTIFICATE_VALUE);
         root
     }

@@ -62,7 +62,7 @@
 //! | `name = "..."` | the key, if it is not the field's name |
 //! | `doc = "..."` | the text in the reference, if it is not the doc comment |
 //! | `default = ...` | the default as it is written in a file; without one, `Default` of the type |
-//! | `required` | a mapping without the key is an error; the struct has no `Default` then |
+//! | `required` | a mapping without the key is an error; unless the type is an `Option`, the struct has no value then, and no `Default` |
 //! | `also = [...]` | names in other gateways, and common mistakes |
 //! | `secret`, `concealed`, `may_hold_credentials` | as in [`KeySpec`] |
 //! | `count = 1..=9`, `size = 0..="1GiB"`, `percent = 0..=100`, `time = "1ms"..="1h"` | bounds of a quantity |
@@ -204,6 +204,12 @@ impl<T: Value> Value for Spanned<T> {
     fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
         T::read(reader, field).map(|value| Self { value, at: field.node.at })
     }
+}
+
+/// Reads a value as the mapping that has only this key. A short form calls it after it has checked the value.
+pub fn from_one_key<S: Section>(reader: &mut Reader, key: &str, node: &Node) -> Option<S> {
+    let entry = MappingEntry { key: key.to_owned(), at: node.at, value: node.clone() };
+    S::read_section(reader, &Node { at: node.at, kind: NodeKind::Map(vec![entry]) })
 }
 
 /// Returns the default of a key, for a short form that does not have the key.

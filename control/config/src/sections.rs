@@ -1,18 +1,26 @@
 //! The sections of the configuration. Each file declares its keys, and has the rules between them.
 
 mod buffer;
+pub(crate) mod certificates;
+pub(crate) mod consumers;
+mod etcd;
 mod forwarded;
 mod limits;
 mod paths;
 mod process;
 pub(crate) mod texts;
 mod timeouts;
+pub(crate) mod tls;
 pub(crate) mod upstream;
 
 pub use buffer::*;
+pub use certificates::*;
+pub use consumers::*;
+pub use etcd::*;
 pub use forwarded::*;
 pub use limits::*;
 pub use paths::*;
 pub use process::*;
 pub use timeouts::*;
+pub use tls::*;
 pub use upstream::*;

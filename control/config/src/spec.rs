@@ -7,24 +7,18 @@ use std::time::Duration;
 
 mod access_log;
 mod admin;
-mod consumers;
-mod etcd;
 mod log;
 mod policies;
 mod routes;
 mod settings;
-mod tls;
 mod upstreams;
 
 pub(crate) use access_log::*;
 pub(crate) use admin::*;
-pub(crate) use consumers::*;
-pub(crate) use etcd::*;
 pub(crate) use log::*;
 pub(crate) use policies::*;
 pub(crate) use routes::*;
 pub(crate) use settings::*;
-pub(crate) use tls::*;
 pub(crate) use upstreams::*;
 
 pub(crate) use crate::sections::texts::*;

@@ -10,7 +10,7 @@ use crate::model::{
     TargetKind,
 };
 use crate::problem::Problem;
-use crate::read::pem_files;
+use crate::sections::tls::pem_files;
 
 /// Makes the paths of a document relative to `folder` and bounds them by `scope`.
 ///

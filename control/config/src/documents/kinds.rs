@@ -60,7 +60,7 @@ pub static KINDS: [ResourceKind; 6] = [
         schema: || json!({ "$ref": "#/components/schemas/consumer" }),
         index: CONSUMERS,
         named_inside: false,
-        read: read::consumer_document,
+        read: crate::sections::consumers::document,
     },
     ResourceKind {
         name: "certificates",
@@ -69,7 +69,7 @@ pub static KINDS: [ResourceKind; 6] = [
         schema: || json!({ "$ref": "#/components/schemas/named_certificate" }),
         index: CERTIFICATES,
         named_inside: false,
-        read: read::certificate_document,
+        read: crate::sections::certificates::document,
     },
     ResourceKind {
         name: "policies",

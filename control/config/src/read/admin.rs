@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use super::{consumers, tls};
 use crate::model::{AdminAddress, AdminSettings, AdminSocket, AdminToken, Owner, Role, Spanned, TokenSecret};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
@@ -51,7 +50,7 @@ pub(super) fn admin(
     }
     socket(reader, &fields, &mut out.bind.value, is_known);
     reader.switch(fields.get("open"), &mut out.open);
-    out.tls = fields.get("tls").and_then(|field| tls::listen(reader, field));
+    out.tls = fields.get("tls").and_then(|field| reader.section(field));
     if let Some(field) = fields.get("audit_log") {
         out.audit_log = reader.field(field, file_path);
     }
@@ -200,8 +199,8 @@ fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
 /// Parses a token. No message repeats it.
 fn token(text: &str) -> Result<TokenSecret, ScalarError> {
     if let Some(digits) = text.strip_prefix("sha256:") {
-        let digest =
-            consumers::hexadecimal(digits).ok_or_else(|| ScalarError::new("this is not a SHA-256"))?;
+        let digest = crate::sections::consumers::hexadecimal(digits)
+            .ok_or_else(|| ScalarError::new("this is not a SHA-256"))?;
         return Ok(TokenSecret::Digest(crate::model::Digest(digest)));
     }
     if text.len() < TOKEN_MIN_BYTES {

@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use super::{admin, policies, tls};
+use super::{admin, policies};
 use crate::model::{
-    Config, Http2, ListenAddress, Listener, ListenerTimeouts, Policies, RedirectToHttps, Spanned,
+    Config, Http2, ListenAddress, ListenTls, Listener, ListenerTimeouts, Policies, RedirectToHttps, Spanned,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
@@ -67,7 +67,7 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
     let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     if matches!(node.kind, NodeKind::Map(_)) {
         let fields = reader.fields(node, &LISTENER)?;
-        let tls = fields.get("tls").and_then(|field| tls::listen(reader, field));
+        let tls: Option<ListenTls> = fields.get("tls").and_then(|field| reader.section(field));
         let http2 = match reader.word(fields.get("http2")) {
             Some("off") => Http2::Off,
             Some("only") => Http2::Only,

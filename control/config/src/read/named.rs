@@ -5,7 +5,7 @@ use crate::reader::{Field, Reader};
 use crate::tree::{Node, NodeKind};
 
 /// Reads each entry of a mapping by `one`, which gets the name, the name's source position and the value.
-pub(super) fn named<T>(
+pub(crate) fn named<T>(
     reader: &mut Reader,
     field: Option<Field<'_>>,
     one: impl Fn(&mut Reader, &str, At, &Node) -> Option<T>,

@@ -142,7 +142,7 @@ pub(super) fn name(text: &str) -> Result<String, ScalarError> {
 }
 
 /// Returns the files that policies name.
-pub(super) fn files(policies: &mut Policies) -> Vec<&mut PemFile> {
+pub(crate) fn files(policies: &mut Policies) -> Vec<&mut PemFile> {
     files_in(policies.list.iter_mut())
 }
 

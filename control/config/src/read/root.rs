@@ -1,7 +1,7 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{access_log, admin, certificates, consumers, etcd, listen, log, policies, route};
+use super::{access_log, admin, listen, log, policies, route};
 use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
@@ -83,15 +83,15 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("overload") {
             config.overload = reader.section(field).unwrap_or_default();
         }
-        config.consumers = consumers::consumers(reader, fields.get("consumers"));
-        config.certificates = certificates::certificates(reader, fields.get("certificates"));
+        config.consumers = crate::sections::consumers::consumers(reader, fields.get("consumers"));
+        config.certificates = crate::sections::certificates::certificates(reader, fields.get("certificates"));
         config.policy_sets = policies::sets(reader, fields.get("policy_sets"));
         config.policies = policies::policies(reader, fields.get("policies"));
         if let Some(field) = fields.get("store") {
             config.store = Value::read(reader, field);
         }
         if let Some(field) = fields.get("etcd") {
-            config.etcd = etcd::etcd(reader, field);
+            config.etcd = Value::read(reader, field);
             if fields.get("store").is_some() {
                 let problem = Problem::error(field.at, "`etcd` and `store` exclude each other");
                 let help = "changes made through the admin API are kept in one place: remove one of them";

@@ -3,12 +3,14 @@
 use std::net::IpAddr;
 
 use crate::model::{Address, Config, Policies, RouteTimeouts, Scheme, Spanned, UpstreamTls};
-use crate::read::{Draft, PerTryTimeout, check_schemes, per_try_timeout};
+use crate::read::{Draft, PerTryTimeout, per_try_timeout};
 use crate::reader::misnamed;
 use crate::scalar::address;
 use crate::section::{
     Field, Fields, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, shown,
 };
+
+use super::tls::check_schemes;
 
 mod balance;
 mod capacity;

@@ -1,6 +1,8 @@
 //! The keys of `admin`: the admin listener and the rights of its clients.
 
-use super::{Choice, KeySpec, SectionSpec, Shape, TLS, Text};
+use super::{Choice, KeySpec, SectionSpec, Shape, Text};
+use crate::section::Value;
+use crate::sections::ListenTls;
 
 pub(crate) static ADMIN_ADDRESS: Text = Text {
     expected: "an IP address and a port such as `127.0.0.1:9901`, or `unix:` and the path of a socket",
@@ -69,7 +71,7 @@ pub(crate) static ADMIN: SectionSpec = SectionSpec {
         KeySpec::new(
             "tls",
             "TLS. With `client_certificates`, only clients with a verified certificate are admitted.",
-            Shape::Section(&TLS),
+            <ListenTls as Value>::SHAPE,
         )
         .aliases(&["ssl", "https", "mtls"]),
         KeySpec::new(

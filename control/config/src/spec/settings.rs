@@ -5,9 +5,8 @@ use crate::sections::texts::{ADDRESS, CIDR, ZONE};
 use crate::sections::*;
 
 use super::{
-    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
-    KeySpec, LOG_SHAPE, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC, POLICY_SET_VALUE, ROUTE,
-    SectionSpec, Shape, TLS, Text,
+    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, Choice, KeySpec, LOG_SHAPE, MODE, OWNER, POLICIES, POLICIES_DOC,
+    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, Text,
 };
 
 static PATTERN: Text = Text {
@@ -117,11 +116,7 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
             "etcd",
             "The etcd that shares the resources written through the admin API between several gateways; \
             replaces `store`.",
-            Shape::AnyOf(&[
-                Shape::Section(&ETCD),
-                Shape::Text(&ETCD_ENDPOINT),
-                Shape::ListOf(&ETCD_ENDPOINT_SHAPE),
-            ]),
+            <EtcdSettings as Value>::SHAPE,
         ),
         KeySpec::new(
             "zone",
@@ -172,7 +167,7 @@ pub(crate) static LISTENER: SectionSpec = SectionSpec {
         )
         .aliases(&["user", "group", "socket_owner"]),
         KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
-        KeySpec::new("tls", "TLS, with its certificates.", Shape::Section(&TLS)).aliases(&[
+        KeySpec::new("tls", "TLS, with its certificates.", <ListenTls as Value>::SHAPE).aliases(&[
             "ssl",
             "https",
             "certificate",

@@ -2,9 +2,9 @@
 
 use crate::model::{Authorize, AuthorizeRule};
 use crate::problem::Problem;
-use crate::read::consumers::texts;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{ScalarError, field as header};
+use crate::sections::consumers::texts;
 use crate::spec::{AUTHORIZE_POLICY, AUTHORIZE_RULE, Shape};
 use crate::tree::{Node, NodeKind, shown};
 

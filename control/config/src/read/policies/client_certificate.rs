@@ -3,8 +3,8 @@
 use super::shared::{identity, optional};
 use crate::model::ClientCertificate;
 use crate::problem::Problem;
-use crate::read::consumers::{certificate_name, texts};
 use crate::reader::{Field, Reader};
+use crate::sections::consumers::{certificate_name, texts};
 use crate::spec::CLIENT_CERTIFICATE_POLICY;
 
 pub(super) fn client_certificate(reader: &mut Reader, field: Field<'_>) -> Option<ClientCertificate> {

@@ -3,10 +3,10 @@
 use super::authorize::{method, word};
 use crate::model::{Cost, CostBy, Exempt};
 use crate::problem::Problem;
-use crate::read::consumers::texts;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header, quantity};
 use crate::sections::blocks;
+use crate::sections::consumers::texts;
 use crate::spec::{COST, EXEMPT, MOST_COST, Shape};
 use crate::tree::{MappingEntry, NodeKind, shown};
 

@@ -3,8 +3,8 @@
 use super::shared::encoding;
 use crate::model::Decompression;
 use crate::problem::Problem;
-use crate::read::consumers::texts;
 use crate::reader::{Field, Reader, Setting, one_or_many};
+use crate::sections::consumers::texts;
 use crate::spec::DECOMPRESSION_POLICY;
 
 /// Encodings that the gateway can decode.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::shared::{body, identity, own_header, url};
 use crate::model::ExtAuthz;
 use crate::problem::Problem;
-use crate::read::consumers::texts;
-use crate::read::tls::pem;
 use crate::reader::{Field, Reader};
 use crate::scalar::{ScalarError, field as header};
+use crate::sections::consumers::texts;
+use crate::sections::tls::pem;
 use crate::spec::{EXT_AUTHZ_BODY, EXT_AUTHZ_POLICY};
 
 pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuthz> {

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::shared::{body, identity, own_header, url};
 use crate::model::ForwardAuth;
 use crate::problem::Problem;
-use crate::read::consumers::texts;
-use crate::read::tls::pem;
 use crate::reader::{Field, Reader};
 use crate::scalar::field as header;
+use crate::sections::consumers::texts;
+use crate::sections::tls::pem;
 use crate::spec::{FORWARD_AUTH_BODY, FORWARD_AUTH_POLICY};
 
 pub(super) fn forward_auth(reader: &mut Reader, field: Field<'_>) -> Option<ForwardAuth> {

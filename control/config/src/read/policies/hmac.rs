@@ -3,9 +3,9 @@
 use super::shared::{identity, optional};
 use crate::model::Hmac;
 use crate::problem::Problem;
-use crate::read::consumers::texts;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{ScalarError, field as header};
+use crate::sections::consumers::texts;
 use crate::spec::HMAC_POLICY;
 use crate::suggest;
 

@@ -3,9 +3,9 @@
 use super::shared::url;
 use crate::model::Percent;
 use crate::model::{Collector, Propagation, Trace};
-use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::{ScalarError, field as header};
+use crate::sections::tls::pem;
 use crate::spec::{Shape, TRACE_POLICY};
 
 pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {

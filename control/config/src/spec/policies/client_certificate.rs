@@ -1,8 +1,7 @@
 //! The keys of `client_certificate`.
 
-use crate::spec::{
-    CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, KeySpec, OPTIONAL, SectionSpec, Shape,
-};
+use crate::sections::consumers::CERTIFICATE_NAME_SHAPE;
+use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, KeySpec, OPTIONAL, SectionSpec, Shape};
 
 pub(crate) static CLIENT_CERTIFICATE_POLICY: SectionSpec = SectionSpec {
     name: "client_certificate_policy",

@@ -1,0 +1,67 @@
+//! `certificates`: for several listeners, in addition to the listeners' own.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::model::{At, Certificate, PemFile, Spanned};
+use crate::read::{Draft, named};
+use crate::scalar::address;
+use crate::section::{Field, Node, Reader, ScalarError, Section, Shape, Text};
+
+use super::texts::ADDRESS;
+use super::tls::pem_or_text;
+
+static PEM_OR_TEXT: Text = Text {
+    expected: "the path of a file such as `/etc/tollgate/example.com.pem`, or PEM text (`-----BEGIN ...`)",
+    pattern: Some("."),
+    loose: false,
+};
+pub(crate) static NAMED_CERTIFICATE_VALUE: Shape = Shape::Section(NamedCertificateKeys::SPEC);
+
+/// A named certificate for listeners with TLS, in addition to the listeners' own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCertificate {
+    /// Unique name of the certificate.
+    pub name: Spanned<String>,
+    /// The certificate with its key.
+    pub certificate: Certificate,
+    /// Addresses of the listeners that use it; empty: every listener with `tls`.
+    pub listeners: Vec<Spanned<SocketAddr>>,
+}
+
+/// A certificate with its key, for listeners with `tls`, in addition to their own.
+#[derive(Clone, Debug, Section)]
+#[section(name = "named_certificate", noun = "a certificate")]
+struct NamedCertificateKeys {
+    /// A PEM file or PEM text: the certificate, followed by the certificates between it and a root.
+    #[key(
+        text = PEM_OR_TEXT, read = pem_or_text, required,
+        also = ["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]
+    )]
+    certificate: PemFile,
+    /// A PEM file or PEM text with the certificate's private key. Default: the value of `certificate`.
+    #[key(text = PEM_OR_TEXT, read = pem_or_text, also = ["private_key", "ssl_certificate_key", "key_file", "keyFile"])]
+    key: Option<PemFile>,
+    /// Addresses of the listeners that use it, as in `listen`. Default: every listener with `tls`.
+    #[key(text = ADDRESS, each = bind, what = "a listener", nonempty, also = ["listener", "listen", "bind", "for"])]
+    listeners: Vec<Spanned<SocketAddr>>,
+}
+
+/// Reads certificates by name.
+pub(crate) fn certificates(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<NamedCertificate> {
+    named(reader, field, certificate)
+}
+
+/// Reads a certificate from a document.
+pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
+    draft.config.certificates.extend(certificate(reader, name, node.at, node));
+}
+
+fn certificate(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<NamedCertificate> {
+    let NamedCertificateKeys { certificate: chain, key, listeners } = Section::read_section(reader, node)?;
+    let certificate = Certificate { key: key.unwrap_or_else(|| chain.clone()), chain };
+    Some(NamedCertificate { name: Spanned { value: name.to_owned(), at }, certificate, listeners })
+}
+
+fn bind(text: &str) -> Result<SocketAddr, ScalarError> {
+    address::bind(text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+}

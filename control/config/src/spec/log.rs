@@ -1,6 +1,6 @@
 //! The keys of `log`.
 
-use super::{Choice, KeySpec, Section, Shape, Text};
+use super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 /// The levels, the least verbose first.
 static LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
@@ -8,8 +8,8 @@ static LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 static OUTPUT: Text =
     Text { expected: "`stderr`, `stdout` or the path of a file", pattern: Some("."), loose: false };
 
-pub(crate) static LOG: Section =
-    Section {
+pub(crate) static LOG: SectionSpec =
+    SectionSpec {
         name: "log",
         noun: "`log`",
         doc: "The log of the gateway's own messages.",
@@ -45,7 +45,7 @@ const fn component(name: &'static str, doc: &'static str) -> KeySpec {
     KeySpec::new(name, doc, Shape::Word(&LEVELS))
 }
 
-pub(crate) static LOG_COMPONENTS: Section = Section {
+pub(crate) static LOG_COMPONENTS: SectionSpec = SectionSpec {
     name: "log_components",
     noun: "`components`",
     doc: "Levels of single components.",

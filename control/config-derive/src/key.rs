@@ -52,6 +52,7 @@ pub(crate) struct Attributes {
     map: bool,
     pairs: Option<ExprTuple>,
     read: Option<Expr>,
+    pub absent: Option<Expr>,
 }
 
 impl Key {
@@ -127,6 +128,7 @@ impl Attributes {
                 other => return Err(Error::new_spanned(other, "expected `(parse_key, parse_value)`")),
             },
             "read" => self.read = Some(value()?),
+            "absent" => self.absent = Some(value()?),
             _ => return Err(meta.error("this is no attribute of a key")),
         }
         Ok(())

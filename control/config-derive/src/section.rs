@@ -1,8 +1,8 @@
 //! `#[derive(Section)]`.
 
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
-use syn::{Data, DeriveInput, Error, Expr, Fields, LitStr, Result, Type};
+use quote::{ToTokens, format_ident, quote};
+use syn::{Data, DeriveInput, Error, Expr, Fields, Ident, LitStr, Result, Type};
 
 use crate::key::{Attributes, Key, Role, is_override};
 
@@ -85,11 +85,11 @@ fn section_impl(input: &DeriveInput, container: &Container, keys: &[Key]) -> Res
     };
     let readings = keys.iter().map(|key| reading(key, has_default(keys)));
     let values = keys.iter().map(|key| {
-        let field = &key.field;
+        let (field, variable) = (&key.field, variable(key));
         match &key.role {
-            Role::Key(attributes) if attributes.is_essential(&key.ty) => quote!(#field: #field?),
-            Role::Flattened if !has_default(keys) => quote!(#field: #field?),
-            _ => quote!(#field),
+            Role::Key(attributes) if attributes.is_essential(&key.ty) => quote!(#field: #variable?),
+            Role::Flattened if !has_default(keys) => quote!(#field: #variable?),
+            _ => quote!(#field: #variable),
         }
     });
     let check = container.check.iter().map(|check| quote!(#check(reader, fields, &mut out);));
@@ -149,7 +149,12 @@ fn rows(keys: &[Key]) -> Result<TokenStream> {
     }))
 }
 
-/// Returns a statement that binds a field's value to a variable of its name.
+/// Returns the variable of a field's value. The field's own name may be that of a function of the user.
+fn variable(key: &Key) -> Ident {
+    format_ident!("value_of_{}", key.field)
+}
+
+/// Returns a statement that binds a field's value to its variable.
 fn reading(key: &Key, has_default: bool) -> TokenStream {
     let section = quote!(::tollgate_config::section);
     let (field, ty) = (&key.field, &key.ty);
@@ -159,27 +164,28 @@ fn reading(key: &Key, has_default: bool) -> TokenStream {
         (false, Role::Key(attributes)) => default_value(attributes, key),
         (false, _) => quote!(<#ty as ::std::default::Default>::default()),
     };
+    let variable = variable(key);
     match &key.role {
-        Role::Skipped(_) => quote!(let #field: #ty = #default;),
+        Role::Skipped(_) => quote!(let #variable: #ty = #default;),
         Role::Flattened if has_default => quote! {
-            let #field: #ty = <#ty as #section::Section>::read_keys(reader, fields).unwrap_or(#default);
+            let #variable: #ty = <#ty as #section::Section>::read_keys(reader, fields).unwrap_or(#default);
         },
-        Role::Flattened => quote!(let #field = <#ty as #section::Section>::read_keys(reader, fields);),
+        Role::Flattened => quote!(let #variable = <#ty as #section::Section>::read_keys(reader, fields);),
         Role::Key(attributes) => {
             let (name, reading) = (&attributes.name, attributes.reading(ty));
             match attributes.is_essential(ty) {
                 true => quote! {
-                    let #field: ::std::option::Option<#ty> = match fields.get(#name) {
+                    let #variable: ::std::option::Option<#ty> = match fields.get(#name) {
                         ::std::option::Option::Some(field) => #reading,
                         ::std::option::Option::None => ::std::option::Option::None,
                     };
                 },
                 false => quote! {
-                    let #field: ::std::option::Option<#ty> = match fields.get(#name) {
+                    let #variable: ::std::option::Option<#ty> = match fields.get(#name) {
                         ::std::option::Option::Some(field) => #reading,
                         ::std::option::Option::None => ::std::option::Option::None,
                     };
-                    let #field: #ty = match #field {
+                    let #variable: #ty = match #variable {
                         ::std::option::Option::Some(value) => value,
                         ::std::option::Option::None => #default,
                     };
@@ -193,6 +199,9 @@ fn reading(key: &Key, has_default: bool) -> TokenStream {
 fn default_value(attributes: &Attributes, key: &Key) -> TokenStream {
     let section = quote!(::tollgate_config::section);
     let ty = &key.ty;
+    if let Some(absent) = &attributes.absent {
+        return quote!(#absent);
+    }
     // Of two options, the outer one is `None`: the default in the table is the one of an outer level.
     if attributes.default.is_none() || is_override(ty) {
         return quote!(<#ty as ::std::default::Default>::default());

@@ -62,6 +62,7 @@
 //! | `name = "..."` | the key, if it is not the field's name |
 //! | `doc = "..."` | the text in the reference, if it is not the doc comment |
 //! | `default = ...` | the default as it is written in a file; without one, `Default` of the type |
+//! | `absent = value` | the value of a missing key, if that is not its default |
 //! | `required` | a mapping without the key is an error; unless the type is an `Option`, the struct has no value then, and no `Default` |
 //! | `also = [...]` | names in other gateways, and common mistakes |
 //! | `secret`, `concealed`, `may_hold_credentials` | as in [`KeySpec`] |
@@ -184,6 +185,16 @@ impl Value for Percent {
     }
 }
 
+/// The forms of a value that may also be `off`, where that is no value of its type.
+pub trait OrOff: Value {
+    /// `off`, and the forms of the value.
+    const OR_OFF: Shape = Shape::AnyOf(Self::OR_OFF_FORMS);
+    #[doc(hidden)]
+    const OR_OFF_FORMS: &'static [Shape] = &[Shape::Off, Self::SHAPE];
+}
+
+impl<T: Value> OrOff for T {}
+
 /// The value, or `None` for `off` if the key has it.
 impl<T: Value> Value for Option<T> {
     const SHAPE: Shape = T::SHAPE;
@@ -210,6 +221,11 @@ impl<T: Value> Value for Spanned<T> {
 pub fn from_one_key<S: Section>(reader: &mut Reader, key: &str, node: &Node) -> Option<S> {
     let entry = MappingEntry { key: key.to_owned(), at: node.at, value: node.clone() };
     S::read_section(reader, &Node { at: node.at, kind: NodeKind::Map(vec![entry]) })
+}
+
+/// Reads a mapping without keys, for the short form `on`.
+pub fn from_no_key<S: Section>(reader: &mut Reader, field: Field<'_>) -> Option<S> {
+    S::read_section(reader, &Node { at: field.node.at, kind: NodeKind::Map(Vec::new()) })
 }
 
 /// Returns the default of a key, for a short form that does not have the key.

@@ -2,54 +2,33 @@
 
 use std::sync::Arc;
 
-use super::{At, Cidr, Spanned};
+use super::{At, Spanned};
+use crate::sections::*;
 
 mod aggregate;
 mod auth;
 mod by;
-mod canary;
-mod compression;
 mod concurrency;
-mod cookies;
-mod cors;
 mod cost;
-mod decompression;
-mod fault;
-mod headers;
 mod hmac;
-mod intercept;
 mod jwt;
-mod mirror;
 mod plugins;
-mod query;
 mod quota;
 mod rate_limit;
 mod redis;
-mod security_headers;
 mod trace;
 
 pub use aggregate::*;
 pub use auth::*;
 pub use by::*;
-pub use canary::*;
-pub use compression::*;
 pub use concurrency::*;
-pub use cookies::*;
-pub use cors::*;
 pub use cost::*;
-pub use decompression::*;
-pub use fault::*;
-pub use headers::*;
 pub use hmac::*;
-pub use intercept::*;
 pub use jwt::*;
-pub use mirror::*;
 pub use plugins::*;
-pub use query::*;
 pub use quota::*;
 pub use rate_limit::*;
 pub use redis::*;
-pub use security_headers::*;
 pub use trace::*;
 
 /// The policies attached in one place.
@@ -285,13 +264,4 @@ pub enum PolicySpec {
     Aggregate(Aggregate),
     /// Runs plugins.
     Plugins(PluginPolicies),
-}
-
-/// `ip`: admits or rejects client addresses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ip {
-    /// Admitted addresses; empty: every address that `deny` does not contain.
-    pub allow: Vec<Cidr>,
-    /// Rejected addresses, even if `allow` contains them.
-    pub deny: Vec<Cidr>,
 }

@@ -20,32 +20,22 @@ mod api_key;
 mod authorize;
 mod basic;
 mod by;
-mod canary;
 mod client_certificate;
-mod compression;
 mod concurrency;
-mod cookies;
-mod cors;
 mod cost;
 mod credential;
-mod decompression;
 mod ext_authz;
-mod fault;
 mod forward_auth;
-mod headers;
 mod hmac;
-mod intercept;
-mod ip;
 mod jwt;
-mod mirror;
 mod plugins;
-mod query;
 mod quota;
 mod rate_limit;
 mod redis;
-mod security_headers;
-pub(super) mod shared;
-pub(super) mod trace;
+pub(crate) mod shared;
+pub(crate) mod trace;
+
+pub(crate) use authorize::method;
 
 impl Value for Policies {
     const SHAPE: Shape = Shape::Section(&POLICIES);
@@ -193,7 +183,7 @@ fn files_of(spec: &mut PolicySpec) -> Vec<&mut PemFile> {
 fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<PolicySpec> {
     match kind {
         PolicyKind::Trace => trace::trace(reader, field).map(Box::new).map(PolicySpec::Trace),
-        PolicyKind::Ip => ip::ip(reader, field).map(PolicySpec::Ip),
+        PolicyKind::Ip => Value::read(reader, field).map(PolicySpec::Ip),
         PolicyKind::ApiKey => api_key::api_key(reader, field).map(PolicySpec::ApiKey),
         PolicyKind::ClientCertificate => {
             client_certificate::client_certificate(reader, field).map(PolicySpec::ClientCertificate)
@@ -210,22 +200,18 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
         PolicyKind::RateLimit => rate_limit::rate_limit(reader, field).map(PolicySpec::RateLimit),
         PolicyKind::Quota => quota::quota(reader, field).map(PolicySpec::Quota),
         PolicyKind::Concurrency => concurrency::concurrency(reader, field).map(PolicySpec::Concurrency),
-        PolicyKind::Fault => fault::fault(reader, field).map(PolicySpec::Fault),
-        PolicyKind::Intercept => intercept::intercept(reader, field).map(PolicySpec::Intercept),
-        PolicyKind::Canary => canary::canary(reader, field).map(PolicySpec::Canary),
-        PolicyKind::Cors => cors::cors(reader, field).map(PolicySpec::Cors),
-        PolicyKind::Mirror => mirror::mirror(reader, field).map(PolicySpec::Mirror),
-        PolicyKind::SecurityHeaders => {
-            security_headers::security_headers(reader, field).map(PolicySpec::SecurityHeaders)
-        }
-        PolicyKind::Compression => compression::compression(reader, field).map(PolicySpec::Compression),
+        PolicyKind::Fault => Value::read(reader, field).map(PolicySpec::Fault),
+        PolicyKind::Intercept => Value::read(reader, field).map(PolicySpec::Intercept),
+        PolicyKind::Canary => Value::read(reader, field).map(PolicySpec::Canary),
+        PolicyKind::Cors => Value::read(reader, field).map(PolicySpec::Cors),
+        PolicyKind::Mirror => Value::read(reader, field).map(PolicySpec::Mirror),
+        PolicyKind::SecurityHeaders => Value::read(reader, field).map(PolicySpec::SecurityHeaders),
+        PolicyKind::Compression => Value::read(reader, field).map(PolicySpec::Compression),
         PolicyKind::Aggregate => aggregate::aggregate(reader, field).map(PolicySpec::Aggregate),
         PolicyKind::Plugins => plugins::plugins(reader, field).map(PolicySpec::Plugins),
-        PolicyKind::Decompression => {
-            decompression::decompression(reader, field).map(PolicySpec::Decompression)
-        }
-        PolicyKind::Query => query::query(reader, field).map(PolicySpec::Query),
-        PolicyKind::Cookies => cookies::cookies(reader, field).map(PolicySpec::Cookies),
-        PolicyKind::Headers => headers::headers(reader, field).map(PolicySpec::Headers),
+        PolicyKind::Decompression => Value::read(reader, field).map(PolicySpec::Decompression),
+        PolicyKind::Query => Value::read(reader, field).map(PolicySpec::Query),
+        PolicyKind::Cookies => Value::read(reader, field).map(PolicySpec::Cookies),
+        PolicyKind::Headers => Value::read(reader, field).map(PolicySpec::Headers),
     }
 }

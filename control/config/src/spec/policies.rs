@@ -1,5 +1,8 @@
 //! The keys of policies. Each policy has a file of its own.
 
+use crate::model::*;
+use crate::section::{OrOff, Value};
+
 use super::{Choice, KeySpec, SectionSpec, Shape, Text};
 
 mod aggregate;
@@ -9,30 +12,18 @@ mod auth_body;
 mod authorize;
 mod basic;
 mod by;
-mod canary;
 mod client_certificate;
-mod compression;
 mod concurrency;
-mod cookies;
-mod cors;
 mod cost;
 mod credential;
-mod decompression;
 mod ext_authz;
-mod fault;
 mod forward_auth;
-mod headers;
 mod hmac;
-mod intercept;
-mod ip;
 mod jwt;
-mod mirror;
 mod plugins;
-mod query;
 mod quota;
 mod rate_limit;
 mod redis;
-mod security_headers;
 mod trace;
 
 pub(crate) use aggregate::*;
@@ -42,30 +33,18 @@ pub(crate) use auth_body::*;
 pub(crate) use authorize::*;
 pub(crate) use basic::*;
 pub(crate) use by::*;
-pub(crate) use canary::*;
 pub(crate) use client_certificate::*;
-pub(crate) use compression::*;
 pub(crate) use concurrency::*;
-pub(crate) use cookies::*;
-pub(crate) use cors::*;
 pub(crate) use cost::*;
 pub(crate) use credential::*;
-pub(crate) use decompression::*;
 pub(crate) use ext_authz::*;
-pub(crate) use fault::*;
 pub(crate) use forward_auth::*;
-pub(crate) use headers::*;
 pub(crate) use hmac::*;
-pub(crate) use intercept::*;
-pub(crate) use ip::*;
 pub(crate) use jwt::*;
-pub(crate) use mirror::*;
 pub(crate) use plugins::*;
-pub(crate) use query::*;
 pub(crate) use quota::*;
 pub(crate) use rate_limit::*;
 pub(crate) use redis::*;
-pub(crate) use security_headers::*;
 pub(crate) use trace::*;
 
 pub(crate) const POLICIES_DOC: &str = "Policies that apply to requests. The innermost policy of each kind \
@@ -76,9 +55,13 @@ static SET_NAME: Text =
 static SET_NAME_SHAPE: Shape = Shape::Text(&SET_NAME);
 pub(crate) static POLICY_SET_VALUE: Shape = Shape::Section(&POLICIES);
 
-static IP_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&IP_POLICY)];
-const IP: KeySpec = KeySpec::new("ip", "Admits or rejects client addresses (403).", Shape::AnyOf(&IP_FORMS))
-    .aliases(&["ip_filter", "whitelist", "ipAllowList", "allow", "deny"]);
+const IP: KeySpec = KeySpec::new("ip", "Admits or rejects client addresses (403).", Ip::OR_OFF).aliases(&[
+    "ip_filter",
+    "whitelist",
+    "ipAllowList",
+    "allow",
+    "deny",
+]);
 
 static CLIENT_CERTIFICATE_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)];
 const CLIENT_CERTIFICATE: KeySpec = KeySpec::new(
@@ -168,13 +151,13 @@ pub(crate) static POLICIES: SectionSpec = SectionSpec {
         KeySpec::new(
             "cors",
             "Controls which web origins may read responses.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&CORS_POLICY)]),
+            Cors::OR_OFF,
         )
         .aliases(&["cross_origin"]),
         KeySpec::new(
             "intercept",
             "Answers requests before they are forwarded, by path, query, method or scheme.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&INTERCEPT), Shape::ListOf(&INTERCEPT_RULE)]),
+            <Intercept as Value>::SHAPE,
         )
         .aliases(&["uri_blocker", "uri-blocker", "block", "deny_uris", "http_to_https"]),
         CLIENT_CERTIFICATE,
@@ -226,55 +209,55 @@ pub(crate) static POLICIES: SectionSpec = SectionSpec {
         KeySpec::new(
             "fault",
             "Delays or fails requests on purpose.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&FAULT)]),
+            Fault::OR_OFF,
         )
         .aliases(&["fault_injection", "fault-injection", "faults", "chaos"]),
         KeySpec::new(
             "canary",
             "Sends matching requests to one of the route's upstreams, regardless of weights.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&CANARY_POLICY), Shape::ListOf(&CANARY_RULE)]),
+            <Canary as Value>::SHAPE,
         )
         .aliases(&["traffic_split", "split", "blue_green", "gray", "experiment"]),
         KeySpec::new(
             "mirror",
             "Sends copies of requests to another upstream.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&MIRROR_POLICY)]),
+            Mirror::OR_OFF,
         )
         .aliases(&["shadow", "mirroring", "request_mirror_policies", "tee"]),
         KeySpec::new(
             "headers",
             "Adds, replaces and removes fields of requests and responses.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&HEADERS_POLICY)]),
+            Headers::OR_OFF,
         )
         .aliases(&["header", "add_header", "proxy_set_header", "request_headers", "response_headers"]),
         KeySpec::new(
             "query",
             "Adds, replaces and removes query parameters of requests.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&QUERY_POLICY)]),
+            Query::OR_OFF,
         )
         .aliases(&["args", "parameters", "query_parameters"]),
         KeySpec::new(
             "cookies",
             "Changes the cookies that responses set.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&COOKIES_POLICY)]),
+            Cookies::OR_OFF,
         )
         .aliases(&["cookie", "set_cookie", "proxy_cookie_flags"]),
         KeySpec::new(
             "security_headers",
             "Adds response fields that restrict browsers.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&SECURITY_HEADERS_POLICY)]),
+            <SecurityHeaders as Value>::SHAPE,
         )
         .aliases(&["secure_headers", "helmet"]),
         KeySpec::new(
             "compression",
             "Compresses response bodies for clients that accept it.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&COMPRESSION_POLICY)]),
+            <Compression as Value>::SHAPE,
         )
         .aliases(&["compress", "gzip", "brotli", "compressor", "encode"]),
         KeySpec::new(
             "decompression",
             "Decodes request bodies, and response bodies for clients that do not accept their encoding.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&DECOMPRESSION_POLICY)]),
+            <Decompression as Value>::SHAPE,
         )
         .aliases(&["decompress", "gunzip", "inflate", "decompressor", "decode"]),
         KeySpec::new(

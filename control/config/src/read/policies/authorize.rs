@@ -67,7 +67,7 @@ pub(super) fn word(text: &str) -> Result<String, ScalarError> {
     }
 }
 
-pub(super) fn method(text: &str) -> Result<String, ScalarError> {
+pub(crate) fn method(text: &str) -> Result<String, ScalarError> {
     match header::is_token(text) {
         true => Ok(text.to_owned()),
         false => Err(ScalarError::new("{} is not a method")),

@@ -1,11 +1,11 @@
 //! Reads the places where a credential may be.
 
 use super::api_key::parameter;
-use super::shared::{cookie, own_header};
 use crate::model::CredentialSource;
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::ScalarError;
+use crate::sections::policies::{cookie, own_header};
 use crate::spec::CREDENTIAL_PLACE;
 use crate::tree::Node;
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::shared::{body, identity, own_header, url};
+use super::shared::{body, identity, url};
 use crate::model::ExtAuthz;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::{ScalarError, field as header};
 use crate::sections::consumers::texts;
+use crate::sections::policies::own_header;
 use crate::sections::tls::pem;
 use crate::spec::{EXT_AUTHZ_BODY, EXT_AUTHZ_POLICY};
 

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::shared::{body, identity, own_header, url};
+use super::shared::{body, identity, url};
 use crate::model::ForwardAuth;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::field as header;
 use crate::sections::consumers::texts;
+use crate::sections::policies::own_header;
 use crate::sections::tls::pem;
 use crate::spec::{FORWARD_AUTH_BODY, FORWARD_AUTH_POLICY};
 

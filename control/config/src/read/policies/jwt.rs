@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::authorize::{claims, word};
 use super::credential::places;
-use super::shared::{cookie, identity, own_header, url};
+use super::shared::{identity, url};
 use crate::model::{At, CredentialSource, IdentityHeaders, Jwt, JwtIssuer, JwtKeys, PemFile, Secret};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::ScalarError;
 use crate::sections::consumers::texts;
+use crate::sections::policies::{cookie, own_header};
 use crate::sections::tls::pem;
 use crate::spec::{JWT_ALGORITHMS, JWT_ISSUER, JWT_POLICY};
 use crate::suggest;

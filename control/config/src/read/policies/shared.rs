@@ -2,9 +2,9 @@
 
 use crate::model::{AuthBody, IdentityHeaders};
 use crate::reader::{Field, Fields, Reader, Setting};
-use crate::scalar::{ScalarError, field as header, quantity};
+use crate::scalar::{ScalarError, quantity};
+use crate::sections::policies::own_header;
 use crate::spec::SectionSpec;
-use crate::suggest;
 use crate::tree::{NodeKind, Scalar};
 
 /// Reads `on` or a mapping. `Some(None)` is `on`.
@@ -75,32 +75,6 @@ pub(super) fn header_name(reader: &mut Reader, field: Option<Field<'_>>, out: &m
     } else if let Some(name) = reader.field(field, own_header) {
         *out = Some(name);
     }
-}
-
-/// Checks the name of a request field that a policy may read and write.
-pub(super) fn own_header(text: &str) -> Result<String, ScalarError> {
-    super::headers::name(text, true)
-}
-
-/// Checks the name of a cookie: a token (RFC 6265, 4.1.1).
-pub(super) fn cookie(text: &str) -> Result<String, ScalarError> {
-    match header::is_token(text) && !text.contains('*') {
-        true => Ok(text.to_owned()),
-        false => Err(ScalarError::new("{} is not the name of a cookie")),
-    }
-}
-
-/// Parses a content coding, one of `names`.
-pub(super) fn encoding(text: &str, names: &[&'static str]) -> Result<String, ScalarError> {
-    if names.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    let fault = ScalarError::new("{} is not an encoding");
-    Err(match suggest::nearest(text, names.iter().copied()) {
-        _ if text == "brotli" => fault.suggest("did you mean `br`?"),
-        Some(near) => fault.suggest(format!("did you mean `{near}`?")),
-        None => fault,
-    })
 }
 
 /// Reads the name of a limit or quota.

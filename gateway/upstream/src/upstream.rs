@@ -1,4 +1,4 @@
-//! One upstream on one worker: what the proxy asks for each request.
+//! One upstream on one worker, as the proxy uses it for each request.
 //!
 //! An [`Upstream`] joins the parts that a request needs: the [members](Members) among which it picks an
 //! endpoint, and the worker's access to the breaker, the adaptive limit and the retry budget, whose state all

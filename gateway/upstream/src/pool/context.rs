@@ -44,7 +44,7 @@ pub(crate) struct PoolContext {
     must_offer: Cell<bool>,
 }
 
-/// What a plan changes for existing connections.
+/// The effect of a plan on existing connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanEffect {
     /// The settings of pools differ.

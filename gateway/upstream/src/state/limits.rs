@@ -1,4 +1,4 @@
-//! The limits of an upstream, and what is in use of each, counted exactly over all workers.
+//! The limits of an upstream, and the use of each, counted exactly over all workers.
 //!
 //! [`Permit`](super::Permit) and [`InFlightGuard`](super::InFlightGuard) take a part of a limit and return it.
 //! The limits also know how many requests wait for a connection, so that a returned permit costs nothing more
@@ -38,7 +38,7 @@ impl Count {
     }
 }
 
-/// The limits of an upstream, and what is in use of each.
+/// The limits of an upstream, and the use of each.
 #[derive(Debug)]
 pub(crate) struct UpstreamLimits {
     pub(super) connections: Count,
@@ -55,7 +55,7 @@ pub(crate) struct UpstreamLimits {
     pub(crate) waiting: WaitTimes,
 }
 
-/// What is in use of an endpoint's limit.
+/// The connections of an endpoint, which count against its limit.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointLimits {
     pub(super) connections: Count,

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `mod.rs` | [`UpstreamStates`], the process's registry, and [`UpstreamState`] |
 //! | `endpoint.rs`, `clock.rs` | [`EndpointState`], and the form of times in atomics |
-//! | `limits.rs`, `permits.rs` | the limits with what is in use of them, and the guards that hold a part |
+//! | `limits.rs`, `permits.rs` | the limits and their use, and the guards that hold a part |
 //! | `message.rs`, `mailboxes.rs` | messages between workers, and their delivery |
 //! | `wait_times.rs` | since when requests of each worker wait |
 //!
@@ -124,7 +124,7 @@ pub struct UpstreamState {
     discovered: Mutex<Option<Arc<[Endpoint]>>>,
     /// The state of the upstream's lookups.
     pub lookups: Lookups,
-    /// Limits of the plan, and what is in use of each.
+    /// The limits of the plan, and the use of each.
     pub(crate) limits: UpstreamLimits,
     /// The mailboxes of all workers.
     pub(crate) mailboxes: Arc<Mailboxes>,

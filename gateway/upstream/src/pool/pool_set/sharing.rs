@@ -238,7 +238,7 @@ impl PoolSet {
     }
 }
 
-/// Where a request has waited much longer.
+/// A request elsewhere that has waited much longer.
 enum LongerWait {
     /// On this worker, for the same endpoint.
     Worker(usize),

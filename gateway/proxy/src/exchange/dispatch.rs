@@ -10,8 +10,8 @@ use tollgate_plan::Action;
 use tollgate_upstream::Connection;
 
 use crate::exchange::choose_fallback::choose_fallback;
-use crate::exchange::destination::{self, RoutedRequest};
 use crate::exchange::forward::{fall_back, forward};
+use crate::exchange::forward_target::{self, RoutedRequest};
 use crate::exchange::grpc::translate;
 use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::respond;
@@ -43,7 +43,7 @@ pub(crate) async fn dispatch<S: ClientSide>(
             Ok(respond::error(client, worker, state, settings, Reason::Overload, close).await)
         }
         Action::Forward(_) => {
-            match destination::choose(state, active, routed, &client.peer) {
+            match forward_target::choose(state, active, routed, &client.peer) {
                 Ok(to) if chosen.grpc_web && translate::is_web(&state.request) => {
                     Ok(Box::pin(translate::forward_web(client, worker, state, active, to)).await)
                 }

@@ -30,12 +30,12 @@ pub(crate) async fn error<S: ClientSide>(
     reason: Reason,
     close: bool,
 ) -> ConnectionFate {
-    refusal(client, worker, state, settings, ErrorResponse { reason, status: None, lines: b"" }, close).await
+    refusal(client, worker, state, settings, LocalError { reason, status: None, lines: b"" }, close).await
 }
 
 /// An error that the gateway reports to a client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ErrorResponse<'a> {
+pub(crate) struct LocalError<'a> {
     pub reason: Reason,
     /// Replaces the reason's status.
     pub status: Option<u16>,
@@ -49,7 +49,7 @@ pub(crate) async fn refusal<S: ClientSide>(
     worker: &Worker,
     state: &mut RequestState,
     settings: &GatewaySettings,
-    ErrorResponse { reason, status, lines: further }: ErrorResponse<'_>,
+    LocalError { reason, status, lines: further }: LocalError<'_>,
     close: bool,
 ) -> ConnectionFate {
     state.record.reason = reason;
@@ -113,7 +113,7 @@ pub(crate) async fn page<S: ClientSide>(
     state: &mut RequestState,
     settings: &GatewaySettings,
     respond: &Respond,
-    ErrorResponse { reason, status, lines: further }: ErrorResponse<'_>,
+    LocalError { reason, status, lines: further }: LocalError<'_>,
     close: bool,
 ) -> ConnectionFate {
     let status = status.unwrap_or(reason.status());

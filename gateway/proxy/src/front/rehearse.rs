@@ -11,9 +11,9 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, CdnLoop, Plan, Redirect, Route, UpstreamShare};
 use tollgate_route::Explanation;
 
-use crate::exchange::destination::declares_too_much;
 use crate::exchange::engine::upstream_head::{self, Outgoing};
 use crate::exchange::forward::allows_upgrade;
+use crate::exchange::forward_target::declares_too_much;
 use crate::exchange::forwarded;
 use crate::exchange::respond;
 use crate::exchange::rewrite::rewrite;

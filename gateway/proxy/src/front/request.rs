@@ -11,8 +11,8 @@ use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
 use tollgate_plan::RequestId;
 
-use crate::exchange::destination::RoutedRequest;
 use crate::exchange::dispatch::dispatch;
+use crate::exchange::forward_target::RoutedRequest;
 use crate::exchange::forwarded;
 use crate::exchange::respond;
 use crate::exchange::skip_body::{discard, skip_body};

@@ -38,9 +38,9 @@ pub(crate) use self::rehearse::{Rehearsed, RehearsedSender, rehearse};
 pub use self::rehearse::{RehearsedPolicy, RehearsedVerdict};
 use self::resolve::resolve;
 use self::transforming_client::TransformingClient;
-use crate::exchange::destination::RoutedRequest;
 use crate::exchange::dispatch::dispatch;
-use crate::exchange::respond::{self, ErrorResponse};
+use crate::exchange::forward_target::RoutedRequest;
+use crate::exchange::respond::{self, LocalError};
 use crate::exchange::skip_body::{skip_body, skip_rest_of_body};
 use crate::state::active::ActivePlan;
 use crate::state::client::{Client, ConnectionContext};
@@ -189,7 +189,7 @@ pub(crate) async fn end<S: ClientSide>(
     match end {
         PolicyEnd::Refused(reason, status, lines) => {
             let close = skip_rest_of_body(state, reason, close);
-            let error = ErrorResponse { reason, status, lines: &lines };
+            let error = LocalError { reason, status, lines: &lines };
             respond::refusal(client, worker, state, settings, error, close).await
         }
         PolicyEnd::Answered(answer) => {

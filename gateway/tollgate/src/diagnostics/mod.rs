@@ -38,14 +38,14 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// The levels in force.
 static LEVELS: LevelTable = LevelTable::new();
 /// Where lines go, and in which form.
-static DESTINATION: RwLock<Destination> = RwLock::new(Destination {
+static DESTINATION: RwLock<LineSink> = RwLock::new(LineSink {
     format: DiagnosticFormat::Text,
     output: DiagnosticOutput::Stderr,
     writer: None,
 });
 
 #[derive(Clone, Debug)]
-struct Destination {
+struct LineSink {
     format: DiagnosticFormat,
     output: DiagnosticOutput,
     /// Without a writer, lines go to standard error, and the reporting thread waits for it. A command does
@@ -53,7 +53,7 @@ struct Destination {
     writer: Option<Arc<Writer>>,
 }
 
-impl Destination {
+impl LineSink {
     fn write(&self, line: String) {
         match &self.writer {
             Some(writer) => writer.push(line),
@@ -62,7 +62,7 @@ impl Destination {
     }
 }
 
-fn destination() -> Destination {
+fn destination() -> LineSink {
     DESTINATION.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
@@ -145,7 +145,7 @@ pub fn levels_to_json(levels: &LogLevels) -> Value {
 
 /// Returns the state of the log as JSON, for the admin API.
 pub fn state_to_json() -> Value {
-    let Destination { format, output, writer } = destination();
+    let LineSink { format, output, writer } = destination();
     let mut state = levels_to_json(&levels());
     state["format"] = match format {
         DiagnosticFormat::Text => "text",

@@ -35,7 +35,7 @@ use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 
 pub(crate) use self::progress::ClientAfter;
-use self::progress::{Repeatable, ResponseProgress, Upload};
+use self::progress::{DownloadProgress, Repeatable, Upload};
 pub(crate) use self::receiving::MAX_INTERIM;
 pub(crate) use self::resume::StartedResponse;
 
@@ -125,7 +125,7 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     repeatable: Repeatable,
     parser: ResponseParser,
     interim: u32,
-    response: ResponseProgress,
+    response: DownloadProgress,
     /// Whether bytes arrived after the end of the response.
     extra: bool,
     /// Whether the client currently takes nothing of the response.
@@ -184,7 +184,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             repeatable: Repeatable::Unwritten { whole: false },
             parser: ResponseParser::default(),
             interim: 0,
-            response: ResponseProgress::Nothing,
+            response: DownloadProgress::Nothing,
             extra: false,
             stalled: false,
             client_wait: Duration::ZERO,
@@ -430,11 +430,11 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     fn is_interim_sent(&self) -> bool {
-        self.response >= ResponseProgress::InterimSent
+        self.response >= DownloadProgress::InterimSent
     }
 
     fn is_final_sent(&self) -> bool {
-        self.response == ResponseProgress::FinalSent
+        self.response == DownloadProgress::FinalSent
     }
 
     /// Ends an exchange whose upstream connection broke before any response.
@@ -442,7 +442,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         let Parties { attempts, state, upstream, .. } = &self.parties;
         let may_repeat = attempts.may_repeat(self.again(), &state.request);
         let may_be_stale = upstream.is_reused() && may_be_stale::<U>(state.record.attempts);
-        let stale = may_be_stale && self.response == ResponseProgress::Nothing && may_repeat;
+        let stale = may_be_stale && self.response == DownloadProgress::Nothing && may_repeat;
         self.ended(Reason::ConnectionTerminated, Some(Outcome::Broken), stale)
     }
 

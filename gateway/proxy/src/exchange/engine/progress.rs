@@ -94,7 +94,7 @@ impl Repeatable {
 
 /// The progress of the response towards the client, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ResponseProgress {
+pub(super) enum DownloadProgress {
     /// Nothing was read.
     Nothing,
     /// Something was read.
@@ -105,7 +105,7 @@ pub(super) enum ResponseProgress {
     FinalSent,
 }
 
-impl ResponseProgress {
+impl DownloadProgress {
     /// Records that this much has happened.
     pub fn reach(&mut self, progress: Self) {
         *self = (*self).max(progress);

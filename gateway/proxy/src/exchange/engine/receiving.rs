@@ -16,7 +16,7 @@ use tollgate_upstream::{ConnectError, Outcome};
 
 use super::client_head::{self, Framing};
 use super::{
-    CLIENT_WAIT_MAX, ClientAfter, Exchange, ExchangeEnd, Parties, ResponseProgress, ResponseStage, Upload,
+    CLIENT_WAIT_MAX, ClientAfter, DownloadProgress, Exchange, ExchangeEnd, Parties, ResponseStage, Upload,
     drop_nominated,
 };
 use crate::exchange::choose_fallback::choose_fallback;
@@ -79,7 +79,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 Poll::Ready(Err(error)) => return Poll::Ready(self.unread(&error)),
                 Poll::Ready(Ok(count)) => count,
             };
-            self.response.reach(ResponseProgress::Started);
+            self.response.reach(DownloadProgress::Started);
             self.now = tollgate_net::now();
             match self.process(&mut buffer[..count]) {
                 Ok(None) => {}
@@ -123,7 +123,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let asked = state.request.method;
         let head = ready!(upstream.poll_head(cx, &mut state.response, asked, &settings.head_limits));
         if matches!(head, Ok(()) | Err(NoHead::Bad(_))) {
-            self.response.reach(ResponseProgress::Started);
+            self.response.reach(DownloadProgress::Started);
             self.now = tollgate_net::now();
         }
         Poll::Ready(match head {
@@ -208,7 +208,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if state.request.version == Version::Http10 {
             return Ok(());
         }
-        self.response.reach(ResponseProgress::InterimSent);
+        self.response.reach(DownloadProgress::InterimSent);
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
         client_head::write(out, &state.response, &Framing::interim(), parties.settings, parties.worker);
@@ -307,7 +307,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         state.record.status = status;
         state.record.head_received = Some(self.now);
         if switched {
-            self.response = ResponseProgress::FinalSent;
+            self.response = DownloadProgress::FinalSent;
             if let Some(context) = &mut state.policy_context {
                 response_policies::apply(context, request, status, Author::Endpoint, &mut output, None);
             }
@@ -429,7 +429,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             }
             Err(BodyError::Trailers) => return Err(self.without_trailers()),
         };
-        self.response = ResponseProgress::FinalSent;
+        self.response = DownloadProgress::FinalSent;
         self.extra = used < input.len();
         let parties = &mut self.parties;
         let state = &mut *parties.state;
@@ -525,7 +525,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// certificate after the gateway's handshake; it has not seen the request then.
     #[cold]
     fn broken_by(&mut self, error: &io::Error) -> ExchangeEnd {
-        let Some(fault) = TlsFault::of_io(error).filter(|_| self.response == ResponseProgress::Nothing)
+        let Some(fault) = TlsFault::of_io(error).filter(|_| self.response == DownloadProgress::Nothing)
         else {
             return self.broken();
         };

@@ -2,7 +2,7 @@
 
 use tollgate_http::h1::BodyLength;
 
-use super::{Exchange, ExchangeEnd, Repeatable, ResponseProgress, ResponseStage, Upload};
+use super::{DownloadProgress, Exchange, ExchangeEnd, Repeatable, ResponseStage, Upload};
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::backlog::Backlog;
 use crate::state::client_side::ClientSide;
@@ -26,7 +26,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let StartedResponse { to_upstream, stopped_reading, received } = started;
         self.stage = ResponseStage::Head;
         self.repeatable = Repeatable::Whole;
-        self.response.reach(ResponseProgress::Started);
+        self.response.reach(DownloadProgress::Started);
         let state = &mut *self.parties.state;
         if let BodyLength::Exactly(length) = state.request.length
             && self.parties.collected.is_none()

@@ -10,7 +10,7 @@ use tollgate_plan::RouteStay;
 use super::Forwarding;
 use super::retry::AttemptFailure;
 use crate::exchange::deliver::{Allowance, deliver};
-use crate::exchange::respond::{self, ErrorResponse};
+use crate::exchange::respond::{self, LocalError};
 use crate::exchange::skip_body::skip_rest_of_body;
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::client_side::ClientSide;
@@ -73,7 +73,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         }
         let close = close || self.client.closes_after(self.settings, &self.state.request);
         if let Some((reason, status, lines, closes)) = self.without_page(reason) {
-            let refusal = ErrorResponse { reason, status: Some(status), lines: &lines };
+            let refusal = LocalError { reason, status: Some(status), lines: &lines };
             return respond::refusal(
                 self.client,
                 self.worker,

@@ -15,9 +15,9 @@ use tollgate_upstream::Connection;
 use super::retry::Replay;
 use super::{Forwarding, forward};
 use crate::exchange::choose_fallback::choose_fallback;
-use crate::exchange::destination::Destination;
+use crate::exchange::forward_target::ForwardTarget;
 use crate::exchange::http2_endpoint::EndpointStream;
-use crate::exchange::respond::{self, ErrorResponse};
+use crate::exchange::respond::{self, LocalError};
 use crate::exchange::skip_body::skip_rest_of_body;
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::active::ActivePlan;
@@ -104,11 +104,11 @@ pub(crate) async fn fall_back<S: ClientSide>(
                 let falling = state.fallback.take().unwrap_or_default();
                 let lines = if status.is_none() { falling.lines } else { Vec::new() };
                 let status = status.unwrap_or(falling.status);
-                let answer = ErrorResponse { reason: falling.reason, status: Some(status), lines: &lines };
+                let answer = LocalError { reason: falling.reason, status: Some(status), lines: &lines };
                 return respond::page(client, worker, state, settings, respond, answer, closes).await;
             }
         };
-        let to = Destination { route: index, upstream: active.at(upstream) };
+        let to = ForwardTarget { route: index, upstream: active.at(upstream) };
         let forwarded = if to.upstream.is_http2() {
             Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
         } else {

@@ -38,8 +38,8 @@ pub(crate) use self::fallback::fall_back;
 use self::retry::AttemptFailure;
 pub(crate) use self::retry::{Replay, RequestAttempts};
 use crate::exchange::collect::{Collected, collect};
-use crate::exchange::destination::Destination;
 use crate::exchange::engine::{ClientAfter, ExchangeEnd};
+use crate::exchange::forward_target::ForwardTarget;
 use crate::exchange::grpc::ClientDeadline;
 use crate::exchange::respond;
 use crate::exchange::skip_body::skip_rest_of_body;
@@ -80,7 +80,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     worker: &Rc<Worker>,
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
-    Destination { route, upstream }: Destination<'_>,
+    ForwardTarget { route, upstream }: ForwardTarget<'_>,
 ) -> Result<ConnectionFate, FallbackChosen> {
     let (settings, route) = (&active.plan.settings, active.route(route));
     state.record.upstream = Some(upstream.clone());

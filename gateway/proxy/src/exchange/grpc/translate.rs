@@ -8,8 +8,8 @@ use tollgate_http::{Method, RequestHead};
 use tollgate_observe::Reason;
 
 use super::web::{Web, kind_of};
-use crate::exchange::destination::Destination;
 use crate::exchange::forward::forward;
+use crate::exchange::forward_target::ForwardTarget;
 use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::respond;
 use crate::exchange::skip_body::skip_body;
@@ -32,7 +32,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
     worker: &Rc<Worker>,
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
-    to: Destination<'_>,
+    to: ForwardTarget<'_>,
 ) -> ConnectionFate {
     let settings = &active.plan.settings;
     let ends = client.closes_after(settings, &state.request);

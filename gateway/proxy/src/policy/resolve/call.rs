@@ -29,8 +29,8 @@ use super::super::chain_evaluation::ChainEvaluation;
 use super::super::policy_end::PolicyEnd;
 use super::super::transforming_client::TransformingClient;
 use super::resolve;
-use crate::exchange::destination::Destination;
 use crate::exchange::forward::forward;
+use crate::exchange::forward_target::ForwardTarget;
 use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::rewrite::rewrite;
 use crate::state::active::ActivePlan;
@@ -127,7 +127,7 @@ impl CallOrigin {
         deadline.set(tollgate_net::now(), Some(timeout));
         // In a box of its own: the future is moved several times before it runs, and its kilobytes would be
         // copied each time.
-        let to = Destination { route, upstream: &upstream };
+        let to = ForwardTarget { route, upstream: &upstream };
         let exchange = Box::pin(send(&mut stand_in, &worker, state, &active, to));
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
@@ -171,7 +171,7 @@ impl CallOrigin {
                 state.policy_context = Some(std::mem::take(&mut context));
             }
             if end.is_none() {
-                let to = Destination { route, upstream: &upstream };
+                let to = ForwardTarget { route, upstream: &upstream };
                 send(&mut stand_in, &worker, state, &active, to).await;
             }
         });
@@ -204,7 +204,7 @@ async fn send(
     worker: &Rc<Worker>,
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
-    to: Destination<'_>,
+    to: ForwardTarget<'_>,
 ) {
     // The call's record names no route, so no fallback replaces an error.
     let _ = if to.upstream.is_http2() {

@@ -24,7 +24,7 @@ pub(crate) struct RoutedRequest {
 
 /// The upstream that a request goes to, by a route.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Destination<'a> {
+pub(crate) struct ForwardTarget<'a> {
     pub route: u32,
     pub upstream: &'a Rc<Upstream>,
 }
@@ -43,7 +43,7 @@ pub(crate) fn choose<'a>(
     active: &'a ActivePlan,
     RoutedRequest { route, share }: RoutedRequest,
     peer: &SocketAddr,
-) -> Result<Destination<'a>, Reason> {
+) -> Result<ForwardTarget<'a>, Reason> {
     let chosen = active.route(route);
     if declares_too_much(chosen, &state.request) {
         return Err(Reason::BodyTooLarge);
@@ -53,5 +53,5 @@ pub(crate) fn choose<'a>(
         Some(share) => active.share(route, share),
         None => active.upstream(route, &RequestAffinity::new(state, peer)),
     };
-    upstream.map(|upstream| Destination { route, upstream }).ok_or(Reason::DestinationUnavailable)
+    upstream.map(|upstream| ForwardTarget { route, upstream }).ok_or(Reason::DestinationUnavailable)
 }

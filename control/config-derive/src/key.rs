@@ -20,8 +20,8 @@ pub(crate) struct Key {
 pub(crate) enum Role {
     /// A key.
     Key(Box<Attributes>),
-    /// A struct whose keys belong to this section.
-    Flattened,
+    /// A struct whose keys belong to this section; with `required`, it has no default.
+    Flattened { required: bool },
     /// No key: its value comes from elsewhere, at first this one or the type's default.
     Skipped(Option<Expr>),
 }
@@ -33,6 +33,7 @@ pub(crate) struct Attributes {
     pub doc: String,
     pub default: Option<String>,
     pub required: bool,
+    pub decisive: bool,
     conceal: Vec<Ident>,
     also: Option<Expr>,
     range: Option<(Kind, Expr)>,
@@ -79,7 +80,7 @@ impl Key {
             })?;
         }
         let role = match (flattened, skipped) {
-            (true, _) => Role::Flattened,
+            (true, _) => Role::Flattened { required: attributes.required },
             (_, Some(value)) => Role::Skipped(value),
             _ if !attributes.doc.ends_with('.') => {
                 return Err(Error::new_spanned(
@@ -101,6 +102,7 @@ impl Attributes {
             "doc" => self.doc = meta.value()?.parse::<LitStr>()?.value(),
             "default" => self.default = Some(written(&value()?)?),
             "required" => self.required = true,
+            "decisive" => self.decisive = true,
             "secret" | "concealed" | "may_hold_credentials" => {
                 self.conceal.extend(meta.path.get_ident().cloned());
             }

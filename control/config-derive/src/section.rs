@@ -88,7 +88,7 @@ fn section_impl(input: &DeriveInput, container: &Container, keys: &[Key]) -> Res
         let (field, variable) = (&key.field, variable(key));
         match &key.role {
             Role::Key(attributes) if attributes.is_essential(&key.ty) => quote!(#field: #variable?),
-            Role::Flattened if !has_default(keys) => quote!(#field: #variable?),
+            Role::Flattened { required: true } => quote!(#field: #variable?),
             _ => quote!(#field: #variable),
         }
     });
@@ -130,7 +130,7 @@ fn rows(keys: &[Key]) -> Result<TokenStream> {
     for key in keys {
         match &key.role {
             Role::Key(attributes) => run.push(attributes.spec(&key.ty)?),
-            Role::Flattened => {
+            Role::Flattened { .. } => {
                 let (ty, before) = (&key.ty, std::mem::take(&mut run));
                 parts.push(quote!(&[#(#before),*]));
                 parts.push(quote!(<#ty as #section::Section>::KEYS));
@@ -167,13 +167,22 @@ fn reading(key: &Key, has_default: bool) -> TokenStream {
     let variable = variable(key);
     match &key.role {
         Role::Skipped(_) => quote!(let #variable: #ty = #default;),
-        Role::Flattened if has_default => quote! {
+        Role::Flattened { required: false } => quote! {
             let #variable: #ty = <#ty as #section::Section>::read_keys(reader, fields).unwrap_or(#default);
         },
-        Role::Flattened => quote!(let #variable = <#ty as #section::Section>::read_keys(reader, fields);),
+        Role::Flattened { .. } => {
+            quote!(let #variable = <#ty as #section::Section>::read_keys(reader, fields);)
+        }
         Role::Key(attributes) => {
             let (name, reading) = (&attributes.name, attributes.reading(ty));
             match attributes.is_essential(ty) {
+                true if attributes.decisive => quote! {
+                    let #variable: ::std::option::Option<#ty> = match fields.get(#name) {
+                        ::std::option::Option::Some(field) => #reading,
+                        ::std::option::Option::None => ::std::option::Option::None,
+                    };
+                    let #variable = ::std::option::Option::Some(#variable?);
+                },
                 true => quote! {
                     let #variable: ::std::option::Option<#ty> = match fields.get(#name) {
                         ::std::option::Option::Some(field) => #reading,
@@ -215,7 +224,11 @@ fn default_value(attributes: &Attributes, key: &Key) -> TokenStream {
 }
 
 fn has_default(keys: &[Key]) -> bool {
-    !keys.iter().any(|key| matches!(&key.role, Role::Key(attributes) if attributes.is_essential(&key.ty)))
+    !keys.iter().any(|key| match &key.role {
+        Role::Key(attributes) => attributes.is_essential(&key.ty),
+        Role::Flattened { required } => *required,
+        Role::Skipped(_) => false,
+    })
 }
 
 fn default_impl(input: &DeriveInput, keys: &[Key]) -> Option<TokenStream> {

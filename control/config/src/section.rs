@@ -62,6 +62,7 @@
 //! | `name = "..."` | the key, if it is not the field's name |
 //! | `doc = "..."` | the text in the reference, if it is not the doc comment |
 //! | `default = ...` | the default as it is written in a file; without one, `Default` of the type |
+//! | `decisive` | with `required`: without a valid value the keys after it are not read |
 //! | `absent = value` | the value of a missing key, if that is not its default |
 //! | `required` | a mapping without the key is an error; unless the type is an `Option`, the struct has no value then, and no `Default` |
 //! | `also = [...]` | names in other gateways, and common mistakes |
@@ -77,7 +78,7 @@
 //! | `read = f` | reads by `f(&mut Reader, Field) -> Option<T>` |
 //! | `list`, `map` | with `read`: the form is a list, or a mapping with the user's own keys |
 //! | `shape = S` | the form of the value, if nothing else says it |
-//! | `flatten` | the field's type is a section whose keys belong to this one |
+//! | `flatten` | the field's type is a section whose keys belong to this one; `required` if it has no `Default` |
 //! | `skip`, `skip = value` | no key; the value is the type's default, or this one |
 //!
 //! Without any of these, the type itself says how it is read: it implements [`Value`]. An `Option` around the type

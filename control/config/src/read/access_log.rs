@@ -1,6 +1,5 @@
 //! Reads `access_log` of the gateway and of routes.
 
-use super::policies::shared::url;
 use super::policies::trace::collector;
 use crate::model::{AccessLog, Collector, LogFilter, LogFormat, LogTarget, Spanned, Syslog, SyslogTransport};
 use crate::problem::Problem;
@@ -8,6 +7,7 @@ use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::file_path::{self, file_path};
 use crate::scalar::template::{self, Piece};
 use crate::scalar::{ScalarError, status};
+use crate::sections::policies::url;
 use crate::spec::{ACCESS_LOG, ACCESS_LOG_OTLP, LOG_FILTER, SYSLOG_FACILITIES, SYSLOG_SEVERITIES, Shape};
 use crate::suggest;
 use crate::tree::{Node, NodeKind, Scalar};

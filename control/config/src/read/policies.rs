@@ -18,15 +18,10 @@ mod aggregate;
 mod any_of;
 mod api_key;
 mod authorize;
-mod basic;
 mod by;
-mod client_certificate;
 mod concurrency;
 mod cost;
 mod credential;
-mod ext_authz;
-mod forward_auth;
-mod hmac;
 mod jwt;
 mod plugins;
 mod quota;
@@ -185,15 +180,11 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
         PolicyKind::Trace => trace::trace(reader, field).map(Box::new).map(PolicySpec::Trace),
         PolicyKind::Ip => Value::read(reader, field).map(PolicySpec::Ip),
         PolicyKind::ApiKey => api_key::api_key(reader, field).map(PolicySpec::ApiKey),
-        PolicyKind::ClientCertificate => {
-            client_certificate::client_certificate(reader, field).map(PolicySpec::ClientCertificate)
-        }
-        PolicyKind::Basic => basic::basic(reader, field).map(PolicySpec::Basic),
-        PolicyKind::ExtAuthz => ext_authz::ext_authz(reader, field).map(Box::new).map(PolicySpec::ExtAuthz),
-        PolicyKind::ForwardAuth => {
-            forward_auth::forward_auth(reader, field).map(Box::new).map(PolicySpec::ForwardAuth)
-        }
-        PolicyKind::Hmac => hmac::hmac(reader, field).map(Box::new).map(PolicySpec::Hmac),
+        PolicyKind::ClientCertificate => Value::read(reader, field).map(PolicySpec::ClientCertificate),
+        PolicyKind::Basic => Value::read(reader, field).map(PolicySpec::Basic),
+        PolicyKind::ExtAuthz => Value::read(reader, field).map(Box::new).map(PolicySpec::ExtAuthz),
+        PolicyKind::ForwardAuth => Value::read(reader, field).map(Box::new).map(PolicySpec::ForwardAuth),
+        PolicyKind::Hmac => Value::read(reader, field).map(Box::new).map(PolicySpec::Hmac),
         PolicyKind::Jwt => jwt::jwt(reader, field).map(Box::new).map(PolicySpec::Jwt),
         PolicyKind::AnyOf => any_of::any_of(reader, field).map(PolicySpec::AnyOf),
         PolicyKind::Authorize => authorize::authorize(reader, field).map(PolicySpec::Authorize),

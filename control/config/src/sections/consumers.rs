@@ -26,7 +26,6 @@ pub(crate) static CERTIFICATE_NAME: Text = Text {
     pattern: Some("^(subject|DNS|URI|email|IP|sha256):."),
     loose: false,
 };
-pub(crate) static CERTIFICATE_NAME_SHAPE: Shape = Shape::Text(&CERTIFICATE_NAME);
 pub(crate) static CONSUMER_VALUE: Shape = Shape::Section(ConsumerSpec::SPEC);
 
 /// A client that is identified by its credentials.

@@ -8,17 +8,11 @@ use super::{Choice, KeySpec, SectionSpec, Shape, Text};
 mod aggregate;
 mod any_of;
 mod api_key;
-mod auth_body;
 mod authorize;
-mod basic;
 mod by;
-mod client_certificate;
 mod concurrency;
 mod cost;
 mod credential;
-mod ext_authz;
-mod forward_auth;
-mod hmac;
 mod jwt;
 mod plugins;
 mod quota;
@@ -29,17 +23,11 @@ mod trace;
 pub(crate) use aggregate::*;
 pub(crate) use any_of::*;
 pub(crate) use api_key::*;
-pub(crate) use auth_body::*;
 pub(crate) use authorize::*;
-pub(crate) use basic::*;
 pub(crate) use by::*;
-pub(crate) use client_certificate::*;
 pub(crate) use concurrency::*;
 pub(crate) use cost::*;
 pub(crate) use credential::*;
-pub(crate) use ext_authz::*;
-pub(crate) use forward_auth::*;
-pub(crate) use hmac::*;
 pub(crate) use jwt::*;
 pub(crate) use plugins::*;
 pub(crate) use quota::*;
@@ -63,19 +51,17 @@ const IP: KeySpec = KeySpec::new("ip", "Admits or rejects client addresses (403)
     "deny",
 ]);
 
-static CLIENT_CERTIFICATE_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)];
 const CLIENT_CERTIFICATE: KeySpec = KeySpec::new(
     "client_certificate",
     "Admits clients with a verified certificate (403).",
-    Shape::AnyOf(&CLIENT_CERTIFICATE_FORMS),
+    <ClientCertificate as Value>::SHAPE,
 )
 .aliases(&["mtls", "mtls_auth", "mtls-auth", "certificate"]);
 
-static HMAC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&HMAC_POLICY)];
 const HMAC: KeySpec = KeySpec::new(
     "hmac",
     "Admits requests that are signed with a secret of one of the `consumers` (401).",
-    Shape::AnyOf(&HMAC_FORMS),
+    <Hmac as Value>::SHAPE,
 )
 .aliases(&["hmac_auth", "hmac-auth", "signature", "http_signature"]);
 
@@ -87,11 +73,10 @@ const API_KEY: KeySpec = KeySpec::new(
 )
 .aliases(&["key_auth", "key-auth", "api_keys", "apikey"]);
 
-static BASIC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&BASIC_POLICY)];
 const BASIC: KeySpec = KeySpec::new(
     "basic",
     "Admits requests with the name and password of one of the `consumers` (401).",
-    Shape::AnyOf(&BASIC_FORMS),
+    <Basic as Value>::SHAPE,
 )
 .aliases(&["basic_auth", "basic-auth", "basicAuth", "auth_basic", "password"]);
 
@@ -103,21 +88,17 @@ const JWT: KeySpec = KeySpec::new(
 )
 .aliases(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]);
 
-static FORWARD_AUTH_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&FORWARD_AUTH_POLICY)];
-const FORWARD_AUTH: KeySpec = KeySpec::new(
-    "forward_auth",
-    "Asks an authorization service over HTTP.",
-    Shape::AnyOf(&FORWARD_AUTH_FORMS),
-)
-.aliases(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
+const FORWARD_AUTH: KeySpec =
+    KeySpec::new("forward_auth", "Asks an authorization service over HTTP.", ForwardAuth::OR_OFF).aliases(&[
+        "auth_request",
+        "forwardAuth",
+        "forward-auth",
+        "external_auth",
+    ]);
 
-static EXT_AUTHZ_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&EXT_AUTHZ_POLICY)];
-const EXT_AUTHZ: KeySpec = KeySpec::new(
-    "ext_authz",
-    "Asks an authorization service over Envoy's gRPC protocol.",
-    Shape::AnyOf(&EXT_AUTHZ_FORMS),
-)
-.aliases(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]);
+const EXT_AUTHZ: KeySpec =
+    KeySpec::new("ext_authz", "Asks an authorization service over Envoy's gRPC protocol.", ExtAuthz::OR_OFF)
+        .aliases(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]);
 
 static AUTHORIZE_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&AUTHORIZE_POLICY)];
 const AUTHORIZE: KeySpec = KeySpec::new(

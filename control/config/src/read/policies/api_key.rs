@@ -1,11 +1,13 @@
 //! Reads `api_key`.
 
 use super::credential::places;
-use super::shared::{header_name, identity, is_off, optional};
+use super::shared::{header_name, is_off, optional};
 use crate::model::{ApiKey, CredentialSource};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header};
+use crate::section::Section;
+use crate::sections::IdentityHeaders;
 use crate::spec::API_KEY_POLICY;
 
 pub(super) fn api_key(reader: &mut Reader, field: Field<'_>) -> Option<ApiKey> {
@@ -17,7 +19,7 @@ pub(super) fn api_key(reader: &mut Reader, field: Field<'_>) -> Option<ApiKey> {
     };
     reader.switch(fields.get("forward"), &mut out.forward);
     reader.switch(fields.get("optional"), &mut out.optional);
-    out.identity = identity(reader, &fields);
+    out.identity = IdentityHeaders::read_keys(reader, &fields).unwrap_or_default();
     Some(out)
 }
 

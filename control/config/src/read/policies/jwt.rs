@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::authorize::{claims, word};
 use super::credential::places;
-use super::shared::{identity, url};
-use crate::model::{At, CredentialSource, IdentityHeaders, Jwt, JwtIssuer, JwtKeys, PemFile, Secret};
+use crate::model::{At, CredentialSource, Jwt, JwtIssuer, JwtKeys, PemFile, Secret};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::ScalarError;
+use crate::section::Section;
+use crate::sections::IdentityHeaders;
 use crate::sections::consumers::texts;
+use crate::sections::policies::url;
 use crate::sections::policies::{cookie, own_header};
 use crate::sections::tls::pem;
 use crate::spec::{JWT_ALGORITHMS, JWT_ISSUER, JWT_POLICY};
@@ -36,7 +38,7 @@ pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
     reader.time_into(fields.get("leeway"), &mut out.leeway);
     reader.switch(fields.get("forward"), &mut out.forward);
     reader.switch(fields.get("optional"), &mut out.optional);
-    out.identity = identity(reader, &fields);
+    out.identity = IdentityHeaders::read_keys(reader, &fields).unwrap_or_default();
     match reader.number(fields.get("cache")) {
         Some(Some(tokens)) => out.cache = usize::try_from(tokens).unwrap_or(out.cache),
         Some(None) => out.cache = 0,

@@ -1,10 +1,10 @@
 //! Reads `trace`.
 
-use super::shared::url;
 use crate::model::Percent;
 use crate::model::{Collector, Propagation, Trace};
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::{ScalarError, field as header};
+use crate::sections::policies::url;
 use crate::sections::tls::pem;
 use crate::spec::{Shape, TRACE_POLICY};
 

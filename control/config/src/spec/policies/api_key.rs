@@ -1,5 +1,7 @@
 //! The keys of `api_key`, and keys that authentication policies share.
 
+use crate::section::Section;
+use crate::sections::IdentityHeaders;
 use crate::spec::{Choice, FROM, HEADER_NAME, KeySpec, OPTIONAL, SectionSpec, Shape, Text};
 
 pub(crate) static PARAMETER: Text = Text {
@@ -7,27 +9,6 @@ pub(crate) static PARAMETER: Text = Text {
     pattern: Some("^[A-Za-z0-9._~-]+$"),
     loose: false,
 };
-
-static NAME_OR_OFF: [Shape; 2] = [Shape::Off, Shape::Text(&HEADER_NAME)];
-
-/// The field that tells the upstream the consumer's name.
-pub(crate) const CONSUMER_HEADER: KeySpec = KeySpec::new(
-    "consumer_header",
-    "The field that tells the upstream the consumer's name. The gateway removes this field from client \
-    requests.",
-    Shape::AnyOf(&NAME_OR_OFF),
-)
-.default("X-Consumer-Name")
-.aliases(&["user_header", "name_header"]);
-
-/// The field that tells the upstream the consumer's groups.
-pub(crate) const GROUPS_HEADER: KeySpec = KeySpec::new(
-    "groups_header",
-    "The field that tells the upstream the consumer's groups, separated by commas. The gateway removes this \
-    field from client requests.",
-    Shape::AnyOf(&NAME_OR_OFF),
-)
-.default("X-Consumer-Groups");
 
 pub(crate) static API_KEY_POLICY: SectionSpec = SectionSpec {
     name: "api_key_policy",
@@ -58,3 +39,6 @@ pub(crate) static API_KEY_POLICY: SectionSpec = SectionSpec {
         GROUPS_HEADER,
     ],
 };
+
+pub(crate) const CONSUMER_HEADER: KeySpec = IdentityHeaders::KEYS[0];
+pub(crate) const GROUPS_HEADER: KeySpec = IdentityHeaders::KEYS[1];

@@ -1,6 +1,6 @@
 //! The keys of `trace`, and of the collector of an access log.
 
-use super::forward_auth::URL;
+use crate::sections::policies::URL;
 use crate::spec::{Choice, KeySpec, PEM, SectionSpec, Shape, Text};
 
 static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };

@@ -8,6 +8,7 @@
 //! | `guard/` | how much of its memory and file descriptor bounds the process uses |
 //! | `live/` | the gateway's current state as one document, and the last minutes |
 //! | `admin/` | the admin listener's HTTP server |
+//! | `trace/` | how one request was handled, for `tollgate trace` |
 //! | `upstreams.rs` | the state of upstreams, as the admin listener and the metrics show it |
 //!
 //! A worker calls [`WorkerStats::record`] once for each ended exchange, with its [`Tally`]. If the access log
@@ -25,6 +26,7 @@ mod record;
 mod request_id;
 mod stats;
 mod status;
+pub mod trace;
 mod upstreams;
 
 pub use admin::{

@@ -28,6 +28,7 @@
 //! 8. `state::close_record` records the result, however the request ended.
 //!
 //! `front::rehearse` takes a request through the same functions without a socket, for `tollgate explain`.
+//! `front::trace` builds the trace of a request that has ended, for `tollgate trace`.
 
 mod exchange;
 mod front;
@@ -40,5 +41,6 @@ pub use front::run::{run_worker, work};
 pub use policy::rehearsed_outcome::RehearsedOutcome;
 pub use policy::{RehearsedPolicy, RehearsedVerdict};
 pub use state::command::{Mailbox, WorkerCommand, WorkerSetup};
+pub use state::followers::{GatheredTrace, TraceFilter, TraceFollower};
 pub use state::listener::{ListenerId, Queued};
 pub use state::rollout::{Receipt, Receipts, Rollout};

@@ -158,7 +158,23 @@ impl Router {
     /// route, so it is too slow for the request path.
     #[must_use]
     pub fn explain<R: Request + ?Sized>(&self, request: &R) -> Explanation {
-        explain::explain(&self.routes, self.find(request), request)
+        self.explain_choice(self.find(request), request)
+    }
+
+    /// Explains as [`explain`](Self::explain) does why this route was chosen, for a request that may have
+    /// changed since then.
+    #[must_use]
+    pub fn explain_choice<R: Request + ?Sized>(&self, winner: Option<u32>, request: &R) -> Explanation {
+        explain::explain(&self.routes, winner, request)
+    }
+
+    /// Returns the conditions of a route.
+    ///
+    /// # Panics
+    /// Panics if there is no such route.
+    #[must_use]
+    pub fn conditions(&self, route: u32) -> &RouteSpec {
+        &self.routes[route as usize].spec
     }
 
     fn find_in<R: Request + ?Sized>(&self, table: &HostTable, request: &R) -> Option<u32> {

@@ -1,14 +1,15 @@
 //! A client of the admin API, for commands that talk to a running gateway.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
@@ -126,7 +127,8 @@ impl AdminClient {
         content: &RequestContent,
     ) -> Result<AdminResponse, String> {
         let timeout = if *method == Method::GET { READ_TIMEOUT } else { CHANGE_TIMEOUT };
-        let response = async { tokio::time::timeout(timeout, self.request(method, path, content)).await };
+        let whole = async { self.request(method, path, content).await?.collect().await };
+        let response = async { tokio::time::timeout(timeout, whole).await };
         match self.runtime.block_on(response) {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(format!("{} does not answer: {error}", self.address)),
@@ -150,12 +152,41 @@ impl AdminClient {
         }
     }
 
+    /// Sends a `GET` of this path, and passes each line of the response to `on_line`, without its end, until
+    /// the response ends or `on_line` breaks. Lines may come at any time; only the head has a time limit.
+    ///
+    /// # Errors
+    /// A message that says what to do: the gateway does not answer, or the status is not 200.
+    pub fn stream_lines(
+        &self,
+        path: &str,
+        on_line: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), String> {
+        self.runtime.block_on(async {
+            let content = RequestContent::default();
+            let head = tokio::time::timeout(READ_TIMEOUT, self.request(&Method::GET, path, &content)).await;
+            let opened = match head {
+                Ok(Ok(opened)) => opened,
+                Ok(Err(error)) => return Err(format!("{} does not answer: {error}", self.address)),
+                Err(_) => return Err(format!("{} does not answer within {READ_TIMEOUT:?}", self.address)),
+            };
+            if opened.response.status() != StatusCode::OK {
+                let response = opened.collect().await;
+                let response =
+                    response.map_err(|error| format!("{} does not answer: {error}", self.address))?;
+                return Err(self.error_message(&response));
+            }
+            let lost = |error| format!("{} has closed the connection: {error}", self.address);
+            opened.lines(on_line).await.map_err(lost)
+        })
+    }
+
     async fn request(
         &self,
         method: &Method,
         path: &str,
         content: &RequestContent,
-    ) -> Result<AdminResponse, Box<dyn std::error::Error>> {
+    ) -> Result<OpenedResponse, Box<dyn std::error::Error>> {
         let parts = (method, path, content);
         if let Some(file) = self.address.strip_prefix("unix:") {
             return self.exchange(UnixStream::connect(file).await?, parts, "localhost").await;
@@ -175,7 +206,7 @@ impl AdminClient {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         (method, path, content): (&Method, &str, &RequestContent),
         host: &str,
-    ) -> Result<AdminResponse, Box<dyn std::error::Error>> {
+    ) -> Result<OpenedResponse, Box<dyn std::error::Error>> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path);
@@ -191,12 +222,43 @@ impl AdminClient {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let response = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), RESPONSE_MAX_BYTES)
+        Ok(OpenedResponse { response, _sender: sender })
+    }
+}
+
+/// A response whose head has arrived.
+struct OpenedResponse {
+    response: Response<Incoming>,
+    /// Keeps the connection open.
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+impl OpenedResponse {
+    /// Reads the whole body.
+    async fn collect(self) -> Result<AdminResponse, Box<dyn std::error::Error>> {
+        let status = self.response.status();
+        let body = Limited::new(self.response.into_body(), RESPONSE_MAX_BYTES)
             .collect()
             .await
             .map_err(io::Error::other)?;
         Ok(AdminResponse { status, body: body.to_bytes() })
+    }
+
+    /// Passes each line of the body to `on_line`, until the body ends or `on_line` breaks.
+    async fn lines(mut self, mut on_line: impl FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), hyper::Error> {
+        let mut pending = Vec::new();
+        while let Some(frame) = self.response.frame().await {
+            let Ok(data) = frame?.into_data() else { continue };
+            pending.extend_from_slice(&data);
+            let end = pending.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+            for line in pending[..end].split_inclusive(|byte| *byte == b'\n') {
+                if on_line(line.strip_suffix(b"\n").unwrap_or(line)).is_break() {
+                    return Ok(());
+                }
+            }
+            pending.drain(..end);
+        }
+        Ok(())
     }
 }
 

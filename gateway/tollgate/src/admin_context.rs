@@ -8,6 +8,7 @@ use tollgate_proxy::Rollout;
 use tollgate_sources::{PendingRequest, View};
 
 use crate::access::{AccessRules, FailedAttempts};
+use crate::trace::RequestFollowers;
 
 /// The state from which pages and API answer. Every handler has a clone, which is cheap.
 #[derive(Clone, Debug)]
@@ -25,4 +26,6 @@ pub struct AdminContext {
     pub access: watch::Receiver<Arc<AccessRules>>,
     /// Wrong credentials of the last minute.
     pub attempts: Arc<FailedAttempts>,
+    /// The clients that follow requests.
+    pub followers: Arc<RequestFollowers>,
 }

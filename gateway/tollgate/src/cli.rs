@@ -64,6 +64,13 @@ pub enum Command {
     /// by the next column, space pauses. If the output is not a terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(TopArgs),
+    /// Follow requests of a running gateway: show for each, step by step, how it was handled.
+    ///
+    /// Asks the admin listener, with a token of the role `write` if it requires one. Shows requests that end
+    /// from now on: connection, route and why it was chosen, policies and verdicts, attempts, what was sent
+    /// and received, and how it ended, with times. Values of credentials are never shown. Ctrl-C ends.
+    #[command(after_long_help = TRACE)]
+    Trace(TraceArgs),
     /// Show the resources of a running gateway: routes, upstreams, consumers, certificates, policy sets, or
     /// one of them.
     #[command(after_long_help = GET)]
@@ -159,6 +166,35 @@ pub struct TopArgs {
     pub once: bool,
 }
 
+/// The requests to follow. Every condition that is given must hold.
+#[derive(Clone, Debug, Args)]
+pub struct TraceArgs {
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+    /// Only requests for this host, written as in the `match` of a route: `api.example.com`, `*.example.com`.
+    #[arg(long, value_name = "HOST")]
+    pub host: Option<String>,
+    /// Only requests for this path, written as in the `match` of a route: `/v1/users`, `/v1/*`, `/users/{id}`.
+    #[arg(long, value_name = "PATH")]
+    pub path: Option<String>,
+    /// Only requests of this client: an address, or a block such as `10.0.0.0/8`.
+    #[arg(long, value_name = "ADDRESS")]
+    pub client: Option<String>,
+    /// Only requests that got this status: `404`, `5xx`, `400-499`, or several with commas; `0`: no response.
+    #[arg(long, value_name = "STATUS")]
+    pub status: Option<String>,
+    /// Only requests that the gateway ended for this reason, spelled as in the access log.
+    #[arg(long, value_name = "REASON")]
+    pub reason: Option<String>,
+    /// End after this number of requests.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Print each request as one line of JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// The addresses of the demo.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct DemoArgs {
@@ -241,6 +277,21 @@ Examples:
   tollgate top
   tollgate top --admin 10.0.0.7:9901
   tollgate top --once | head -20";
+
+const TRACE: &str = "\
+Environment:
+  TOLLGATE_TOKEN    sent as a bearer token, if the admin listener requires one
+  TOLLGATE_ADMIN    the address, if no option sets it; used by every command that contacts a gateway
+
+Exit status:
+  0  the limit was reached
+  1  the gateway does not answer, refuses, or has stopped
+
+Examples:
+  tollgate trace --limit 1
+  tollgate trace --host api.example.com --path '/v1/*' --status 5xx
+  tollgate trace --client 10.0.0.0/8 --reason rate_limited
+  tollgate trace --json | jq -r '.target + \" \" + (.total_ms | tostring)'";
 
 const GET: &str = "\
 Exit status:

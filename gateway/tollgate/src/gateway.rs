@@ -36,6 +36,7 @@ use crate::load::LoadedPlan;
 use crate::low_priority::spawn_low_priority;
 use crate::overload::OverloadGuard;
 use crate::startup::cannot_log;
+use crate::trace::RequestFollowers;
 use crate::workers::WorkerThreads;
 
 /// How long a log may take to write its last lines when the gateway ends.
@@ -74,6 +75,8 @@ pub struct Gateway {
     /// The access rules of the admin listener.
     access: watch::Sender<Arc<AccessRules>>,
     attempts: Arc<FailedAttempts>,
+    /// The clients of the admin listener that follow requests.
+    followers: Arc<RequestFollowers>,
     /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
     /// reference to one.
     retired: Vec<Arc<Rollout>>,
@@ -136,6 +139,7 @@ impl Gateway {
             status.routes_read = routes_read;
         });
         let retired = Vec::new();
+        let followers = RequestFollowers::new(workers.mailboxes().to_vec(), registry.trace_counts());
         let plan_sender = watch::Sender::new(current.clone());
         Ok(Self {
             config,
@@ -155,6 +159,7 @@ impl Gateway {
             api: (Arc::default(), mpsc::channel(1).0),
             access,
             attempts: Arc::default(),
+            followers,
             retired,
         })
     }
@@ -183,6 +188,7 @@ impl Gateway {
             change_queue,
             access: self.access.subscribe(),
             attempts: self.attempts.clone(),
+            followers: self.followers.clone(),
         }
     }
 

@@ -45,6 +45,7 @@ mod systemd;
 mod takeover;
 mod time;
 mod top;
+mod trace;
 mod upgrade;
 mod workers;
 
@@ -88,6 +89,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Explain(question) => explain::explain(&question),
         Command::Demo(addresses) => demo::demo(&addresses),
         Command::Top(watched) => top::top(&watched),
+        Command::Trace(args) => trace::trace(&args),
         Command::Get(args) => remote::run(remote::get(&args), 1),
         Command::Set(args) => remote::run(remote::set(&args), 1),
         Command::Delete(args) => remote::run(remote::delete(&args), 1),

@@ -75,6 +75,11 @@ impl WorkerThreads {
         &self.loads
     }
 
+    /// Returns the mailbox of each worker.
+    pub fn mailboxes(&self) -> &[Mailbox] {
+        &self.mailboxes
+    }
+
     /// Sends a message to each worker; `what` makes it from the worker's number.
     pub fn send(&self, mut what: impl FnMut(usize) -> WorkerCommand) {
         for (worker, mailbox) in self.mailboxes.iter().enumerate() {

@@ -36,6 +36,12 @@ pub struct LogSink {
     is_default: bool,
     /// Whether any log reads the response head.
     of_responses: bool,
+    /// Whether requests are followed, so that callers make a record of each.
+    is_followed: bool,
+    /// Whether records of routes that name no log are wanted: by a default log or a follower.
+    takes_unnamed: bool,
+    /// Whether the findings of policies are wanted: by a log or a follower.
+    wants_findings: bool,
 }
 
 #[derive(Debug)]
@@ -58,7 +64,30 @@ impl LogSink {
     pub(super) fn new(lines: Vec<LogBuffer>) -> LogSink {
         let is_default = lines.iter().any(|lines| lines.rules.is_default);
         let of_responses = lines.iter().any(|lines| lines.rules.format.reads_response_head());
-        LogSink { lines, is_default, of_responses }
+        let wants_findings = !lines.is_empty();
+        LogSink {
+            lines,
+            is_default,
+            of_responses,
+            is_followed: false,
+            takes_unnamed: is_default,
+            wants_findings,
+        }
+    }
+
+    /// Sets whether requests are followed (`tollgate trace`). Then it takes the record of every request,
+    /// whether or not a log writes it, so that a request that no client follows pays for no further test.
+    pub fn set_followed(&mut self, is_followed: bool) {
+        self.is_followed = is_followed;
+        self.takes_unnamed = self.is_default || is_followed;
+        self.wants_findings = is_followed || !self.lines.is_empty();
+    }
+
+    /// Returns whether requests are followed.
+    #[must_use]
+    #[inline]
+    pub fn is_followed(&self) -> bool {
+        self.is_followed
     }
 
     /// Adds the record's line to the default logs, for a route that names no log.
@@ -78,28 +107,29 @@ impl LogSink {
         }
     }
 
-    /// Returns whether there is any log; if not, callers need not keep data for one.
+    /// Returns whether a log or a follower takes the findings of policies; if not, callers need not keep
+    /// them.
     #[must_use]
     #[inline]
-    pub fn is_on(&self) -> bool {
-        !self.lines.is_empty()
+    pub fn wants_findings(&self) -> bool {
+        self.wants_findings
     }
 
-    /// Returns whether a log with one of these keys, or a default log, takes lines; if not, callers need not
-    /// make a record.
+    /// Returns whether a log with one of these keys, a default log or a follower takes records; if not,
+    /// callers need not make one.
     #[must_use]
     #[inline]
     pub fn takes(&self, only: Option<&[u64]>) -> bool {
         match self.known(only) {
-            None => self.is_default,
-            Some(keys) => !keys.is_empty(),
+            None => self.takes_unnamed,
+            Some(keys) => !keys.is_empty() || self.is_followed,
         }
     }
 
-    /// Returns whether a log shows fields of responses.
+    /// Returns whether a log or a follower takes fields of responses.
     #[must_use]
     pub fn reads_response_heads(&self) -> bool {
-        self.of_responses
+        self.of_responses || self.is_followed
     }
 
     /// Returns the keys, unless no log has any of them. Then the configuration changed after the request

@@ -54,6 +54,7 @@ impl Collector for Scrape {
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.log_and_cost(&mut page)?;
         self.admin(&mut page)?;
+        self.traces(&mut page)?;
         self.config(&mut page)?;
         self.process(&mut page)
     }
@@ -274,6 +275,19 @@ impl Scrape {
             "Idle or slow connections of the admin listener that were closed to make room for others.",
         )?
         .set(admin.evicted)
+    }
+
+    fn traces(&self, page: &mut Exporter<'_>) -> fmt::Result {
+        let traces = &self.snapshot.traces;
+        page.gauge("tollgate_trace_followers", "Clients of the admin API that follow requests.")?
+            .set(traces.followers)?;
+        page.counter("tollgate_traces_total", "Requests whose trace was gathered for a follower.")?
+            .set(traces.gathered)?;
+        page.counter(
+            "tollgate_traces_lost_total",
+            "Traces that a follower did not get because it read too slowly.",
+        )?
+        .set(traces.lost)
     }
 
     fn config(&self, page: &mut Exporter<'_>) -> fmt::Result {

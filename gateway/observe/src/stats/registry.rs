@@ -14,6 +14,7 @@ use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
 use crate::live::{Columns, CounterTotals, History, Worker};
 use crate::log::LogCounts;
+use crate::trace::TraceCounts;
 use crate::{AccessLog, AdminCounts, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
 
 /// The process-wide registry: hands out label slots, owns the workers' counters, and adds them up.
@@ -35,6 +36,7 @@ pub struct Registry {
     history: Mutex<History>,
     policies: Arc<PolicyEvents>,
     admin: Arc<AdminCounts>,
+    traces: Arc<TraceCounts>,
 }
 
 impl Registry {
@@ -53,6 +55,7 @@ impl Registry {
             history: Mutex::default(),
             policies: Arc::default(),
             admin: Arc::default(),
+            traces: Arc::default(),
         })
     }
 
@@ -110,6 +113,12 @@ impl Registry {
     #[must_use]
     pub fn admin_counts(&self) -> Arc<AdminCounts> {
         self.admin.clone()
+    }
+
+    /// Returns the counters of traces.
+    #[must_use]
+    pub fn trace_counts(&self) -> Arc<TraceCounts> {
+        self.traces.clone()
     }
 
     /// Publishes a reading of the cost meter, for [`snapshot`](Self::snapshot) and the admin listener.
@@ -184,6 +193,7 @@ impl Registry {
             shed: ShedSnapshot::default(),
             policies: self.policies.snapshot(),
             admin: self.admin.snapshot(),
+            traces: self.traces.snapshot(),
             handshakes: HandshakesSnapshot::default(),
             grpc_methods: Default::default(),
             protocols: [0; Protocol::ALL.len()],

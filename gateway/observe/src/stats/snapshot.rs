@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub policies: PolicyEventsSnapshot,
     /// Counts of the admin listener.
     pub admin: crate::AdminCountsSnapshot,
+    /// Counts of traces.
+    pub traces: crate::trace::TraceCountsSnapshot,
     /// Counts of TLS handshakes and PROXY protocol headers.
     pub handshakes: HandshakesSnapshot,
     /// gRPC calls by method.

@@ -17,8 +17,10 @@ use tollgate_plan::ListenAddress;
 use crate::front::accept::{ACCEPTS_PER_TURN, accept, admit};
 use crate::front::connection::{ConnectionServices, serve};
 use crate::front::request::exchanges;
+use crate::front::trace;
 use crate::state::client::Client;
 use crate::state::command::{WorkerCommand, WorkerSetup};
+use crate::state::followers::Followers;
 use crate::state::listener::ListenerId;
 use crate::state::worker::{SHRINK_INTERVAL, TUNNEL_CLOSE_TIME, Worker};
 
@@ -86,8 +88,11 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                     }
                 }
                 Some(WorkerCommand::Log(sink, receipt)) => {
-                    worker.logs_responses.set(sink.reads_response_heads());
-                    worker.log.replace(*sink).flush();
+                    worker.change_log(*sink);
+                    drop(receipt);
+                }
+                Some(WorkerCommand::Follow(followers, receipt)) => {
+                    worker.change_followers(Followers::new(followers, trace::build));
                     drop(receipt);
                 }
                 Some(WorkerCommand::Leave { grace }) => {

@@ -3,10 +3,12 @@
 //! [`ChainEvaluation`] evaluates the chain of the route, chooses the route's upstream, and then evaluates the
 //! chain of that upstream. It stops at the first verdict that needs more, and can continue after it.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_http::Name;
 use tollgate_observe::Reason;
@@ -21,6 +23,7 @@ use crate::state::active_policy::ActivePolicy;
 use crate::state::announced::Announced;
 use crate::state::client_certificate::PresentedCertificate;
 use crate::state::client_tls::ClientTls;
+use crate::state::record::EvaluatedPolicy;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
@@ -39,8 +42,10 @@ pub(super) struct ChainEvaluation<'a> {
     active: &'a Rc<ActivePlan>,
     route: u32,
     rest: slice::Iter<'a, Arc<ActivePolicy>>,
+    /// The chain that it began with, by its index in the plan.
+    chain: Option<u32>,
     /// The policy whose verdict stopped the evaluation; `None` while no policy did.
-    stopped_by: Option<&'a ActivePolicy>,
+    stopped_by: Option<&'a Arc<ActivePolicy>>,
     /// Whether an upstream must still be chosen.
     chooses: bool,
     /// The chosen upstream of the route, by number, once it is known.
@@ -84,7 +89,7 @@ impl<'a> ChainEvaluation<'a> {
     ) -> Self {
         let rest = chain.map_or(&[][..], |chain| active.plan.chain(chain)).iter();
         let client = announced.client(peer);
-        Self { active, route, rest, stopped_by: None, chooses, share: None, peer, client }
+        Self { active, route, rest, chain, stopped_by: None, chooses, share: None, peer, client }
     }
 
     /// Skips all remaining policies.
@@ -186,6 +191,57 @@ impl<'a> ChainEvaluation<'a> {
             }
         }
         self.rest.by_ref().for_each(|live| live.policy.skipped(&mut seen(state, origin, context)));
+    }
+
+    /// Notes that the policy whose verdict stopped the evaluation has waited, for the trace of the request.
+    #[cold]
+    pub fn note_wait(&self, state: &mut RequestState, waited_for: &'static str, took: Duration) {
+        let Some(policy) = self.stopped_by else { return };
+        let policies = &mut state.record.remarks().policies;
+        match policies.last_mut().filter(|last| Arc::ptr_eq(&last.policy, policy)) {
+            Some(last) => {
+                last.waited_for.push(waited_for);
+                last.waited = last.waited.map(|waited| waited + took);
+            }
+            None => policies.push(EvaluatedPolicy {
+                policy: policy.clone(),
+                verdict: Cow::Borrowed(""),
+                waited_for: vec![waited_for],
+                waited: Some(took),
+            }),
+        }
+    }
+
+    /// Notes the verdict of each policy, for the trace of the request. `end` is how the request ends, if its
+    /// policies do not let it go on.
+    #[cold]
+    pub fn note_verdicts(&self, state: &mut RequestState, end: Option<&PolicyEnd>) {
+        let plan = &self.active.plan;
+        let shares = self.active.route(self.route).shares().unwrap_or_default();
+        let upstream = self.share.and_then(|share| plan.upstream_chains[shares.get(share)?.upstream]);
+        let chains = [self.chain, upstream].into_iter().flatten();
+        let remarks = state.record.remarks();
+        let mut waits = std::mem::take(&mut remarks.policies);
+        // Under overload, no policy is evaluated.
+        let mut is_over =
+            self.stopped_by.is_none() && matches!(end, Some(PolicyEnd::Refused(Reason::Overload, ..)));
+        for policy in chains.flat_map(|chain| plan.chain(chain)) {
+            let verdict = match end {
+                _ if is_over => Cow::Borrowed("not evaluated"),
+                Some(end) if self.stopped_by.is_some_and(|by| Arc::ptr_eq(by, policy)) => {
+                    is_over = true;
+                    Cow::Owned(end.in_words())
+                }
+                _ => Cow::Borrowed("continue"),
+            };
+            let waited = waits.iter().position(|wait| Arc::ptr_eq(&wait.policy, policy));
+            let (waited_for, waited) = match waited.map(|index| waits.swap_remove(index)) {
+                Some(wait) => (wait.waited_for, wait.waited),
+                None => (Vec::new(), None),
+            };
+            remarks.policies.push(EvaluatedPolicy { policy: policy.clone(), verdict, waited_for, waited });
+        }
+        remarks.policies_ended = Some(tollgate_net::now());
     }
 
     /// Chooses an upstream. Returns its number in the route and its number in the plan.

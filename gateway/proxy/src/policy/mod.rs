@@ -91,19 +91,19 @@ pub(crate) fn evaluate<'a, S: ClientSide>(
     };
     match verdict {
         Verdict::Continue if context.leaves_bodies() => {
-            keep(context, worker, state);
+            keep(context, worker, state, &evaluation, None);
             Evaluation::Through(evaluation.share())
         }
         Verdict::Refuse(refusal) => {
             let end = PolicyEnd::refused(refusal, state);
             evaluation.end_with(&end, state, &origin, &mut context);
-            keep(context, worker, state);
+            keep(context, worker, state, &evaluation, Some(&end));
             Evaluation::End(end)
         }
         Verdict::Respond(answer) => {
             let end = PolicyEnd::Answered(answer);
             evaluation.end_with(&end, state, &origin, &mut context);
-            keep(context, worker, state);
+            keep(context, worker, state, &evaluation, Some(&end));
             Evaluation::End(end)
         }
         verdict => {
@@ -151,7 +151,7 @@ async fn carry(
     let ended = resolve(&mut client, worker, state, &mut context, &mut evaluation, verdict).await;
     let share = evaluation.share();
     let (transform, copies) = (context.take_transform(), context.take_copies());
-    keep(context, worker, state);
+    keep(context, worker, state, &evaluation, ended.as_ref());
     if let Some(ended) = ended {
         return end(&mut client, worker, state, settings, ended, close).await;
     }
@@ -203,12 +203,24 @@ pub(crate) async fn end<S: ClientSide>(
     }
 }
 
-/// Keeps the policies' context for the response, and their findings for the access log, if there is one.
-fn keep(context: Box<Context>, worker: &Worker, state: &mut RequestState) {
-    if worker.log.borrow().is_on()
-        && let Some(found) = PolicyFindings::of(&context)
-    {
-        state.record.remarks().found = Some(found);
+/// Keeps the policies' context for the response, and their findings for the access log and the trace, if
+/// there is one.
+fn keep(
+    context: Box<Context>,
+    worker: &Worker,
+    state: &mut RequestState,
+    evaluation: &ChainEvaluation<'_>,
+    end: Option<&PolicyEnd>,
+) {
+    let log = worker.log.borrow();
+    if log.wants_findings() {
+        if let Some(found) = PolicyFindings::of(&context) {
+            state.record.remarks().found = Some(found);
+        }
+        if log.is_followed() {
+            evaluation.note_verdicts(state, end);
+        }
     }
+    drop(log);
     state.policy_context = Some(context);
 }

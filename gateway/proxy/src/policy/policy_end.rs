@@ -23,4 +23,15 @@ impl PolicyEnd {
         }
         Self::Refused(refusal.reason, refusal.status, refusal.lines)
     }
+
+    /// Returns it in words, for the trace of the request.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Refused(reason, status, _) => {
+                format!("refuse with {}: {}", status.unwrap_or(reason.status()), reason.as_str())
+            }
+            Self::Answered(answer) => format!("answer with {}", answer.status),
+            Self::Gone => "the client has left".to_owned(),
+        }
+    }
 }

@@ -36,6 +36,11 @@ impl ActivePolicy {
         })
     }
 
+    /// Returns its kind, and the place where it is attached.
+    pub(crate) fn name(&self) -> (&'static str, &str) {
+        (self.kind, &self.place)
+    }
+
     /// Counts a request that this policy refused.
     pub(crate) fn count_refused(&self) {
         self.count(&self.refused, "refused");

@@ -20,16 +20,16 @@ const LOG_FLUSH: Duration = Duration::from_millis(100);
 
 /// Closes the record: adds it to the statistics and to the log.
 pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
-    let RequestState { request, record, policy_context, .. } = state;
-    if !record.is_open() {
+    if !state.record.is_open() {
         return;
     }
     // The record stays open here, so that it is still closed if a policy panics.
-    if let Some(context) = policy_context.take() {
-        let RequestRecord { status, reason, bytes_out, .. } = *record;
+    if let Some(context) = state.policy_context.take() {
+        let RequestRecord { status, reason, bytes_out, .. } = state.record;
         end(worker, context, &ExchangeOutcome { status, reason, bytes_out, now });
     }
-    let Some(open) = record.open.take() else { return };
+    let Some(open) = state.record.open.take() else { return };
+    let RequestState { request, record, .. } = &*state;
     let total = now.saturating_duration_since(open.started);
     // A short response ends with the read that brings its head.
     let header = record
@@ -51,12 +51,20 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
     if log.takes(logs) {
         let was_empty = log.is_empty();
         let details = LogDetails { request, record };
-        log.record_in(&log_record(&details, open, header, total), logs);
+        let closed = log_record(&details, open, header, total);
+        log.record_in(&closed, logs);
         if was_empty && !log.is_empty() {
             worker.log_due.set(now, Some(LOG_FLUSH));
         }
+        // `takes` is true for every request that is followed, so the others pay nothing for this test unless
+        // a log takes them.
+        if log.is_followed() {
+            let plan = &worker.active.borrow().plan;
+            worker.followers.borrow().gather(worker.id, plan, state, &closed);
+        }
     }
     drop(log);
+    let record = &mut state.record;
     record.route = None;
     record.upstream = None;
     record.endpoint = None;
@@ -121,7 +129,7 @@ impl Details for LogDetails<'_> {
     }
 
     fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>> {
-        let EarlierAttempt { pool, status, reason, took } =
+        let EarlierAttempt { pool, status, reason, took, .. } =
             self.record.remarks.as_ref()?.earlier.get(index)?;
         Some(EndpointAttempt { endpoint: pool.name(), status: *status, reason: *reason, took: *took })
     }

@@ -12,6 +12,7 @@ use tollgate_observe::{LogSink, Registry, WorkerStats};
 use tollgate_plan::{ListenAddress, PlannedListener};
 use tollgate_upstream::{Message, SendToWorker, UpstreamStates};
 
+use crate::state::followers::TraceFollower;
 use crate::state::listener::{ListenerId, Queued};
 use crate::state::rollout::{Receipt, Rollout};
 
@@ -32,6 +33,8 @@ pub enum WorkerCommand {
     Upstream(Message),
     /// Write the log here from now on.
     Log(Box<LogSink>, Option<Receipt>),
+    /// Gather the traces of requests for these clients from now on, and for no others.
+    Follow(Arc<[Arc<TraceFollower>]>, Option<Receipt>),
     /// Announce with every response that it is the connection's last; a drain follows. `grace` is how long
     /// idle connections stay open then; `None` keeps their idle timeout.
     Leave {

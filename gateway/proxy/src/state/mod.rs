@@ -17,6 +17,7 @@ pub(crate) mod close_record;
 pub(crate) mod command;
 pub(crate) mod connection_fate;
 pub(crate) mod fallback_state;
+pub(crate) mod followers;
 pub(crate) mod future_pool;
 pub(crate) mod grpc_call;
 pub(crate) mod listener;

@@ -17,6 +17,7 @@ use tollgate_policy::{Consumer, Context};
 use tollgate_upstream::{Pool, Upstream};
 
 use crate::state::active::ActivePlan;
+use crate::state::active_policy::ActivePolicy;
 use crate::state::announced::Announced;
 use crate::state::client_tls::ClientTls;
 
@@ -66,6 +67,20 @@ pub(crate) struct Remarks {
     pub attempt_began: Option<Instant>,
     /// The findings of policies.
     pub found: Option<PolicyFindings>,
+    /// The policies that were evaluated, if requests are followed.
+    pub policies: Vec<EvaluatedPolicy>,
+    /// When they had been evaluated.
+    pub policies_ended: Option<Instant>,
+}
+
+/// A policy and its verdict, for the trace of a request.
+#[derive(Debug)]
+pub(crate) struct EvaluatedPolicy {
+    pub policy: Arc<ActivePolicy>,
+    pub verdict: Cow<'static, str>,
+    /// What it waited for.
+    pub waited_for: Vec<&'static str>,
+    pub waited: Option<Duration>,
 }
 
 /// The findings of policies about a request, for the log.
@@ -92,7 +107,12 @@ pub(crate) struct EarlierAttempt {
     pub status: u16,
     /// The reason for its failure.
     pub reason: Reason,
+    pub began: Instant,
     pub took: Duration,
+    /// The upstream of its endpoint; a fallback's attempts go to another one.
+    pub upstream: Option<Rc<Upstream>>,
+    /// Time to open its connection.
+    pub connect: Option<Duration>,
 }
 
 /// The part of a record that exists while it is open.
@@ -176,10 +196,12 @@ impl RequestRecord {
         now: Instant,
     ) {
         let started = self.started().unwrap_or(began);
+        let (upstream, connect) = (self.upstream.clone(), self.connect);
         let remarks = self.remarks();
         let began = if remarks.earlier.is_empty() { started } else { began };
         let took = now.saturating_duration_since(began);
-        remarks.earlier.push(EarlierAttempt { pool: pool.clone(), status, reason, took });
+        let pool = pool.clone();
+        remarks.earlier.push(EarlierAttempt { pool, status, reason, began, took, upstream, connect });
         remarks.attempt_began = Some(now);
     }
 

@@ -21,6 +21,7 @@ use tollgate_upstream::Upstreams;
 
 use crate::state::active::ActivePlan;
 use crate::state::command::{Mailbox, WorkerSetup};
+use crate::state::followers::Followers;
 use crate::state::listener::Listeners;
 use crate::state::object_pool::ObjectPool;
 use crate::state::request_state::RequestState;
@@ -63,6 +64,8 @@ pub(crate) struct Worker {
     pub log: RefCell<LogSink>,
     /// Whether a log contains fields of responses.
     pub logs_responses: Cell<bool>,
+    /// The clients that follow requests.
+    pub followers: RefCell<Followers>,
     /// When the log's lines go to its writer.
     pub log_due: Deadline,
     /// Boxed: lending one to an exchange moves only a pointer.
@@ -118,6 +121,7 @@ impl Worker {
             stats,
             logs_responses: Cell::new(log.reads_response_heads()),
             log: RefCell::new(log),
+            followers: RefCell::default(),
             log_due: timers.deadline(),
             shrink_due: timers.deadline(),
             timers,
@@ -163,6 +167,21 @@ impl Worker {
     #[cold]
     pub fn shrink_later(&self) {
         self.shrink_due.set(tollgate_net::now(), Some(SHRINK_INTERVAL));
+    }
+
+    /// Writes the log here from now on.
+    pub fn change_log(&self, mut sink: LogSink) {
+        sink.set_followed(!self.followers.borrow().is_empty());
+        self.logs_responses.set(sink.reads_response_heads());
+        self.log.replace(sink).flush();
+    }
+
+    /// Has these clients follow requests from now on. While there is one, data is kept that no log needs.
+    pub fn change_followers(&self, followers: Followers) {
+        let mut log = self.log.borrow_mut();
+        log.set_followed(!followers.is_empty());
+        self.logs_responses.set(log.reads_response_heads());
+        self.followers.replace(followers);
     }
 
     pub fn connection_opened(&self) {

@@ -101,6 +101,8 @@ fn required_role(method: &Method, path: &str) -> Option<Role> {
     match path {
         "/" | "/healthz" | "/readyz" | "/dashboard" if reads => None,
         path if reads && path.starts_with("/dashboard/") => None,
+        // A trace shows what others send. A client that may write could route their requests to itself.
+        "/api/v1/trace" => Some(Role::Write),
         // A POST, but only a query.
         "/api/v1/explain" => Some(Role::Read),
         _ if reads => Some(Role::Read),
@@ -275,7 +277,8 @@ fn authorize(
     let forbidden = |message: &str| Box::new(error_response(StatusCode::FORBIDDEN, "forbidden", message));
     let headers = request.headers();
     // A page of another origin must neither change anything nor start an expensive query.
-    if !matches!(*request.method(), Method::GET | Method::HEAD) && is_cross_origin(headers) {
+    let only_reads = matches!(*request.method(), Method::GET | Method::HEAD) && required == Role::Read;
+    if !only_reads && is_cross_origin(headers) {
         return Err(forbidden("a page of another origin asks for this"));
     }
     if role >= required {
@@ -408,6 +411,7 @@ mod tests {
             (Method::GET, "/dashboards", Some(Role::Read)),
             (Method::GET, "/metrics", Some(Role::Read)),
             (Method::GET, "/api/v1/config", Some(Role::Read)),
+            (Method::GET, "/api/v1/trace", Some(Role::Write)),
             (Method::POST, "/api/v1/explain", Some(Role::Read)),
             (Method::POST, "/api/v1/explain/", Some(Role::Write)),
             (Method::PUT, "/api/v1/routes/a", Some(Role::Write)),

@@ -67,6 +67,20 @@ pub fn openapi() -> Value {
         ok(log_state()),
     );
     paths.insert("/api/v1/log".to_owned(), json!({ "get": log, "put": set_log }));
+    paths.insert(
+        "/api/v1/trace".to_owned(),
+        get(
+            "Follows requests: one line of JSON for each that ends, with its steps. Needs the role `write`.",
+            json!([
+                query("host", "string"),
+                query("path", "string"),
+                query("client", "string"),
+                query("status", "string"),
+                query("reason", "string"),
+                query("limit", "integer"),
+            ]),
+        ),
+    );
     paths.insert("/api/v1/etcd".to_owned(), get("How it stands with etcd.", json!([])));
     let question = json!({ "type": "object", "required": ["method", "url"] });
     let mut explain = operation(

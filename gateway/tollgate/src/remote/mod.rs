@@ -27,6 +27,7 @@ pub use args::{
 };
 pub use bulk::{backup, diff, export, import};
 pub use log::log;
+pub use request::percent_encode;
 pub use resources::{delete, get, set};
 pub use versions::{history, rollback};
 

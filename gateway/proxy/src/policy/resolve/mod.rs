@@ -40,7 +40,16 @@ pub(super) async fn resolve(
     let (limits, route) = (&active.plan.settings.head_limits, active.route(evaluation.route()));
     let tls = client.connection_context.tls.clone();
     let mut origin = evaluation.origin(worker, state, tls.as_deref(), client.stream.tls().is_some());
+    let is_followed = worker.log.borrow().is_followed();
+    let mut other_system = "another system";
     let end = loop {
+        let waits_for = match &verdict {
+            Verdict::Continue | Verdict::Refuse(_) | Verdict::Respond(_) | Verdict::Sleep(..) => None,
+            Verdict::Wait(_) => Some(std::mem::replace(&mut other_system, "another system")),
+            Verdict::Body(..) | Verdict::BodyStart(..) => Some("the body"),
+            Verdict::Call(..) => Some("an upstream"),
+        };
+        let wait = waits_for.filter(|_| is_followed).map(|waits_for| (waits_for, tollgate_net::now()));
         verdict = match verdict {
             Verdict::Continue => match evaluation.next_verdict(state, &origin, context) {
                 Verdict::Continue => return None,
@@ -48,7 +57,10 @@ pub(super) async fn resolve(
             },
             Verdict::Refuse(refusal) => break PolicyEnd::refused(refusal, state),
             Verdict::Respond(answer) => break PolicyEnd::Answered(answer),
-            Verdict::Sleep(time, after) => Verdict::Wait(sleep(worker, time, after)),
+            Verdict::Sleep(time, after) => {
+                other_system = "a delay";
+                Verdict::Wait(sleep(worker, time, after))
+            }
             Verdict::Wait(waiting) => {
                 let Some(after) = unless_gone(client, waiting).await else { return Some(PolicyEnd::Gone) };
                 continue_with(state, context, &mut origin, after)
@@ -79,6 +91,10 @@ pub(super) async fn resolve(
                 continue_with(state, context, &mut origin, |request| after(said, request))
             }
         };
+        if let Some((waited_for, began)) = wait {
+            let took = tollgate_net::now().saturating_duration_since(began);
+            evaluation.note_wait(state, waited_for, took);
+        }
     };
     evaluation.end_with(&end, state, &origin, context);
     Some(end)

@@ -62,6 +62,7 @@ mod takeover;
 mod timeouts;
 mod tls;
 mod top;
+mod trace;
 mod trailers;
 mod unread_bodies;
 mod upgrade;

@@ -192,9 +192,13 @@ impl Steps<'_> {
         let record = self.record;
         let remarks = state.record.remarks.as_deref();
         let earlier = remarks.map_or(&[][..], |remarks| &remarks.earlier);
+        // The record counts the first attempt from the start of the request, but policies come before it.
+        let policies_ended = remarks.and_then(|remarks| remarks.policies_ended);
+        let first = policies_ended.map_or(Duration::ZERO, |ended| self.since_start(ended));
         for (index, attempt) in earlier.iter().enumerate() {
             let EarlierAttempt { pool, status, reason: failed, began, took, upstream, connect } = attempt;
-            let began = self.since_start(*began);
+            let ended = self.since_start(*began) + *took;
+            let began = self.since_start(*began).max(first);
             let event = TraceEvent::Attempt {
                 number: index + 1,
                 upstream: upstream.as_ref().map_or_else(String::new, |upstream| upstream.name.clone()),
@@ -203,7 +207,7 @@ impl Steps<'_> {
                 connect_ms: connect.map(milliseconds),
                 status: Some(*status).filter(|status| *status != 0),
                 reason: reason(*failed),
-                took_ms: milliseconds(*took),
+                took_ms: milliseconds(ended.saturating_sub(began)),
             };
             self.add(Some(began), event);
         }
@@ -211,15 +215,13 @@ impl Steps<'_> {
         if record.endpoint.is_empty() {
             return;
         }
-        // The first attempt begins when policies have been evaluated, or at once.
-        let waited = remarks.and_then(|remarks| remarks.attempt_began.or(remarks.policies_ended));
-        let began = waited.map_or(Duration::ZERO, |began| self.since_start(began));
-        let is_sent = usize::from(record.attempts) > earlier.len();
+        let again = remarks.and_then(|remarks| remarks.attempt_began);
+        let began = again.map_or(first, |began| self.since_start(began));
         let event = TraceEvent::Attempt {
             number: earlier.len() + 1,
             upstream: record.upstream.to_owned(),
             endpoint: record.endpoint.to_owned(),
-            reused: is_sent.then_some(record.reused),
+            reused: is_sent(record).then_some(record.reused),
             connect_ms: record.connect.map(milliseconds),
             status: record.header.map(|_| record.status),
             reason: reason(record.reason),
@@ -252,11 +254,31 @@ fn request(state: &RequestState, record: &Record<'_>) -> TraceEvent {
     }
 }
 
+/// Returns whether the last attempt has sent the request. Earlier attempts count in `record.attempts` too.
+fn is_sent(record: &Record<'_>) -> bool {
+    let has_no_connection = matches!(
+        record.reason,
+        Reason::DnsError
+            | Reason::ConnectionRefused
+            | Reason::ConnectionTimeout
+            | Reason::TlsProtocolError
+            | Reason::TlsCertificateError
+            | Reason::TlsAlertReceived
+            | Reason::ConnectionLimitReached
+            | Reason::QueueTimeout
+            | Reason::DestinationUnavailable
+            | Reason::AdaptiveLimit
+            | Reason::CircuitOpen
+            | Reason::LoopDetected
+    );
+    record.attempts > 0 && (record.header.is_some() || record.connect.is_some() || !has_no_connection)
+}
+
 /// Returns the head that went to the endpoint of the last attempt.
 fn sent(state: &RequestState, record: &Record<'_>) -> Option<TraceEvent> {
     let (active, index) = state.record.route.as_ref()?;
     let (pool, upstream) = (state.record.endpoint.as_ref()?, state.record.upstream.as_ref()?);
-    if record.attempts == 0 {
+    if !is_sent(record) {
         return None;
     }
     let (route, settings) = (active.route(*index), &active.plan.settings);

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(path(&args), "/api/v1/trace?");
         args.path = Some("/a b/*".to_owned());
         args.limit = Some(3);
-        assert_eq!(path(&args), "/api/v1/trace?path=%2Fa%20b%2F%2A&limit=3");
+        assert_eq!(path(&args), "/api/v1/trace?path=/a%20b/%2A&limit=3");
     }
 
     #[test]

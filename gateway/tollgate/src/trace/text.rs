@@ -127,7 +127,11 @@ impl Page {
                 reason,
                 took_ms,
             } => {
-                let mut text = format!("{upstream}, {endpoint}");
+                // An upstream without a name is named by its endpoint.
+                let mut text = match upstream == endpoint {
+                    true => endpoint.clone(),
+                    false => format!("{upstream}, {endpoint}"),
+                };
                 match (reused, connect_ms) {
                     (Some(true), _) => text.push_str(", pooled connection"),
                     (_, Some(connect)) => {
@@ -203,5 +207,66 @@ fn names(head: &TraceHead) -> String {
     match names.is_empty() {
         true => "no fields".to_owned(),
         false => format!("{}: {}", count_noun(count, "field"), names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_step_is_a_line_with_its_time() {
+        let head = json!({"line": "GET /a?b=*", "fields": [
+            {"name": "Host", "value": "h"}, {"name": "Cookie", "value": null},
+        ], "more_fields": 1});
+        let with = |step: &str, mut value: serde_json::Value| {
+            value["step"] = step.into();
+            value
+        };
+        let mut request = head.clone();
+        request["version"] = "HTTP/1.1".into();
+        let mut sent = head;
+        sent["bytes"] = 3.into();
+        let trace = json!({
+            "started": 1_790_000_000.25, "worker": 1, "method": "GET", "host": "h", "target": "/a?b=*",
+            "request_id": "7", "status": 502, "reason": "connection_refused", "total_ms": 12.5,
+            "steps": [
+                with("connection", json!({"at_ms": 0.0, "peer": "192.0.2.1:7", "client": "198.51.100.1", "tls": {
+                    "version": "1.3", "cipher": "C", "server_name": "h", "client_subject": null}})),
+                with("request", request),
+                with("route", json!({"name": "r", "action": "forward", "because": ["a", "b"],
+                    "others": [{"name": "s", "why": "w"}], "more_others": 2})),
+                with("policy", json!({"at_ms": 0.5, "kind": "jwt", "place": "route/r", "verdict": "continue",
+                    "waited_for": ["the body", "another system"], "waited_ms": 0.25})),
+                with("consumer", json!({"at_ms": 0.5, "name": "ann"})),
+                with("attempt", json!({"at_ms": 0.5, "number": 1, "upstream": "u", "endpoint": "e", "reused": null,
+                    "connect_ms": null, "status": null, "reason": "connection_refused", "took_ms": 12.0})),
+                with("sent", sent),
+                with("end", json!({"at_ms": 12.5, "reason": "connection_refused", "detail": "d\u{1b}",
+                    "grpc_status": 14, "bytes_in": 3, "bytes_out": 0})),
+            ],
+        });
+        let trace: RequestTrace = serde_json::from_value(trace).expect("a trace");
+        assert_eq!(
+            text(&trace),
+            "2026-09-21T14:13:20.250Z  GET h/a?b=*: 502, connection_refused, 12.500 ms, worker 1, id 7
+     +0.000 ms  connection from 192.0.2.1:7, for the client 198.51.100.1, TLS 1.3 C for h
+                request    HTTP/1.1, 3 fields: Host, Cookie
+                route      r (forward): a, b
+                           not s: w
+                           not 2 more that match
+     +0.500 ms  policy     jwt of route/r: continue, after 0.250 ms for the body and another system
+     +0.500 ms  consumer   ann
+     +0.500 ms  attempt 1  u, e: connection_refused, took 12.000 ms
+                sent       GET /a?b=*, 3 bytes of body
+                           Host: h
+                           Cookie: (hidden)
+                           and 1 more
+    +12.500 ms  end        connection_refused, grpc-status 14 (d\\u{1b})
+
+"
+        );
     }
 }

@@ -94,7 +94,9 @@ fn every_key_of_an_upstream_has_an_example() {
 #[test]
 fn every_command_has_its_section() {
     let page = page("cli.md");
-    for command in ["run", "check", "explain", "demo", "top", "schema", "reference", "completions", "man"] {
+    for command in
+        ["run", "check", "explain", "demo", "top", "trace", "schema", "reference", "completions", "man"]
+    {
         assert!(page.contains(&format!("\n## `tollgate {command}")), "{command}");
     }
 }

@@ -38,11 +38,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// The levels in force.
 static LEVELS: LevelTable = LevelTable::new();
 /// Where lines go, and in which form.
-static DESTINATION: RwLock<LineSink> = RwLock::new(LineSink {
-    format: DiagnosticFormat::Text,
-    output: DiagnosticOutput::Stderr,
-    writer: None,
-});
+static DESTINATION: RwLock<LineSink> =
+    RwLock::new(LineSink { format: DiagnosticFormat::Text, output: DiagnosticOutput::Stderr, writer: None });
 
 #[derive(Clone, Debug)]
 struct LineSink {

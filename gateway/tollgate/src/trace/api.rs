@@ -16,9 +16,10 @@ use axum::routing::get;
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tollgate_net::notice;
+use tollgate_net::component;
 use tollgate_observe::trace::LostTraces;
 use tollgate_proxy::GatheredTrace;
+use tracing::info;
 
 use super::filter::{TraceQuery, filter};
 use super::followers::{FOLLOWERS_MAX, Following};
@@ -63,7 +64,7 @@ async fn stream(
         let message = format!("{FOLLOWERS_MAX} clients follow requests already: try again when one has left");
         return error_response(StatusCode::SERVICE_UNAVAILABLE, "busy", &message);
     };
-    notice!("audit: requests are followed by {}", client.0);
+    info!(target: component::ADMIN, "audit: requests are followed by {}", client.0);
     let _ = tokio::time::timeout(ADOPT_TIMEOUT, receipts.all()).await;
     let (sender, lines) = mpsc::channel(1);
     tokio::spawn(send(following, traces, sender, limit.unwrap_or(u64::MAX)));

@@ -14,13 +14,13 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use tollgate_net::notice;
 use tollgate_observe::trace::{LostTraces, RequestTrace};
 
 pub use self::api::routes;
 pub use self::followers::RequestFollowers;
 use crate::admin_client::AdminClient;
 use crate::cli::TraceArgs;
+use crate::print::print_error;
 use crate::remote::percent_encode;
 
 /// Shows requests of a running gateway until the limit is reached or the user ends it.
@@ -28,7 +28,7 @@ pub fn trace(args: &TraceArgs) -> ExitCode {
     match run_trace(args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            notice!("error: {message}");
+            print_error(format_args!("error: {message}"));
             ExitCode::FAILURE
         }
     }

@@ -344,7 +344,7 @@ impl Gateway {
     /// such a message, because a thread of the harness reads the message from a pipe.
     ///
     /// # Panics
-    /// Panics if the words do not appear within [`DEADLINE`](crate::DEADLINE).
+    /// Panics if the words do not appear within [`DEADLINE`].
     pub fn await_message(&self, words: &str) {
         let start = Instant::now();
         while !self.stderr().contains(words) {

@@ -34,13 +34,10 @@ fn bound(kind: Kind, expression: &Expr) -> Result<TokenStream> {
     let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = expression else {
         return Ok(quote!(#expression));
     };
-    let (digits, unit) = match text.value() {
-        value => {
-            let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-            (value[..end].to_owned(), value[end..].to_owned())
-        }
-    };
-    let factor: Option<u64> = match (kind, unit.as_str()) {
+    let value = text.value();
+    let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let (digits, unit) = value.split_at(end);
+    let factor: Option<u64> = match (kind, unit) {
         (Kind::Time, "us") => Some(1_000),
         (Kind::Time, "ms") => Some(1_000_000),
         (Kind::Time, "s") => Some(1_000_000_000),

@@ -78,7 +78,7 @@ pub struct Problems {
     /// Maps the lines under which parts were read to the present lines.
     lines: LineMap,
     /// The secrets of the files, which are not shown.
-    masks: Masks,
+    masks: Box<Masks>,
 }
 
 impl Problems {

@@ -154,7 +154,7 @@ pub fn state_to_json() -> Value {
         DiagnosticOutput::Stdout => "stdout".into(),
         DiagnosticOutput::File(path) => path.display().to_string().into(),
     };
-    state["lost"] = writer.map_or(0, |writer| writer.lost()).into();
+    state["lost"] = writer.map_or(0, |writer| writer.lost_in_total()).into();
     state
 }
 

@@ -153,7 +153,7 @@ impl Writer {
     }
 
     /// Returns how many lines were lost.
-    pub fn lost(&self) -> u64 {
+    pub fn lost_in_total(&self) -> u64 {
         self.lock().lost_in_total
     }
 
@@ -251,7 +251,7 @@ mod tests {
         lines(1000).for_each(|line| writer.push(line));
         writer.flush(LONG);
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), lines(1000).collect::<String>());
-        assert_eq!(writer.lost(), 0);
+        assert_eq!(writer.lost_in_total(), 0);
         writer.close();
     }
 
@@ -260,7 +260,7 @@ mod tests {
         let writer = to_file(Path::new("/dev/full"));
         writer.push("lost\n".to_owned());
         writer.flush(LONG);
-        assert_eq!(writer.lost(), 1);
+        assert_eq!(writer.lost_in_total(), 1);
         writer.close();
         let directory = tempfile::tempdir().expect("a directory");
         let pipe = directory.path().join("pipe");
@@ -271,7 +271,7 @@ mod tests {
         // More than the pipe and the queue hold.
         (0..4000).for_each(|_| writer.push(format!("{}\n", "x".repeat(999))));
         writer.flush(Duration::from_millis(1));
-        assert!(writer.lost() > 1000, "{}", writer.lost());
+        assert!(writer.lost_in_total() > 1000, "{}", writer.lost_in_total());
         writer.close();
         drop(reader);
     }

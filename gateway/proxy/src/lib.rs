@@ -6,10 +6,10 @@
 //!
 //! The crate has four layers, and each knows only those below it (`scripts/check-layers`):
 //!
-//! - [`front`]: accepts connections and reads requests from them.
-//! - [`policy`]: evaluates the policies of a request.
-//! - [`exchange`]: forwards a request and streams the response back, or answers it.
-//! - [`state`]: what a worker, a connection and a request are.
+//! - `front`: accepts connections and reads requests from them.
+//! - `policy`: evaluates the policies of a request.
+//! - `exchange`: forwards a request and streams the response back, or answers it.
+//! - `state`: what a worker, a connection and a request are.
 //!
 //! A request passes through these modules, in this order:
 //!

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate_tests::http2::request;
 use tollgate_tests::{
-    Client, Gateway, Http2Origin, Origin, Response, binary, eventually, refused_address, tollgate,
+    Client, Gateway, Http2Origin, Origin, Response, TlsPeer, binary, eventually, refused_address, tollgate,
 };
 
 /// A client of the API that follows requests.
@@ -143,7 +143,7 @@ fn the_command_prints_the_steps() {
         .spawn()
         .expect("it starts");
     let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    // The command says nothing when it follows. It ends after the first request.
+    // The command prints nothing when it begins to follow. It ends after the first request.
     eventually("a request is shown", || {
         gateway.client().get("/a?b=c");
         child.try_wait().expect("the child is ours").is_some()
@@ -309,10 +309,37 @@ fn requests_that_reach_no_endpoint() {
         step(&trace, "unreadable")["bytes"].is_string() && !trace.to_string().contains("secret"),
         "{trace:#}"
     );
+    gateway.client().ask("GET /a HTTP/1.1\r\nHost: h\r\nX Thing: secret\r\n\r\n");
+    let trace = follower.next();
+    assert_eq!(step(&trace, "end")["detail"], "X Thing: ...", "{trace:#}");
     gateway.client().ask("GET /%00 HTTP/1.1\r\nHost: h\r\n\r\n");
     let trace = follower.next();
     assert_eq!(trace["reason"], "bad_path");
     assert!(steps(&trace, "route").is_empty() && step(&trace, "end")["detail"].is_string(), "{trace:#}");
+}
+
+#[test]
+fn a_fallback_shows_the_attempt_that_it_replaces() {
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "routes:\n- {{match: /other, to: dead, fallback: {{on: 5xx, to: shop}}}}\n\
+         - {{match: /fixed, to: dead, fallback: {{on: 5xx, respond: {{status: 503, body: sorry}}}}}}\n\
+         upstreams: {{shop: \"{}\", dead: {{endpoints: \"{}\", retry: off}}}}\n",
+        origin.address(),
+        refused_address()
+    ));
+    let mut follower = follow(&gateway, "");
+    for (path, shown) in [
+        ("/other", json!([["dead", null, "connection_refused"], ["shop", 200, null]])),
+        ("/fixed", json!([["dead", null, "connection_refused"]])),
+    ] {
+        gateway.client().get(path);
+        let trace = follower.next();
+        let attempts = steps(&trace, "attempt")
+            .into_iter()
+            .map(|it| json!([it["upstream"], it["status"], it["reason"]]));
+        assert_eq!(attempts.collect::<Value>(), shown, "{trace:#}");
+    }
 }
 
 #[test]
@@ -395,7 +422,7 @@ fn a_follower_that_does_not_read_loses_traces_and_harms_no_request() {
         }
         metric(&gateway, "tollgate_traces_lost_total") > 0.0
     });
-    // It hears of the loss when it reads again.
+    // It gets the number of lost traces when it reads again.
     let mut slow = Follower { client: slow, pending: Vec::new() };
     let lost = loop {
         client.get(&path);
@@ -425,7 +452,7 @@ fn nothing_is_gathered_when_no_client_follows() {
     });
     drop(follower);
     eventually("the follower is gone", || metric(&gateway, "tollgate_trace_followers") == 0.0);
-    eventually("the worker has heard of it", || {
+    eventually("the worker has the new list", || {
         let before = metric(&gateway, "tollgate_traces_total");
         client.get("/");
         client.get("/");
@@ -469,4 +496,28 @@ fn a_few_clients_with_the_role_may_follow() {
     let traces: Vec<_> = followers.iter_mut().map(Follower::next).collect();
     assert!(traces.iter().all(|trace| *trace == traces[0]));
     eventually("there is room again", || ask_admin(&open, path, "").status == 200);
+}
+
+#[test]
+fn a_connection_shows_its_tls() {
+    let (gateway, authority, _files) =
+        crate::tls::gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{respond: hello}]\n");
+    let mut follower = follow(&gateway, "");
+    let mut client =
+        TlsPeer::trusting(&authority).connect(gateway.address(), "a.example").expect("a handshake");
+    client.get("a.example", "/");
+    let trace = follower.next();
+    let tls = &step(&trace, "connection")["tls"];
+    assert_eq!((&tls["version"], &tls["server_name"]), (&json!("1.3"), &json!("a.example")), "{trace:#}");
+}
+
+#[test]
+fn a_client_behind_a_proxy_is_the_one_that_the_proxy_announces() {
+    let gateway = Gateway::start("forwarded: {trusted_proxies: 127.0.0.0/8}\nroutes: [{respond: hello}]\n");
+    let mut follower = follow(&gateway, "client=198.51.100.0/24&limit=1");
+    let mut client = gateway.client();
+    client.get("/");
+    client.ask("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n");
+    assert_eq!(step(&follower.next(), "connection")["client"], "198.51.100.7");
+    assert_eq!(follower.line(), None);
 }

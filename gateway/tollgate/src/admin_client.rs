@@ -152,14 +152,16 @@ impl AdminClient {
         }
     }
 
-    /// Sends a `GET` of this path, and passes each line of the response to `on_line`, without its end, until
-    /// the response ends or `on_line` breaks. Lines may come at any time; only the head has a time limit.
+    /// Sends a `GET` of this path, calls `on_open` when the response begins, and passes each of its lines to
+    /// `on_line`, without the end of the line, until the response ends or `on_line` breaks. Lines may come at
+    /// any time; only the head has a time limit.
     ///
     /// # Errors
     /// A message that says what to do: the gateway does not answer, or the status is not 200.
     pub fn stream_lines(
         &self,
         path: &str,
+        on_open: impl FnOnce(),
         on_line: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), String> {
         self.runtime.block_on(async {
@@ -176,6 +178,7 @@ impl AdminClient {
                     response.map_err(|error| format!("{} does not answer: {error}", self.address))?;
                 return Err(self.error_message(&response));
             }
+            on_open();
             let lost = |error| format!("{} has closed the connection: {error}", self.address);
             opened.lines(on_line).await.map_err(lost)
         })

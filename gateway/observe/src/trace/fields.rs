@@ -12,11 +12,19 @@ const TARGET_MAX_BYTES: usize = 1024;
 
 /// The fields whose values a trace shows: they say how a message is read, cached or forwarded. All others
 /// may hold credentials, which have names of the user's own, too.
-const SHOWN: [&str; 38] = [
+const SHOWN: [&str; 50] = [
     "accept",
     "accept-encoding",
     "accept-language",
     "accept-ranges",
+    "access-control-allow-credentials",
+    "access-control-allow-headers",
+    "access-control-allow-methods",
+    "access-control-allow-origin",
+    "access-control-expose-headers",
+    "access-control-max-age",
+    "access-control-request-headers",
+    "access-control-request-method",
     "age",
     "allow",
     "alt-svc",
@@ -36,9 +44,13 @@ const SHOWN: [&str; 38] = [
     "grpc-timeout",
     "host",
     "last-modified",
+    "origin",
     "range",
+    "ratelimit",
+    "ratelimit-policy",
     "retry-after",
     "server",
+    "strict-transport-security",
     "te",
     "tollgate-reason",
     "trailer",
@@ -60,6 +72,14 @@ pub struct TraceField {
     pub name: String,
     /// Its value; `None`: it is hidden, since it may be a credential.
     pub value: Option<String>,
+}
+
+impl TraceField {
+    /// Returns whether a trace shows the values of fields with this name.
+    #[must_use]
+    pub fn is_shown(name: &str) -> bool {
+        SHOWN.binary_search(&name.to_ascii_lowercase().as_str()).is_ok()
+    }
 }
 
 /// The head of a message.
@@ -97,8 +117,7 @@ impl TraceHead {
                 continue;
             }
             let name = printable(name, VALUE_MAX_BYTES);
-            let shown = SHOWN.contains(&name.to_ascii_lowercase().as_str());
-            let value = shown.then(|| printable(value, VALUE_MAX_BYTES));
+            let value = TraceField::is_shown(&name).then(|| printable(value, VALUE_MAX_BYTES));
             head.fields.push(TraceField { name, value });
         }
         head

@@ -7,16 +7,20 @@
 //! [`GatheredTrace::complete`] on another thread. So a request pays nothing before its end, except that
 //! [policies](crate::policy) note their verdicts.
 
+use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate_http::h1::BodyLength;
 use tollgate_observe::trace::{
-    OtherRoute, RequestTrace, TraceEvent, TraceHead, TraceStep, TraceTls, mask_query, milliseconds, printable,
+    OtherRoute, RequestTrace, TraceEvent, TraceField, TraceHead, TraceStep, TraceTls, mask_query,
+    milliseconds, printable,
 };
 use tollgate_observe::{Reason, Record};
 use tollgate_plan::{Action, Plan, Route};
 use tollgate_route::{Explanation, FieldSpec, MismatchReason, PathSpec, RouteSpec, ValueSpec};
+use tollgate_upstream::Pool;
 
 use crate::exchange::engine::upstream_head::{self, Outgoing};
 use crate::exchange::forward::allows_upgrade;
@@ -46,7 +50,7 @@ pub(crate) fn build(
     let is_known = !record.method.is_empty();
     match is_known {
         true => steps.add(None, request(state, record)),
-        false => steps.add(None, TraceEvent::Unreadable { bytes: record.detail.map(without_query) }),
+        false => steps.add(None, TraceEvent::Unreadable { bytes: detail(state) }),
     }
     let question = steps.route(plan, state, is_known);
     steps.policies(state);
@@ -78,7 +82,7 @@ pub(crate) fn build(
         Some(record.total),
         TraceEvent::End {
             reason: reason.clone(),
-            detail: record.detail.filter(|_| is_known).map(without_query),
+            detail: detail(state).filter(|_| is_known),
             grpc_status: record.grpc_status,
             bytes_in: record.bytes_in,
             bytes_out: record.bytes_out,
@@ -211,8 +215,12 @@ impl Steps<'_> {
             };
             self.add(Some(began), event);
         }
-        // After a fallback there is no last attempt.
-        if record.endpoint.is_empty() {
+        // After a fallback without a request, the record still names the endpoint of the attempt before it.
+        let is_noted = |endpoint: &Rc<Pool>| {
+            remarks.is_some_and(|remarks| remarks.fell_back)
+                && earlier.last().is_some_and(|last| Rc::ptr_eq(&last.pool, endpoint))
+        };
+        if state.record.endpoint.as_ref().is_none_or(is_noted) {
             return;
         }
         let again = remarks.and_then(|remarks| remarks.attempt_began);
@@ -307,6 +315,31 @@ fn sent(state: &RequestState, record: &Record<'_>) -> Option<TraceEvent> {
 
 fn reason(reason: Reason) -> Option<String> {
     (reason != Reason::None).then(|| reason.as_str().to_owned())
+}
+
+/// Returns the details of the reason.
+fn detail(state: &RequestState) -> Option<String> {
+    let remarks = state.record.remarks.as_deref()?;
+    let is_request_line = matches!(
+        state.record.reason,
+        Reason::BadRequestLine | Reason::UnsupportedVersion | Reason::RequestLineTooLong
+    );
+    match (&remarks.detail, &remarks.rejected) {
+        (Some(detail), _) => Some(without_query(detail)),
+        (None, Some(rejected)) if is_request_line => Some(without_query(rejected)),
+        (None, Some(rejected)) => Some(without_value(rejected).into_owned()),
+        (None, None) => None,
+    }
+}
+
+/// Returns a rejected field line without its value, unless that is harmless.
+fn without_value(rejected: &str) -> Cow<'_, str> {
+    match rejected.split_once(':') {
+        Some((name, value)) if !value.is_empty() && !TraceField::is_shown(name) => {
+            format!("{name}: ...").into()
+        }
+        _ => rejected.into(),
+    }
 }
 
 /// Returns a detail without what follows a question mark. Bytes of a refused request may contain a query.
@@ -448,6 +481,9 @@ mod tests {
 
     #[test]
     fn details_show_no_query() {
+        assert_eq!(without_value("X-Key\\x01: secret"), "X-Key\\x01: ...");
+        assert_eq!(without_value("Content-Length: 5, 6"), "Content-Length: 5, 6");
+        assert_eq!(without_value("no colon"), "no colon");
         assert_eq!(without_query("GET /a?key=secret HTTP/1.1"), "GET /a?...");
         assert_eq!(without_query("no query"), "no query");
     }

@@ -314,8 +314,13 @@ mod tests {
     /// The document describes exactly the paths that the routers have.
     #[test]
     fn the_description_is_of_the_paths_that_there_are() {
-        let sources =
-            [include_str!("mod.rs"), include_str!("../live.rs"), include_str!("../etcd.rs")].concat();
+        let sources = [
+            include_str!("mod.rs"),
+            include_str!("../live.rs"),
+            include_str!("../etcd.rs"),
+            include_str!("../trace/api.rs"),
+        ]
+        .concat();
         let quoted = sources.split('"').filter(|text| text.starts_with("/api/v1"));
         let mut there: Vec<String> = Vec::new();
         for path in quoted {

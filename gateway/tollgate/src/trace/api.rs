@@ -27,8 +27,8 @@ use crate::access::ClientName;
 use crate::admin_context::AdminContext;
 use crate::api::error_response;
 
-/// How often an empty line is sent while no request is followed. A client that is gone without a word is
-/// noticed when it takes no bytes.
+/// How often an empty line is sent while no request ends. A client that has vanished is detected when it takes
+/// no bytes.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long the response waits until all workers gather. A worker that is busy for longer joins later.

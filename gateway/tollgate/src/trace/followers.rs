@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_hear_of_each_change_and_clients_are_bounded() {
+    fn workers_get_each_change_and_clients_are_bounded() {
         let (mailbox, mut commands) = Mailbox::new();
         let all = RequestFollowers::new(vec![mailbox], Arc::default());
         let mut following: Vec<_> =

@@ -1,7 +1,7 @@
 //! `tollgate trace`, and `GET /api/v1/trace`: follows requests of a running gateway, and shows how each was
 //! handled, step by step.
 //!
-//! `followers` holds the clients that follow and tells the workers about them. `api` is the endpoint: it reads
+//! `followers` holds the clients that follow, and sends the list to the workers. `api` is the endpoint: it reads
 //! a `filter` from the query, and streams the traces that the workers gather as lines of JSON. The command is
 //! a client of the API, and `text` prints a trace.
 
@@ -10,7 +10,7 @@ mod filter;
 mod followers;
 mod text;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
@@ -37,7 +37,12 @@ pub fn trace(args: &TraceArgs) -> ExitCode {
 fn run_trace(args: &TraceArgs) -> Result<(), String> {
     let client = AdminClient::new(&args.remote)?;
     let mut result = Ok(());
-    client.stream_lines(&path(args), |line| {
+    let on_open = || {
+        if io::stdout().is_terminal() {
+            print_error(format_args!("following the requests of {}: Ctrl-C ends", client.address()));
+        }
+    };
+    client.stream_lines(&path(args), on_open, |line| {
         let Some(text) = shown(line, args.json) else { return ControlFlow::Continue(()) };
         match write(&text) {
             Ok(()) => ControlFlow::Continue(()),

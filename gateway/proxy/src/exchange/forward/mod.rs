@@ -236,6 +236,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         {
             if forwarding.falls_back(failure.reason, failure.again) {
                 forwarding.note_attempt(&pool, Some(failure), began);
+                forwarding.state.record.remarks().fell_back = true;
                 return Err(FallbackChosen);
             }
             return Ok(forwarding.give_up(failure).await);

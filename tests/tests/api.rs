@@ -297,6 +297,8 @@ fn what_is_described_is_there() {
     for (path, described) in document["paths"].as_object().expect("paths") {
         let path = path.strip_prefix("/api/v1").expect("a path of the API");
         let path = path.replace("{name}", "none").replace("{version}", "99");
+        // A trace does not end; a parameter that is not valid is answered at once.
+        let path = if path == "/trace" { "/trace?limit=none".to_owned() } else { path };
         for method in methods {
             // A body that no resource accepts: nothing changes.
             let answer = call(&gateway, &method.to_uppercase(), &path, JSON, "[]");

@@ -275,7 +275,7 @@ fn concealed(text: &str, known: &[Zeroizing<String>]) -> String {
     parts.collect::<Vec<_>>().join("`")
 }
 
-/// Sorts ranges and joins those that touch.
+/// Sorts ranges and joins ranges that touch.
 fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut out: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -301,7 +301,7 @@ enum Secret {
     Whole,
 }
 
-/// What the spec table tells about a value.
+/// The entry of the spec table for a value.
 #[derive(Clone, Default)]
 struct Context {
     /// The mappings that the value can be.

@@ -1,9 +1,9 @@
 //! The open connections of the admin listener, and the choice of a connection to close when there is no room.
 //!
 //! There are [`REGULAR_SLOTS`] regular slots, and [`RESERVED_SLOTS`] slots for health and readiness. When all
-//! regular slots are taken, a new connection evicts one that makes no progress: first those that wait for a
-//! request, the longest wait first, then those that send or receive slowly. A connection whose request is
-//! being handled keeps its place.
+//! regular slots are taken, a new connection evicts one that makes no progress: first a connection that waits
+//! for a request, the longest wait first, then a connection that sends or receives slowly. A connection whose
+//! request is being handled keeps its place.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

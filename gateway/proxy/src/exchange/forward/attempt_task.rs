@@ -161,7 +161,7 @@ impl AttemptTask<'_> {
                 let started = StartedResponse { to_upstream, stopped_reading, received: heads.received };
                 ConnectionResult::Answered(Box::new(AttemptResponse { connection, status, started, now }))
             }
-            // As in `Exchange::unseen`.
+            // As in `Exchange::unprocessed`.
             Err((Reason::ConnectionTerminated, Some(Outcome::NoConnection)))
                 if in_flight.connection.is_reused() =>
             {

@@ -20,9 +20,9 @@ use self::frame_budget::FrameBudget;
 /// How many untrusted connections are read in one round; the others queue. A thousand of them that send one
 /// frame each delay a trusted client as long as a few that send much.
 const NEW_CLIENTS_PER_ROUND: usize = 2;
-/// After a round that took n times `ROUND_SHARE`, n + 1 times as many connections get a turn, at most
-/// `ROUNDS_AT_ONCE_MAX` times as many. Otherwise a worker with much other work would leave the waiting
-/// connections almost nothing. The bound exists because waiting connections also lengthen the round.
+/// A round that took n times `ROUND_SHARE` gives n + 1 turns where a short round gives one, and at most
+/// `ROUNDS_AT_ONCE_MAX`. Otherwise a worker with much other work would leave the waiting connections almost
+/// nothing. The bound exists because waiting connections also lengthen the round.
 const ROUND_SHARE: Duration = Duration::from_millis(2);
 const ROUNDS_AT_ONCE_MAX: usize = 8;
 /// The length of a round after which an untrusted client that did not wait for its turn starts at most one

@@ -9,6 +9,7 @@ use tollgate_config::{At, from_text};
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let variables = |name: &str| (name == "SET").then(|| "10.0.0.1:8080".to_owned());
+    tollgate_policy::register();
     let loaded = from_text("fuzz.yaml", text, &variables);
 
     assert_ne!(loaded.config.is_some(), loaded.problems.has_errors());

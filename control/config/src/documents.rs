@@ -35,7 +35,6 @@ pub use kinds::{KINDS, ResourceKind, kind};
 pub(crate) use mask::{CREDENTIAL_KEYS, is_secret_of_plugin};
 pub use mask::{MASK, masked, register_plugin_secrets, unmasked};
 pub use parts::CombinedResources;
-pub(crate) use pointer::escape;
 pub use value::{FileResource, file_resources, from_yaml, to_yaml};
 
 /// File numbers from here on belong to documents, not to files.

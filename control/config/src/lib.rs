@@ -20,6 +20,7 @@ mod include;
 mod load;
 mod model;
 mod parse;
+mod policy_kinds;
 mod problem;
 mod read;
 mod reader;
@@ -44,7 +45,9 @@ pub use documents::{
 pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
 pub use load::{Loaded, PartialConfig, from_text, load, load_with};
 pub use model::*;
+pub use policy_kinds::{PolicyKind, PolicySettings, register_policies};
 pub use problem::{Problem, Problems, Severity};
+pub use read::files_in;
 pub use reference::reference;
 pub use scalar::cidr::block;
 pub use scalar::replacement::{

@@ -234,7 +234,7 @@ impl AccessLog {
         };
         let mut hasher = DefaultHasher::new();
         (format!("{to:?}"), format, fields, format!("{filter:?}")).hash(&mut hasher);
-        if let Some(Collector { url, service, headers, resource, ca }) = otlp {
+        if let Some(Collector { url, export: ExportSettings { service, headers, resource, ca } }) = otlp {
             (url, service, headers, resource, ca.as_ref().map(|ca| &ca.path)).hash(&mut hasher);
         }
         hasher.finish()

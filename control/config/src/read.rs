@@ -23,9 +23,9 @@ mod template;
 pub(crate) use draft::{Draft, Include, PerTryTimeout, check_per_try, per_try_timeout};
 pub(crate) use named::named;
 pub(crate) use policies::document as policy_set_document;
+pub use policies::{files_in, service_url};
 pub(crate) use references::{UpstreamReference, unknown};
-#[cfg(test)]
-pub(crate) use respond::json as json_of;
+pub use respond::json;
 pub(crate) use root::root;
 pub(crate) use route::route;
 

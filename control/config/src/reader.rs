@@ -5,6 +5,7 @@
 //! is never used.
 
 use crate::model::{At, Spanned};
+use crate::policy_kinds::policies_section;
 use crate::problem::{Problem, Severity};
 use crate::scalar::ScalarError;
 use crate::scalar::quantity;
@@ -99,6 +100,12 @@ impl<'t> Fields<'t> {
         self.entries.iter().any(|entry| entry.key == name) || misspelt(self.entries, self.section, name)
     }
 
+    /// Returns whether the mapping has no entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Returns the field with this name, if it has a valid value that is not null.
     pub fn get(&self, name: &str) -> Option<Field<'t>> {
         let key = self.key(name);
@@ -164,7 +171,7 @@ impl Reader {
         let has = |section: &SectionSpec, name: &str| section.keys.iter().any(|key| key.name == name);
         self.problems.push(match suggest::key(&entry.key, section) {
             // Some gateways have such keys directly in a route.
-            _ if has(section, "policies") && has(&crate::spec::POLICIES, &entry.key) => {
+            _ if has(section, "policies") && has(policies_section(), &entry.key) => {
                 problem.help(format!("`{0}` is a policy: write it as `policies: {{{0}: ...}}`", entry.key))
             }
             Some(near) => problem.help(format!("did you mean `{near}`?")),

@@ -3,16 +3,16 @@
 pub(crate) mod address;
 mod braces;
 pub(crate) mod cidr;
-pub(crate) mod field;
+pub mod field;
 pub(crate) mod file_path;
 pub(crate) mod host;
 pub(crate) mod path;
-pub(crate) mod pattern;
-pub(crate) mod quantity;
-pub(crate) mod replacement;
+pub mod pattern;
+pub mod quantity;
+pub mod replacement;
 pub(crate) mod status;
 pub(crate) mod template;
-pub(crate) mod value_template;
+pub mod value_template;
 
 /// The reason why a text is not a valid value.
 ///

@@ -145,7 +145,8 @@ fn add(shape: &Shape, forms: &mut Vec<Value>) {
         }
         Shape::Word(words) => forms.push(json!({ "enum": words })),
         Shape::Text(text) => forms.push(self::text(text)),
-        Shape::Section(section) => forms.push(json!({ "$ref": format!("#/$defs/{}", section.name) })),
+        Shape::Section(section) => forms.push(reference(section)),
+        Shape::Registered(section) => forms.push(reference(section())),
         Shape::OneOrMany(inner) => {
             add(inner, forms);
             forms.push(json!({ "type": "array", "items": self::shape(inner) }));
@@ -157,6 +158,10 @@ fn add(shape: &Shape, forms: &mut Vec<Value>) {
         Shape::AnyOf(shapes) => shapes.iter().for_each(|inner| add(inner, forms)),
         Shape::Anything => forms.push(json!({})),
     }
+}
+
+fn reference(section: &SectionSpec) -> Value {
+    json!({ "$ref": format!("#/$defs/{}", section.name) })
 }
 
 fn off() -> Value {
@@ -189,115 +194,4 @@ fn text(text: &Text) -> Value {
         form.insert("pattern".to_owned(), pattern.into());
     }
     Value::Object(form)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::parse::parse;
-    use crate::read::json_of;
-
-    fn instance(path: &str) -> Value {
-        let text = std::fs::read_to_string(Path::new("tests").join(path)).unwrap();
-        json_of(&parse(0, &text).root.unwrap())
-    }
-
-    fn validator() -> jsonschema::Validator {
-        jsonschema::draft202012::new(&schema()).unwrap()
-    }
-
-    #[test]
-    fn it_is_a_schema_itself() {
-        assert!(jsonschema::draft202012::meta::is_valid(&schema()));
-    }
-
-    #[test]
-    fn it_accepts_the_good_files() {
-        let validator = validator();
-        let mut count = 0;
-        for folder in ["good", "good/parts"] {
-            for entry in std::fs::read_dir(Path::new("tests").join(folder)).unwrap() {
-                let name = entry.unwrap().file_name().into_string().unwrap();
-                if !name.ends_with(".yaml") && !name.ends_with(".json") {
-                    continue;
-                }
-                count += 1;
-                let instance = instance(&format!("{folder}/{name}"));
-                let errors: Vec<String> = validator
-                    .iter_errors(&instance)
-                    .map(|error| format!("{} {error}", error.instance_path()))
-                    .collect();
-                assert!(errors.is_empty(), "{name}: {errors:?}");
-            }
-        }
-        assert!(count > 8);
-    }
-
-    #[test]
-    fn it_rejects_what_a_schema_can_see() {
-        let validator = validator();
-        for name in
-            ["colon", "five", "flow", "forms", "list", "long-line", "log", "settings", "star", "switches"]
-        {
-            let kind = if name == "long-line" { "json" } else { "yaml" };
-            assert!(!validator.is_valid(&instance(&format!("bad/{name}.{kind}"))), "{name}");
-        }
-        // One mistake at a time: the schema must find each on its own.
-        for routes in [
-            json!([{ "match": "/a" }]),
-            json!([{ "to": "a:80", "respond": 204 }]),
-            json!([{ "to": "a b" }]),
-            json!([{ "to": { "address": "a:80", "upstream": "b" } }]),
-            json!([{ "to": { "upstream": "b", "weight": -1 } }]),
-            json!([{ "match": "GET /x", "to": "a" }]),
-            json!([{ "match": { "path": { "prefix": "/a", "exact": "/a" } }, "to": "a" }]),
-            json!([{ "match": { "path": "a" }, "to": "a" }]),
-            json!([{ "match": { "host": "a:80" }, "to": "a" }]),
-            json!([{ "to": "a", "timeouts": { "total": "5" } }]),
-            json!([{ "to": "a", "timeouts": { "write": "5s" } }]),
-            json!([{ "to": "a", "fallback": { "on": "5xx" } }]),
-            json!([{ "to": "a", "fallback": { "to": "b", "respond": "c" } }]),
-            json!([{ "to": "a", "fallback": { "to": "b", "path": "c" } }]),
-            json!([{ "to": "a", "limits": { "body": "10M B" } }]),
-            json!([{ "to": "a", "rewrite": { "path": "/a", "prefix": "/b" } }]),
-            json!([{ "respond": 99 }]),
-            json!([{ "respond": { "body": "a", "json": "b" } }]),
-            json!([{ "redirect": { "status": 200, "to": "/" } }]),
-            json!({}),
-        ] {
-            assert!(!validator.is_valid(&json!({ "listen": ":80", "routes": routes })), "{routes}");
-        }
-        for keys in [
-            json!({ "balance": "least_conn" }),
-            json!({ "balance": "hash" }),
-            json!({ "balance": { "policy": "hash", "by": { "header": "a", "cookie": "b" } } }),
-            json!({ "balance": { "panic_threshold": "101 percent" } }),
-            json!({ "balance": { "panic_threshold": 101 } }),
-            json!({ "balance": { "sticky": { "cookie": "a b" } } }),
-            json!({ "limits": { "connections": 0 } }),
-            json!({ "queue": 100 }),
-            json!({ "retry": 3 }),
-            json!({ "retry": { "attempts": 0 } }),
-            json!({ "retry": { "on": "sometimes" } }),
-            json!({ "retry": { "backoff": "off" } }),
-            json!({ "hedge": true }),
-            json!({ "hedge": {} }),
-            json!({ "health": "healthz" }),
-            json!({ "health": { "http": "/", "tcp": true } }),
-            json!({ "health": { "interval": "5s" } }),
-            json!({ "discover": "orders.internal" }),
-            json!({ "discover": { "dns": "a", "srv": "b" } }),
-            json!({ "adaptive": { "tolerance": "0.55555" } }),
-            json!({ "circuit_breaker": true }),
-        ] {
-            let mut upstream = json!({ "endpoints": "a:80" });
-            assert!(validator.is_valid(&json!({ "upstreams": { "a": upstream } })));
-            if let (Value::Object(all), Value::Object(keys)) = (&mut upstream, keys) {
-                all.extend(keys);
-            }
-            assert!(!validator.is_valid(&json!({ "upstreams": { "a": upstream } })), "{upstream}");
-        }
-    }
 }

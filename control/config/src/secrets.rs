@@ -14,11 +14,12 @@ use zeroize::Zeroizing;
 use crate::documents::{CREDENTIAL_KEYS, MASK, is_secret_of_plugin};
 use crate::model::{At, SourceFile};
 use crate::parse::{ParsedText, parse};
+use crate::policy_kinds::policies_section;
 use crate::problem::Problem;
 use crate::render::lines;
 use crate::section::Section;
 use crate::sections::{ConsumerSpec, NAMED_CERTIFICATE_VALUE, Upstream};
-use crate::spec::{Conceal, POLICIES, ROOT, ROUTE, SectionSpec, Shape, sections};
+use crate::spec::{Conceal, ROOT, ROUTE, SectionSpec, Shape, sections};
 use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar};
 
@@ -321,7 +322,7 @@ impl Context {
     /// The root of a file. A text may also be a document of the admin API.
     fn root() -> Self {
         let mut root = Self { is_root: true, ..Self::default() };
-        root.sections = vec![&ROOT, &ROUTE, Upstream::SPEC, ConsumerSpec::SPEC, &POLICIES];
+        root.sections = vec![&ROOT, &ROUTE, Upstream::SPEC, ConsumerSpec::SPEC, policies_section()];
         root.shape(&NAMED_CERTIFICATE_VALUE);
         root
     }
@@ -329,6 +330,7 @@ impl Context {
     fn shape(&mut self, shape: &'static Shape) {
         match shape {
             Shape::Section(section) => self.sections.push(section),
+            Shape::Registered(section) => self.sections.push(section()),
             Shape::OneOrMany(inner) | Shape::ListOf(inner) => self.shape(inner),
             Shape::AnyOf(shapes) => shapes.iter().for_each(|shape| self.shape(shape)),
             Shape::MapOf(inner) => self.values.push(inner),
@@ -388,7 +390,7 @@ impl Context {
         for key in keys {
             out.shape(&key.shape);
             out.names_plugins |=
-                key.name == "plugins" && self.sections.iter().any(|s| s.name == POLICIES.name);
+                key.name == "plugins" && self.sections.iter().any(|s| s.name == policies_section().name);
             match key.conceal {
                 Conceal::Never => {}
                 Conceal::Credentials if out.secret == Secret::No => out.secret = Secret::Url,

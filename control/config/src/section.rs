@@ -90,9 +90,17 @@ use crate::model::{At, Percent, Spanned};
 use crate::tree::Scalar as TreeScalar;
 
 pub use crate::problem::Problem;
+pub use crate::read::json;
+pub use crate::read::service_url;
 pub use crate::reader::{Field, Fields, Reader, Setting, one_or_many};
 pub use crate::scalar::ScalarError;
-pub use crate::spec::{Choice, Conceal, KeySpec, SectionSpec, Shape, Text};
+pub use crate::scalar::address::upstream as upstream_name;
+pub use crate::scalar::{field as header, pattern, quantity, replacement, value_template};
+pub use crate::sections::consumers::{CERTIFICATE_NAME, certificate_name};
+pub use crate::sections::texts::{HEADER_NAME, PEM, UPSTREAM_NAME, URL};
+pub use crate::sections::tls::pem;
+pub use crate::sections::{ADDRESSES, addresses};
+pub use crate::spec::{Choice, Conceal, KeySpec, SectionSpec, Shape, Text, names, sections};
 pub use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 pub use tollgate_config_derive::{Section, Word};
 
@@ -234,6 +242,13 @@ pub fn default<S: Section, T: Value>(name: &str) -> T {
     default_of(S::KEYS, name, T::read)
 }
 
+/// Returns the tree of a YAML text, as far as it can be parsed. For tests.
+#[doc(hidden)]
+#[must_use]
+pub fn parsed(text: &str) -> Option<Node> {
+    crate::parse::parse(0, text).root
+}
+
 /// Reads the default of a key by `read`. For generated code.
 ///
 /// # Panics
@@ -248,7 +263,8 @@ pub fn default_of<T>(
     let mut reader = Reader { problems: Vec::new(), complete: true };
     let value = key.and_then(|key| {
         let text = key.default?;
-        let node = match text.starts_with(['[', '{']) {
+        let is_flow = text.starts_with(['[', '{']) && !matches!(key.shape, Shape::Text(_));
+        let node = match is_flow {
             true => crate::parse::parse(0, text).root?,
             false => {
                 let scalar = TreeScalar { text: text.to_owned(), quoted: false, written: None };

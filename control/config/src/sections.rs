@@ -2,12 +2,12 @@
 
 mod buffer;
 pub(crate) mod certificates;
+mod collector;
 pub(crate) mod consumers;
 mod etcd;
 mod forwarded;
 mod limits;
 mod paths;
-pub(crate) mod policies;
 mod process;
 pub(crate) mod texts;
 mod timeouts;
@@ -16,12 +16,12 @@ pub(crate) mod upstream;
 
 pub use buffer::*;
 pub use certificates::*;
+pub use collector::*;
 pub use consumers::*;
 pub use etcd::*;
 pub use forwarded::*;
 pub use limits::*;
 pub use paths::*;
-pub use policies::*;
 pub use process::*;
 pub use timeouts::*;
 pub use tls::*;

@@ -21,8 +21,6 @@ pub(crate) use routes::*;
 pub(crate) use settings::*;
 pub(crate) use upstreams::*;
 
-pub(crate) use crate::sections::texts::*;
-
 /// The row of a mapping with known keys.
 pub struct SectionSpec {
     /// Name of its definition in the schema.
@@ -165,6 +163,8 @@ pub enum Shape {
     Text(&'static Text),
     /// A mapping with known keys.
     Section(&'static SectionSpec),
+    /// A mapping whose keys the program registers.
+    Registered(fn() -> &'static SectionSpec),
     /// A single value or a list of values.
     OneOrMany(&'static Shape),
     /// A list.
@@ -220,6 +220,7 @@ impl Shape {
             Shape::Word(words) => any_of(words.iter().map(|word| format!("`{word}`"))),
             Shape::Text(text) => text.expected.to_owned(),
             Shape::Section(section) => format!("a mapping with {}", names(section)),
+            Shape::Registered(section) => format!("a mapping with {}", names(section())),
             Shape::OneOrMany(shape) => format!("{}, or a list of such", shape.expected()),
             Shape::ListOf(shape) => format!("a list, each entry {}", shape.expected()),
             Shape::MapOf(shape) => format!("a mapping of names, each to {}", shape.expected()),
@@ -240,7 +241,8 @@ impl Shape {
             Shape::OneOrMany(inner) => inner.expected_scalar(),
             Shape::AnyOf(shapes) => {
                 let single = |shape: &&Shape| {
-                    !matches!(shape, Shape::Port | Shape::Section(_) | Shape::ListOf(_) | Shape::MapOf(_))
+                    use Shape::{ListOf, MapOf, Port, Registered, Section};
+                    !matches!(shape, Port | Section(_) | Registered(_) | ListOf(_) | MapOf(_))
                 };
                 any_of(shapes.iter().filter(single).map(Shape::expected_scalar))
             }
@@ -275,7 +277,8 @@ impl Shape {
 }
 
 /// Lists the keys of a section, for "expected".
-pub(crate) fn names(section: &SectionSpec) -> String {
+#[must_use]
+pub fn names(section: &SectionSpec) -> String {
     any_of(section.keys.iter().map(|key| format!("`{}`", key.name)))
 }
 
@@ -310,10 +313,12 @@ fn time(time: Duration) -> String {
 }
 
 /// Returns every section that is reachable from the root, the root first.
-pub(crate) fn sections() -> Vec<&'static SectionSpec> {
+#[must_use]
+pub fn sections() -> Vec<&'static SectionSpec> {
     fn visit(shape: &'static Shape, found: &mut Vec<&'static SectionSpec>) {
         match shape {
             Shape::Section(section) => add(section, found),
+            Shape::Registered(section) => add(section(), found),
             Shape::OneOrMany(inner) | Shape::ListOf(inner) | Shape::MapOf(inner) => visit(inner, found),
             Shape::AnyOf(shapes) => shapes.iter().for_each(|shape| visit(shape, found)),
             _ => {}

@@ -45,6 +45,7 @@ fn compare(path: &Path, expected: &Path, got: &str) -> Result<(), String> {
 
 #[test]
 fn good_files() {
+    tollgate_policy::register();
     let mut failures = String::new();
     for path in files("good") {
         let Loaded { config, problems, .. } = load_with(&path, &variables);
@@ -62,6 +63,7 @@ fn good_files() {
 
 #[test]
 fn bad_files() {
+    tollgate_policy::register();
     let mut failures = String::new();
     for path in files("bad") {
         let Loaded { config, problems, .. } = load_with(&path, &variables);
@@ -79,6 +81,7 @@ fn bad_files() {
 
 #[test]
 fn colour_is_only_added_when_asked_for() {
+    tollgate_policy::register();
     let problems = load_with(Path::new("tests/bad/five.yaml"), &variables).problems;
     let escape = Regex::new("\x1b\\[[0-9;]*m").unwrap();
     let coloured = problems.render(true);
@@ -88,6 +91,7 @@ fn colour_is_only_added_when_asked_for() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_a_problem() {
+    tollgate_policy::register();
     let folder = std::env::temp_dir().join(format!("tollgate-config-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let bytes = folder.join("bytes.yaml");

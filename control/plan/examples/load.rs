@@ -26,6 +26,7 @@ fn text(round: usize) -> String {
 fn main() {
     let rounds = std::env::args().nth(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(15);
     let path = std::env::temp_dir().join(format!("tollgate-load-{}.yaml", std::process::id()));
+    tollgate_plan::register_policies();
     let mut source = ConfigSource::new(&path);
     let mut cache = CompileCache::default();
     let mut times: Vec<[f64; 3]> = Vec::new();

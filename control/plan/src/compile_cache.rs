@@ -113,6 +113,7 @@ mod tests {
         - {match: {path: {regex: '/r/[0-9]+'}}, to: shop, policies: {cors: {origins: [\"https://a.example\"]}}}\n";
 
     fn config(text: &str) -> Config {
+        tollgate_policy::register();
         let loaded = from_text("t", text, &|_| None);
         loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
     }

@@ -35,4 +35,5 @@ pub use tollgate_config::{
     ListenAddress, Outlier, Overload, Percent, Policy, Pool, Priority, Probe, Queue, RequestId, Retry,
     RetryOn, RouteStay, Rules, Sticky, Timeouts,
 };
+pub use tollgate_policy::register as register_policies;
 pub use upstream_change::UpstreamChange;

@@ -6,8 +6,6 @@ use tollgate_config as config;
 use tollgate_config::{CombinedResources, Problem};
 use tollgate_policy::CollectorRule;
 
-use crate::policies::collector;
-
 /// The most access logs that a gateway may have. Each has its own thread, and a buffer in every worker.
 const LOGS_MAX: usize = 64;
 
@@ -26,7 +24,7 @@ pub struct PlannedLog {
 
 impl PartialEq for PlannedLog {
     fn eq(&self, other: &Self) -> bool {
-        let ca = |planned: &Self| planned.log.otlp.as_ref()?.ca.as_ref().map(|ca| ca.bytes.clone());
+        let ca = |planned: &Self| planned.log.otlp.as_ref()?.export.ca.as_ref().map(|ca| ca.bytes.clone());
         (self.key, self.is_default) == (other.key, other.is_default) && ca(self) == ca(other)
     }
 }
@@ -62,7 +60,10 @@ pub(crate) fn all(parts: &CombinedResources<'_>, problems: &mut Vec<Problem>) ->
 fn add(out: &mut Vec<PlannedLog>, log: &config::AccessLog, is_default: bool, problems: &mut Vec<Problem>) {
     let key = log.key();
     if out.iter().all(|known| known.key != key) {
-        let collector = log.otlp.as_ref().map(|written| collector(written, problems));
+        let collector = log
+            .otlp
+            .as_ref()
+            .map(|written| tollgate_policy::collector(&written.url, &written.export, problems));
         out.push(PlannedLog { key, is_default, log: log.clone(), collector });
     }
 }

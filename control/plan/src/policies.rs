@@ -1,12 +1,11 @@
-//! Decides which policies a request passes, and in which order. Each kind of policy has a file here that
-//! converts what was written to what runs.
+//! Decides which policies a request passes, in the order of the [registry](tollgate_policy::REGISTRY).
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
-use tollgate_policy::{Consumers, Planned, Plugins};
+use tollgate_config::{PolicySettings, Problem, Spanned};
+use tollgate_policy::{Compilation, Consumers, Planned, Plugins, REGISTRY, built_in};
 use tollgate_route::PathRules;
 
 use crate::compile_cache::CompileCache;
@@ -14,56 +13,9 @@ use crate::matches::path_rules;
 use crate::policies::sets::Sets;
 use crate::{Action, ListenAddress, Route};
 
-mod aggregate;
-mod any_of;
-mod api_key;
-mod authorize;
-mod basic;
-mod by;
-mod canary;
-mod client_certificate;
-mod compression;
-mod concurrency;
 mod consumers;
-mod cookies;
-mod cors;
-mod cost;
-mod decompression;
-mod ext_authz;
-mod fault;
-mod forward_auth;
-mod headers;
-mod hmac;
-mod intercept;
-mod ip;
-mod jwt;
-mod mirror;
 mod plugins;
-mod query;
-mod quota;
-mod rate_limit;
-mod redis;
-mod security_headers;
 mod sets;
-mod shared;
-mod template;
-mod trace;
-
-/// The kinds of policies that decide whether a client is admitted.
-const GUARDS: [&str; 10] = [
-    "ip",
-    "any_of",
-    "api_key",
-    "client_certificate",
-    "basic",
-    "ext_authz",
-    "forward_auth",
-    "hmac",
-    "jwt",
-    "authorize",
-];
-
-pub(crate) use trace::collector;
 
 /// A policy at the place in the configuration to which it is attached.
 #[derive(Clone, Debug)]
@@ -111,7 +63,7 @@ impl RouteChains {
 /// The unit of which a request passes at most one policy: a built-in kind, or a plugin by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PolicyUnit {
-    Own(PolicyKind),
+    Own(&'static str),
     Plugin(usize),
 }
 
@@ -184,13 +136,15 @@ impl Chains {
         let mut made = Vec::new();
         for attached in &policies.list {
             let spec = attached.spec.as_deref();
-            if attached.kind == PolicyKind::Plugins {
+            if attached.kind == "plugins" {
                 let all = plugins::planned(spec, self.plugins, &mut self.problems);
                 made.extend(all.into_iter().map(|(plugin, policy)| (PolicyUnit::Plugin(plugin), policy)));
                 continue;
             }
+            let mut compilation =
+                Compilation { consumers: &self.consumers, paths: &self.rules, problems: &mut self.problems };
             let policy =
-                spec.and_then(|spec| planned(spec, &self.consumers, &self.rules, &mut self.problems));
+                spec.zip(built_in(attached.kind)).map(|(spec, kind)| kind.compile(spec, &mut compilation));
             made.push((PolicyUnit::Own(attached.kind), policy));
         }
         made
@@ -220,6 +174,12 @@ impl Chains {
             next
         }))
     }
+}
+
+/// Returns whether a kind of policies decides if a client is admitted.
+fn is_guard(kind: &str) -> bool {
+    let kinds = REGISTRY.iter().filter_map(|entry| entry.kind());
+    kinds.filter(|other| other.is_guard()).any(|other| other.key().name == kind)
 }
 
 /// Assigns chains of policies to routes and upstreams.
@@ -335,63 +295,13 @@ impl PolicyCompiler {
         let chain = chains.default.and_then(|chain| self.chains.chains.get(chain as usize));
         let policies =
             chain.into_iter().flatten().filter_map(|index| self.chains.policies.get(*index as usize));
-        policies.map(|attached| attached.policy.kind()).filter(|kind| GUARDS.contains(kind)).collect()
+        policies.map(|attached| attached.policy.kind()).filter(|kind| is_guard(kind)).collect()
     }
 
     /// Returns the policies, the chains, and the chain of each upstream.
     pub fn finish(mut self, upstreams: usize) -> (Vec<AttachedPolicy>, Vec<Vec<u32>>, Vec<Option<u32>>) {
         self.upstreams.resize(upstreams, None);
         (self.chains.policies, self.chains.chains, self.upstreams)
-    }
-}
-
-fn planned(
-    spec: &PolicySpec,
-    consumers: &Arc<Consumers>,
-    rules: &PathRules,
-    problems: &mut Vec<config::Problem>,
-) -> Option<Arc<dyn Planned>> {
-    Some(match spec {
-        PolicySpec::Trace(spec) => Arc::new(trace::trace(spec, problems)),
-        PolicySpec::Ip(ip) => Arc::new(ip::ip(ip)),
-        PolicySpec::ApiKey(spec) => Arc::new(api_key::api_key(spec, consumers)),
-        PolicySpec::ClientCertificate(spec) => {
-            Arc::new(client_certificate::client_certificate(spec, consumers))
-        }
-        PolicySpec::Basic(spec) => Arc::new(basic::basic(spec, consumers)),
-        PolicySpec::ExtAuthz(spec) => Arc::new(ext_authz::ext_authz(spec, problems)),
-        PolicySpec::ForwardAuth(spec) => Arc::new(forward_auth::forward_auth(spec, problems)),
-        PolicySpec::Hmac(spec) => Arc::new(hmac::hmac(spec, consumers)),
-        PolicySpec::Jwt(spec) => Arc::new(jwt::jwt(spec, problems)),
-        PolicySpec::AnyOf(spec) => Arc::new(any_of::any_of(spec, consumers, problems)),
-        PolicySpec::Authorize(spec) => Arc::new(authorize::authorize(spec)),
-        PolicySpec::RateLimit(limits) => Arc::new(rate_limit::rate_limit(limits, problems)),
-        PolicySpec::Quota(quotas) => Arc::new(quota::quota(quotas, problems)),
-        PolicySpec::Concurrency(limits) => Arc::new(concurrency::concurrency(limits)),
-        PolicySpec::Fault(fault) => Arc::new(fault::fault(fault)),
-        PolicySpec::Intercept(spec) => Arc::new(intercept::intercept(spec, rules)),
-        PolicySpec::Canary(canary) => Arc::new(canary::canary(canary)),
-        PolicySpec::Cors(cors) => Arc::new(cors::cors(cors)),
-        PolicySpec::Mirror(mirror) => Arc::new(mirror::mirror(mirror)),
-        PolicySpec::SecurityHeaders(headers) => Arc::new(security_headers::security_headers(headers)),
-        PolicySpec::Compression(compression) => Arc::new(compression::compression(compression)),
-        PolicySpec::Aggregate(spec) => Arc::new(aggregate::aggregate(spec, rules, problems)),
-        PolicySpec::Decompression(spec) => Arc::new(decompression::decompression(spec)),
-        PolicySpec::Query(query) => Arc::new(query::query(query)),
-        PolicySpec::Cookies(cookies) => Arc::new(cookies::cookies(cookies)),
-        PolicySpec::Headers(headers) => Arc::new(headers::headers(headers)),
-        // Each plugin in it is a policy of its own.
-        PolicySpec::Plugins(_) => return None,
-    })
-}
-
-/// Returns the upstreams that a policy names.
-fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
-    match spec {
-        PolicySpec::Canary(canary) => canary.rules.iter().map(|rule| &rule.to).collect(),
-        PolicySpec::Mirror(mirror) => vec![&mirror.to],
-        PolicySpec::Aggregate(spec) => spec.parts.iter().map(|part| &part.to).collect(),
-        _ => Vec::new(),
     }
 }
 
@@ -405,7 +315,8 @@ fn unknown_upstreams(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let sets = policy_sets.iter().map(|set| &set.policies);
     let all = std::iter::once(&config.policies).chain(listeners).chain(upstreams).chain(routes).chain(sets);
     let specs = all.flat_map(|policies| &policies.list).filter_map(|attached| attached.spec.as_deref());
-    let missing = specs.flat_map(named).filter(|name| !names.contains(name.value.as_str()));
+    let missing =
+        specs.flat_map(PolicySettings::upstreams).filter(|name| !names.contains(name.value.as_str()));
     let mut told = HashSet::new();
     let problem = |name: &Spanned<String>| {
         let message = format!("there is no upstream `{}`", name.value);
@@ -421,7 +332,7 @@ fn aggregate_at_upstream(
     sets: &Sets,
     policies: &config::Policies,
 ) -> Option<Problem> {
-    let (attached, by) = sets.written(parts, policies, PolicyKind::Aggregate)?;
+    let (attached, by) = sets.written(parts, policies, "aggregate")?;
     attached.spec.as_ref()?;
     Some(match by {
         None => Problem::error(attached.at, "an upstream has no `aggregate`")
@@ -442,7 +353,7 @@ fn canary_off_route(
     planned: &Route,
     known: &HashSet<String>,
 ) -> Vec<Problem> {
-    let Some((attached, by)) = sets.written(parts, &written.policies, PolicyKind::Canary) else {
+    let Some((attached, by)) = sets.written(parts, &written.policies, "canary") else {
         return Vec::new();
     };
     let Some(spec) = attached.spec.as_deref() else { return Vec::new() };
@@ -450,7 +361,7 @@ fn canary_off_route(
     let is = |index: usize, name: &str| {
         parts.upstreams.get(index).is_some_and(|upstream| upstream.name.value == name)
     };
-    let off = named(spec).into_iter().filter(|name| {
+    let off = spec.upstreams().into_iter().filter(|name| {
         !shares.iter().any(|share| is(share.upstream, &name.value)) && known.contains(&name.value)
     });
     let help = "name it in `to` as well, with `weight: 0` if nobody else is to come to it";

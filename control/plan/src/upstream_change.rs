@@ -46,6 +46,7 @@ mod tests {
 
     fn plan(upstreams: &str) -> Plan {
         let text = format!("listen: 127.0.0.1:0\nroutes: []\nupstreams: {{{upstreams}}}\n");
+        tollgate_policy::register();
         let config = tollgate_config::from_text("", &text, &|_| None).config.expect("a good config");
         crate::compile(&config).expect("it compiles").plan
     }

@@ -26,10 +26,10 @@ use std::time::Instant;
 use aws_lc_rs::digest::{SHA256, digest};
 use tollgate_http::h1::RequestParser;
 use tollgate_http::{HeadLimits, RequestHead};
+use tollgate_policy::testing::planned;
 use tollgate_policy::{
-    ApiKeyRules, BodyKind, CanaryKey, CanaryRule, CanaryRules, Consumer, ConsumerEntry, Consumers, Context,
-    CorsRules, CredentialSource, HeaderChange, HeaderRules, Identity, Origin, OriginPattern, Planned, Policy,
-    PolicyStates, Request, SecurityHeaders, Template, TemplatePart, Verdict,
+    BodyKind, Consumer, ConsumerEntry, Consumers, Context, Origin, Planned, Policy, PolicyStates, Request,
+    Verdict,
 };
 
 const HEAD: &[u8] = b"GET /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nUser-Agent: policy_cost\r\nAccept: */*\r\n\
@@ -38,35 +38,7 @@ const HEAD: &[u8] = b"GET /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nUser-Agent: po
 const RESPONSE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\nServer: origin\r\n\r\n";
 
-fn canary(by: CanaryKey, percent: u8, header: bool) -> Arc<dyn Planned> {
-    let headers = if header { vec![("x-canary".into(), Some("always".into()))] } else { Vec::new() };
-    let rule = CanaryRule {
-        to: "next".into(),
-        headers: headers.into(),
-        cookies: [].into(),
-        percent: u32::from(percent) * 10_000,
-        by,
-    };
-    Arc::new(CanaryRules { rules: [rule].into() })
-}
-
-fn headers(fills: bool) -> Arc<dyn Planned> {
-    let text = |text: &str| Template::from(text.as_bytes());
-    let part = |part, fixed| if fills { Template::from(vec![part]) } else { text(fixed) };
-    let request = HeaderChange {
-        remove: vec!["X-Canary".to_owned()],
-        set: vec![
-            ("X-Env".to_owned(), text("production")),
-            ("X-Real-IP".to_owned(), part(TemplatePart::Client, "192.0.2.1")),
-        ],
-        add: vec![("X-Path".to_owned(), part(TemplatePart::Path, "/a/b"))],
-    };
-    let response =
-        HeaderChange { set: vec![("Server".to_owned(), text("gateway"))], ..HeaderChange::default() };
-    Arc::new(HeaderRules { request, response: Arc::new(response) })
-}
-
-fn api_key() -> Arc<dyn Planned> {
+fn consumers() -> Arc<Consumers> {
     let known = (0..1000).map(|number| {
         let name = format!("consumer-{number}");
         let hash = digest(&SHA256, format!("7c1d4b0e9f3a4e52b8a6d1c07e5f2943{number:04}").as_bytes());
@@ -77,12 +49,27 @@ fn api_key() -> Arc<dyn Planned> {
             ..ConsumerEntry::default()
         }
     });
-    Arc::new(ApiKeyRules {
-        from: vec![CredentialSource::Header { name: "X-Api-Key".to_owned(), prefix: None }],
-        forward: false,
-        optional: false,
-        identity: Identity::new(Some("X-Consumer-Name".to_owned()), Some("X-Consumer-Groups".to_owned())),
-        consumers: Arc::new(Consumers::new(known.collect())),
+    Arc::new(Consumers::new(known.collect()))
+}
+
+/// Returns the settings of a policy as a file has them.
+fn settings(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "api_key" => "api_key: on",
+        "canary" => "canary: {to: next, percent: 5}",
+        "canary_header" => "canary: {to: next, headers: {x-canary: always}}",
+        "canary_cookie" => "canary: {to: next, percent: 5, by: cookie session}",
+        "headers" => {
+            "headers: {request: {remove: X-Canary, set: {X-Env: production, X-Real-IP: 192.0.2.1}, \
+             add: {X-Path: /a/b}}, response: {set: {Server: gateway}}}"
+        }
+        "headers_filled" => {
+            "headers: {request: {remove: X-Canary, set: {X-Env: production, X-Real-IP: '{client}'}, \
+             add: {X-Path: '{path}'}}, response: {set: {Server: gateway}}}"
+        }
+        "cors" => "cors: {origins: 'https://a.example', methods: GET}",
+        "security_headers" => "security_headers: {referrer_policy: off, content_security_policy: off}",
+        _ => return None,
     })
 }
 
@@ -90,26 +77,7 @@ fn main() {
     let mut words = std::env::args().skip(1);
     let name = words.next().unwrap_or_else(|| "none".to_owned());
     let requests: u32 = words.next().and_then(|word| word.parse().ok()).unwrap_or(100_000);
-    let planned: Option<Arc<dyn Planned>> = match name.as_str() {
-        "api_key" => Some(api_key()),
-        "canary" => Some(canary(CanaryKey::Random, 5, false)),
-        "canary_header" => Some(canary(CanaryKey::Random, 100, true)),
-        "canary_cookie" => Some(canary(CanaryKey::Cookie("session".into()), 5, false)),
-        "headers" => Some(headers(false)),
-        "headers_filled" => Some(headers(true)),
-        "cors" => {
-            let origins = vec![OriginPattern::Exactly("https://a.example".into())];
-            Some(Arc::new(CorsRules { origins, methods: "GET".to_owned(), ..CorsRules::default() }))
-        }
-        "security_headers" => {
-            let fields = vec![
-                ("X-Frame-Options", "DENY".to_owned()),
-                ("X-Content-Type-Options", "nosniff".to_owned()),
-            ];
-            Some(Arc::new(SecurityHeaders { fields, overwrite: false }))
-        }
-        _ => None,
-    };
+    let planned: Option<Arc<dyn Planned>> = settings(&name).map(|settings| planned(settings, &consumers()));
     let shared = Arc::new(PolicyStates::default());
     let policy: Option<Arc<dyn Policy>> = planned.map(|planned| planned.activate("k", &shared));
     let mut head = RequestHead::default();

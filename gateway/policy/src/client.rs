@@ -21,7 +21,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
+use tollgate_config::{PemFile, Problem};
 use tollgate_http::Method;
+use tollgate_tls::{ClientOptions, FileProblem, Pem, TlsClientConfig};
 
 pub(crate) use self::fault::ServiceError;
 pub(crate) use self::http1::{Http1, ServiceRequest, ServiceResponse};
@@ -35,12 +37,12 @@ const IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// The CAs and the client certificate for services that use `https`.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Trust(Option<Arc<tollgate_tls::TlsClientConfig>>);
+pub struct Trust(Option<Arc<TlsClientConfig>>);
 
 impl Trust {
     /// Uses this TLS client; `None`: no CA is trusted, so only plain text works.
     #[must_use]
-    pub fn new(client: Option<tollgate_tls::TlsClientConfig>) -> Self {
+    pub fn new(client: Option<TlsClientConfig>) -> Self {
         Self(client.map(Arc::new))
     }
 
@@ -53,6 +55,24 @@ impl Trust {
                 let builder = builder.with_safe_default_protocol_versions().ok()?;
                 Some(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
             }
+        }
+    }
+}
+
+/// Returns how to verify the service at a URL.
+pub fn trust(url: &str, ca: Option<&PemFile>, problems: &mut Vec<Problem>) -> Trust {
+    if !url.starts_with("https:") && ca.is_none() {
+        return Trust::default();
+    }
+    let authorities = ca.map(|file| Pem::from(file.bytes.0.as_slice()));
+    match TlsClientConfig::new(&ClientOptions { authorities, ..ClientOptions::default() }) {
+        Ok(client) => Trust::new(Some(client)),
+        Err(found) => {
+            let at = ca.map(|file| file.at).unwrap_or_default();
+            let shown = ca.map_or(String::new(), |file| format!("cannot use {}: ", file.shown));
+            let message = |problem: &FileProblem| format!("{shown}{}", problem.message);
+            problems.extend(found.iter().map(|problem| Problem::error(at, message(problem))));
+            Trust::default()
         }
     }
 }

@@ -3,6 +3,9 @@
 //! The plan builds a [`Template`] from parsed configuration; `headers`, `query`, `intercept` and `aggregate`
 //! fill it in. Values of the client are inserted unchanged: the caller encodes or checks them for its target.
 
+use tollgate_config::ValuePiece;
+use tollgate_config::section::{ScalarError, header, value_template};
+
 use crate::Request;
 
 /// A piece of a template.
@@ -52,7 +55,44 @@ impl From<&[u8]> for Template {
     }
 }
 
+impl From<ValuePiece> for TemplatePart {
+    fn from(piece: ValuePiece) -> Self {
+        match piece {
+            ValuePiece::Text(text) => Self::Text(text.as_bytes().into()),
+            ValuePiece::Header(name) => Self::Header(name.into()),
+            ValuePiece::Cookie(name) => Self::Cookie(name.into()),
+            ValuePiece::Parameter(name) => Self::Parameter(name.into()),
+            ValuePiece::Field("client") => Self::Client,
+            ValuePiece::Field("host") => Self::Host,
+            ValuePiece::Field("method") => Self::Method,
+            ValuePiece::Field("path") => Self::Path,
+            ValuePiece::Field("query") => Self::Query,
+            ValuePiece::Field("scheme") => Self::Scheme,
+            ValuePiece::Field("request_id") => Self::RequestId,
+            ValuePiece::Field("route") => Self::Route,
+            ValuePiece::Field(_) => Self::Consumer,
+        }
+    }
+}
+
 impl Template {
+    /// Parses a text with placeholders, as it is written in a configuration.
+    ///
+    /// # Errors
+    /// The mistake in the text.
+    pub fn parse(text: &str) -> Result<Self, ScalarError> {
+        let pieces = value_template::pieces(text)?;
+        Ok(pieces.into_iter().map(TemplatePart::from).collect::<Vec<_>>().into())
+    }
+
+    /// Parses the value of a header field with placeholders.
+    ///
+    /// # Errors
+    /// The mistake in the text.
+    pub(crate) fn parse_header(text: &str) -> Result<Self, ScalarError> {
+        Self::parse(&header::value(text)?)
+    }
+
     /// Returns the text if it has no placeholders.
     #[must_use]
     pub fn fixed(&self) -> Option<&[u8]> {

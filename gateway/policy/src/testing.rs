@@ -1,12 +1,15 @@
 //! Requests for tests of policies, of this crate and of plugins.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tollgate_http::h1::{Progress, RequestParser};
 use tollgate_http::{HeadLimits, RequestHead};
 
-use crate::{Context, Origin, Request};
+use tollgate_route::PathRules;
+
+use crate::{Compilation, Consumers, Context, Origin, Planned, Request, built_in, register};
 
 /// A parsed request.
 #[derive(Debug)]
@@ -84,4 +87,23 @@ fn origin() -> Origin<'static> {
         now: Instant::now(),
         forwarding: &(),
     }
+}
+
+/// Returns the policy that a file would have: `planned("ip: {deny: 10.0.0.0/8}", ..)`.
+///
+/// # Panics
+/// If the settings are not valid.
+#[must_use]
+pub fn planned(written: &str, consumers: &Arc<Consumers>) -> Arc<dyn Planned> {
+    register();
+    let text = format!("listen: 127.0.0.1:0\nroutes: []\npolicies: {{{written}}}\n");
+    let loaded = tollgate_config::from_text("policy.yaml", &text, &|_| None);
+    let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
+    let [attached] = config.policies.list.as_slice() else { panic!("{written} is not one policy") };
+    let (paths, mut problems) = (PathRules::default(), Vec::new());
+    let mut compilation = Compilation { consumers, paths: &paths, problems: &mut problems };
+    let (kind, settings) = (built_in(attached.kind), attached.spec.as_deref());
+    let policy = kind.zip(settings).map(|(kind, settings)| kind.compile(settings, &mut compilation));
+    assert!(problems.is_empty(), "{problems:?}");
+    policy.expect("a built-in policy that is on")
 }

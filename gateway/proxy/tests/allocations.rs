@@ -61,6 +61,7 @@ fn origin() -> SocketAddr {
 
 /// Starts a worker with metrics, whose access log goes to `/dev/null`.
 fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
+    tollgate_policy::register();
     let loaded = from_text("test.yaml", yaml, &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
     let plan = tollgate_plan::compile(&config).expect("it compiles").plan;

@@ -69,7 +69,8 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[must_use]
 pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
     diagnostics::install();
-    // Before anything is read: the set of plugins is a property of the program.
+    // Before anything is read: the set of policies and plugins is a property of the program.
+    tollgate_policy::register();
     if let Err(error) = Plugins::new(plugins).and_then(Plugins::install) {
         print_error(format_args!("error: {error}"));
         return ExitCode::FAILURE;

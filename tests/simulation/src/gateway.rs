@@ -141,6 +141,7 @@ pub struct Gateway {
 /// Panics if the text is not valid; the plans of scenarios always are.
 #[must_use]
 pub fn plan(text: &str) -> Plan {
+    tollgate_plan::register_policies();
     let loaded = tollgate_config::from_text("plan.yaml", text, &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}\n{text}", loaded.problems.render(false)));
     match tollgate_plan::compile(&config) {

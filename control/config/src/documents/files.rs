@@ -5,10 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::file_access::{OutsideScope, Scope, run_with_timeout};
-use crate::model::{
-    Address, At, Config, Discover, LogTarget, PolicySpec, Redis, RedisAddress, Syslog, SyslogTransport,
-    TargetKind,
-};
+use crate::model::{Address, At, Config, Discover, LogTarget, Syslog, SyslogTransport, TargetKind};
 use crate::problem::Problem;
 use crate::sections::tls::pem_files;
 
@@ -86,31 +83,7 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
     let sets = config.policy_sets.iter().map(|set| &set.policies);
     let all = routes.chain(upstreams).chain(sets).flat_map(|policies| &policies.list);
     for spec in all.filter_map(|attached| attached.spec.as_deref()) {
-        out.extend(redis(spec).into_iter().filter_map(socket_of));
+        out.extend(spec.sockets());
     }
     out
-}
-
-/// Returns the Redis servers of a policy.
-fn redis(spec: &PolicySpec) -> Vec<&Redis> {
-    match spec {
-        PolicySpec::RateLimit(limits) => limits.iter().filter_map(|limit| limit.redis.as_ref()).collect(),
-        PolicySpec::Quota(quotas) => quotas.iter().filter_map(|quota| quota.redis.as_ref()).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Returns the path of a socket in a URL such as `redis+unix:///run/redis.sock?db=1`.
-///
-/// The Redis library decodes `%XX` and resolves `..` before it connects, so such a path differs from the
-/// checked one. It is replaced by the empty path, which is outside every scope.
-fn socket_of(redis: &Redis) -> Option<(At, PathBuf)> {
-    let RedisAddress::Url(url) = &redis.place else { return None };
-    let (scheme, rest) = url.reveal().split_once("://")?;
-    if !scheme.ends_with("unix") {
-        return None;
-    }
-    let path = rest.split(['?', '#']).next().unwrap_or_default();
-    let is_plain = !path.contains('%') && !path.split('/').any(|part| matches!(part, "." | ".."));
-    Some((redis.at, if is_plain { PathBuf::from(path) } else { PathBuf::new() }))
 }

@@ -68,42 +68,6 @@ fn a_problem_has_a_pointer_and_the_words_of_the_file() {
 }
 
 #[test]
-fn files_that_a_document_names_are_read() {
-    let mut documents = documents();
-    let jwt = json!({"match": "/x", "respond": "x", "policies": {"jwt": {"jwks": "no-such-file.pem"}}});
-    let problems = documents.put(routes(), "x", jwt).expect_err("there is no such file");
-    assert_eq!(problems[0].pointer, "/policies/jwt/jwks");
-    assert!(problems[0].message.contains("there is no such file"), "{problems:?}");
-}
-
-#[test]
-fn a_socket_in_a_url_is_the_one_that_the_library_connects_to() {
-    let scope = Scope::below(&[std::env::temp_dir()]);
-    let mut documents = Documents::new("store", PathBuf::from("/"), scope);
-    let folder = std::env::temp_dir();
-    let mut put = |url: String| {
-        let limit = json!({"rate": "1/s", "redis": {"url": url}});
-        documents.put(
-            routes(),
-            "x",
-            json!({"match": "/x", "respond": "x", "policies": {"rate_limit": limit}}),
-        )
-    };
-    let within = format!("unix://{}/tollgate-no-such.sock", folder.display());
-    let good = put(within.clone());
-    assert!(good.is_ok(), "{good:?}");
-    for url in [
-        "unix:///run/docker.sock".to_owned(),
-        format!("unix://{}/..%2frun%2fdocker.sock", folder.display()),
-        format!("redis+unix://{}/%2e%2e/run/docker.sock?db=1", folder.display()),
-        format!("valkey+unix://{}/../run/docker.sock", folder.display()),
-    ] {
-        let problems = put(url.clone()).expect_err(&url);
-        assert!(problems[0].message.contains("this file is not allowed here"), "{url}: {problems:?}");
-    }
-}
-
-#[test]
 fn no_secret_stands_in_the_lines_of_a_problem() {
     let mut documents = documents();
     let consumer = json!({"hmac_keys": {"a": "swordfish"}, "grups": []});

@@ -1,16 +1,15 @@
 //! Reads `access_log` of the gateway and of routes.
 
-use super::policies::trace::collector;
-use crate::model::{AccessLog, Collector, LogFilter, LogFormat, LogTarget, Spanned, Syslog, SyslogTransport};
+use crate::model::{AccessLog, LogFilter, LogFormat, LogTarget, Spanned, Syslog, SyslogTransport};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::file_path::{self, file_path};
 use crate::scalar::template::{self, Piece};
 use crate::scalar::{ScalarError, status};
-use crate::sections::policies::url;
-use crate::spec::{ACCESS_LOG, ACCESS_LOG_OTLP, LOG_FILTER, SYSLOG_FACILITIES, SYSLOG_SEVERITIES, Shape};
+use crate::section::Value;
+use crate::spec::{ACCESS_LOG, LOG_FILTER, SYSLOG_FACILITIES, SYSLOG_SEVERITIES, Shape};
 use crate::suggest;
-use crate::tree::{Node, NodeKind, Scalar};
+use crate::tree::{Node, NodeKind};
 
 /// Maximum number of logs in one place. Each has a buffer in every worker.
 const LOGS_MAX: usize = 16;
@@ -54,7 +53,8 @@ fn one(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
     if let Some(field) = fields.get("format") {
         log.format = format(reader, field).unwrap_or_default();
     }
-    log.otlp = fields.get("otlp").and_then(|field| otlp(reader, field));
+    log.otlp =
+        fields.get("otlp").filter(|field| !field.is_off()).and_then(|field| Value::read(reader, field));
     if let Some(field) = fields.get("fields") {
         log.fields = further(reader, field);
         if log.format != LogFormat::Json && log.otlp.is_none() {
@@ -70,19 +70,6 @@ fn one(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
             .collect();
     }
     Some(log)
-}
-
-/// Reads a collector, given as a URL or a mapping.
-fn otlp(reader: &mut Reader, field: Field<'_>) -> Option<Collector> {
-    if field.node.scalar().is_some_and(Scalar::is_off) {
-        return None;
-    }
-    if !matches!(field.node.kind, NodeKind::Map(_)) {
-        let url = reader.field(field, url)?;
-        return Some(Collector::at(url));
-    }
-    let fields = reader.fields(field.node, &ACCESS_LOG_OTLP)?;
-    collector(reader, &fields, "url")
 }
 
 fn target(text: &str) -> Result<LogTarget, ScalarError> {

@@ -1,39 +1,24 @@
-//! Reads `policies`; each policy has a file of its own.
+//! Reads `policies` and `policy_sets`. The kinds of policies read their own keys.
 
 use std::sync::Arc;
 
 use super::Draft;
 use super::named::named;
-use crate::model::{
-    At, Attached, JwtKeys, PemFile, Policies, PolicyKind, PolicySet, PolicySpec, Spanned, UsedSet,
-};
+use crate::model::{At, Attached, PemFile, Policies, PolicySet, Spanned, UsedSet};
+use crate::policy_kinds::{PolicySettings, policies_section, policy_kinds};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, misnamed, one_or_many};
 use crate::scalar::ScalarError;
 use crate::section::Value;
-use crate::spec::{POLICIES, Shape};
-use crate::tree::{Node, Scalar, shown};
+use crate::spec::{POLICIES_SHAPE, Shape};
+use crate::tree::{Node, shown};
 
-mod aggregate;
-mod any_of;
-mod api_key;
-mod authorize;
-mod by;
-mod concurrency;
-mod cost;
-mod credential;
-mod jwt;
-mod plugins;
-mod quota;
-mod rate_limit;
-mod redis;
-pub(crate) mod shared;
-pub(crate) mod trace;
+mod shared;
 
-pub(crate) use authorize::method;
+pub use shared::service_url;
 
 impl Value for Policies {
-    const SHAPE: Shape = Shape::Section(&POLICIES);
+    const SHAPE: Shape = POLICIES_SHAPE;
 
     fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
         Some(policies(reader, Some(field)))
@@ -42,7 +27,7 @@ impl Value for Policies {
 
 /// Reads the policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {
-    let Some(fields) = field.and_then(|field| reader.fields(field.node, &POLICIES)) else {
+    let Some(fields) = field.and_then(|field| reader.fields(field.node, policies_section())) else {
         return Policies::default();
     };
     let sets = fields.get("use").map(|field| used(reader, field)).unwrap_or_default();
@@ -51,17 +36,18 @@ pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policie
 
 fn attached(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Attached> {
     let mut list = Vec::new();
-    for kind in PolicyKind::ALL {
-        let Some(field) = fields.get(kind.as_str()) else { continue };
-        let spec = match field.node.scalar() {
-            Some(scalar) if Scalar::is_off(scalar) => None,
-            _ => match policy(reader, kind, field) {
-                Some(spec) => Some(Arc::new(spec)),
+    for kind in policy_kinds() {
+        let name = kind.key().name;
+        let Some(field) = fields.get(name) else { continue };
+        let spec = match field.is_off() {
+            true => None,
+            false => match kind.read(reader, field) {
+                Some(spec) => Some(spec),
                 // The reader has reported the problem.
                 None => continue,
             },
         };
-        list.push(Attached { kind, at: field.at, spec });
+        list.push(Attached { kind: name, at: field.at, spec });
     }
     list
 }
@@ -103,7 +89,7 @@ fn set(reader: &mut Reader, text: &str, at: At, node: &Node) -> Option<PolicySet
         reader.problems.push(misnamed(at, text, fault));
         return None;
     }
-    let fields = reader.fields(node, &POLICIES)?;
+    let fields = reader.fields(node, policies_section())?;
     if let Some(field) = fields.get("use") {
         // Nested sets would form chains or circles that readers of the configuration must follow.
         let problem = Problem::error(field.at, "a policy set cannot use other sets");
@@ -131,78 +117,16 @@ pub(crate) fn files(policies: &mut Policies) -> Vec<&mut PemFile> {
     files_in(policies.list.iter_mut())
 }
 
-fn files_in<'a>(list: impl Iterator<Item = &'a mut Attached>) -> Vec<&'a mut PemFile> {
-    let specs = list.filter_map(|attached| attached.spec.as_mut());
-    specs
-        .flat_map(|spec| if names_files(spec) { files_of(Arc::make_mut(spec)) } else { Vec::new() })
-        .collect()
+/// Returns the files that attached policies name. A policy is made mutable only if it names files: the routes of
+/// one list share their policies, and a shared one is copied.
+pub fn files_in<'a>(list: impl Iterator<Item = &'a mut Attached>) -> Vec<&'a mut PemFile> {
+    let specs = list.filter_map(|attached| attached.spec.as_mut()).filter(|spec| spec.names_files());
+    specs.flat_map(files_of).collect()
 }
 
-/// Returns whether a policy names files. Only then is it made mutable: the routes of one list share their
-/// policies, and a mutable borrow would copy a shared one.
-fn names_files(spec: &PolicySpec) -> bool {
-    match spec {
-        PolicySpec::Jwt(jwt) => {
-            let none = |keys: &JwtKeys| matches!(keys, JwtKeys::Secret(_) | JwtKeys::Url { ca: None, .. });
-            !jwt.issuers.iter().all(|issuer| none(&issuer.keys))
-        }
-        PolicySpec::AnyOf(any) => {
-            any.alternatives.iter().flatten().any(|one| one.spec.as_deref().is_some_and(names_files))
-        }
-        PolicySpec::ForwardAuth(spec) => spec.ca.is_some(),
-        PolicySpec::ExtAuthz(spec) => spec.ca.is_some(),
-        PolicySpec::Trace(spec) => spec.collector.ca.is_some(),
-        _ => false,
+fn files_of(spec: &mut Arc<dyn PolicySettings>) -> Vec<&mut PemFile> {
+    if Arc::get_mut(spec).is_none() {
+        *spec = spec.copy();
     }
-}
-
-fn files_of(spec: &mut PolicySpec) -> Vec<&mut PemFile> {
-    match spec {
-        PolicySpec::Jwt(jwt) => {
-            let keys = jwt.issuers.iter_mut().map(|issuer| &mut issuer.keys);
-            keys.filter_map(|keys| match keys {
-                JwtKeys::File(file) => Some(file),
-                JwtKeys::Url { ca, .. } => ca.as_mut(),
-                JwtKeys::Secret(_) => None,
-            })
-            .collect()
-        }
-        PolicySpec::AnyOf(any) => files_in(any.alternatives.iter_mut().flatten()),
-        PolicySpec::ForwardAuth(spec) => spec.ca.iter_mut().collect(),
-        PolicySpec::ExtAuthz(spec) => spec.ca.iter_mut().collect(),
-        PolicySpec::Trace(spec) => spec.collector.ca.iter_mut().collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<PolicySpec> {
-    match kind {
-        PolicyKind::Trace => trace::trace(reader, field).map(Box::new).map(PolicySpec::Trace),
-        PolicyKind::Ip => Value::read(reader, field).map(PolicySpec::Ip),
-        PolicyKind::ApiKey => api_key::api_key(reader, field).map(PolicySpec::ApiKey),
-        PolicyKind::ClientCertificate => Value::read(reader, field).map(PolicySpec::ClientCertificate),
-        PolicyKind::Basic => Value::read(reader, field).map(PolicySpec::Basic),
-        PolicyKind::ExtAuthz => Value::read(reader, field).map(Box::new).map(PolicySpec::ExtAuthz),
-        PolicyKind::ForwardAuth => Value::read(reader, field).map(Box::new).map(PolicySpec::ForwardAuth),
-        PolicyKind::Hmac => Value::read(reader, field).map(Box::new).map(PolicySpec::Hmac),
-        PolicyKind::Jwt => jwt::jwt(reader, field).map(Box::new).map(PolicySpec::Jwt),
-        PolicyKind::AnyOf => any_of::any_of(reader, field).map(PolicySpec::AnyOf),
-        PolicyKind::Authorize => authorize::authorize(reader, field).map(PolicySpec::Authorize),
-        PolicyKind::RateLimit => rate_limit::rate_limit(reader, field).map(PolicySpec::RateLimit),
-        PolicyKind::Quota => quota::quota(reader, field).map(PolicySpec::Quota),
-        PolicyKind::Concurrency => concurrency::concurrency(reader, field).map(PolicySpec::Concurrency),
-        PolicyKind::Fault => Value::read(reader, field).map(PolicySpec::Fault),
-        PolicyKind::Intercept => Value::read(reader, field).map(PolicySpec::Intercept),
-        PolicyKind::Canary => Value::read(reader, field).map(PolicySpec::Canary),
-        PolicyKind::Cors => Value::read(reader, field).map(PolicySpec::Cors),
-        PolicyKind::Mirror => Value::read(reader, field).map(PolicySpec::Mirror),
-        PolicyKind::SecurityHeaders => Value::read(reader, field).map(PolicySpec::SecurityHeaders),
-        PolicyKind::Compression => Value::read(reader, field).map(PolicySpec::Compression),
-        PolicyKind::Aggregate => aggregate::aggregate(reader, field).map(PolicySpec::Aggregate),
-        PolicyKind::Plugins => plugins::plugins(reader, field).map(PolicySpec::Plugins),
-        PolicyKind::Decompression => Value::read(reader, field).map(PolicySpec::Decompression),
-        PolicyKind::Query => Value::read(reader, field).map(PolicySpec::Query),
-        PolicyKind::Cookies => Value::read(reader, field).map(PolicySpec::Cookies),
-        PolicyKind::Headers => Value::read(reader, field).map(PolicySpec::Headers),
-    }
+    Arc::get_mut(spec).map(PolicySettings::files).unwrap_or_default()
 }

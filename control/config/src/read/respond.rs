@@ -125,7 +125,8 @@ fn headers(reader: &mut Reader, field: Field<'_>, out: &mut Respond) {
 }
 
 /// Converts YAML's core types to JSON: unquoted text may be a number, `true`, `false` or null.
-pub(crate) fn json(node: &Node) -> Value {
+#[must_use]
+pub fn json(node: &Node) -> Value {
     match &node.kind {
         NodeKind::Invalid => Value::Null,
         NodeKind::List(items) => items.iter().map(json).collect(),

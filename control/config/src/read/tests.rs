@@ -1,64 +1,10 @@
 //! Tests that the table of keys and the readers agree.
 
-use std::collections::HashSet;
-use std::path::Path;
-
 use crate::load::from_text;
 use crate::model::Config;
-use crate::parse::parse;
 use crate::section::Section;
 use crate::sections::*;
-use crate::spec::{ACCESS_LOG, ROOT, SectionSpec, Shape, sections};
-use crate::tree::{Node, NodeKind};
-
-fn cover(node: &Node, shape: &'static Shape, seen: &mut HashSet<(&'static str, &'static str)>) {
-    match (shape, &node.kind) {
-        (Shape::Section(section), NodeKind::Map(_)) => cover_section(node, section, seen),
-        (Shape::OneOrMany(inner) | Shape::ListOf(inner), NodeKind::List(items)) => {
-            items.iter().for_each(|item| cover(item, inner, seen));
-        }
-        (Shape::OneOrMany(inner), _) => cover(node, inner, seen),
-        (Shape::MapOf(inner), NodeKind::Map(entries)) => {
-            entries.iter().for_each(|entry| cover(&entry.value, inner, seen));
-        }
-        (Shape::AnyOf(shapes), _) => shapes.iter().for_each(|shape| cover(node, shape, seen)),
-        _ => {}
-    }
-}
-
-fn cover_section(
-    node: &Node,
-    section: &'static SectionSpec,
-    seen: &mut HashSet<(&'static str, &'static str)>,
-) {
-    let NodeKind::Map(entries) = &node.kind else { return };
-    for entry in entries {
-        if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
-            seen.insert((section.name, key.name));
-            cover(&entry.value, &key.shape, seen);
-        }
-    }
-}
-
-#[test]
-fn the_full_files_have_every_key() {
-    let mut seen = HashSet::new();
-    for file in [
-        "tests/good/full.yaml",
-        "tests/good/tls.yaml",
-        "tests/good/grpc.yaml",
-        "tests/good/policies.yaml",
-        "tests/good/limits.yaml",
-        "tests/good/etcd.yaml",
-    ] {
-        let text = std::fs::read_to_string(Path::new(file)).unwrap();
-        cover_section(&parse(0, &text).root.unwrap(), &ROOT, &mut seen);
-    }
-    let keys =
-        sections().into_iter().flat_map(|section| section.keys.iter().map(|key| (section.name, key.name)));
-    let missing: Vec<_> = keys.filter(|key| !seen.contains(key)).collect();
-    assert!(missing.is_empty(), "in none of them: {missing:?}");
-}
+use crate::spec::{ACCESS_LOG, ROOT, SectionSpec};
 
 /// Returns `{key: default, ...}` with the defaults of the table.
 fn defaults(section: &SectionSpec) -> String {

@@ -89,7 +89,7 @@ pub(crate) fn target(text: &str) -> Result<TargetKind, ScalarError> {
 }
 
 /// Checks the name of an upstream.
-pub(crate) fn upstream(text: &str) -> Result<String, ScalarError> {
+pub fn upstream(text: &str) -> Result<String, ScalarError> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if let Some(odd) = text.chars().position(|c| !known(c)) {
         let fault = ScalarError::new("{} is not a name").part(odd, 1);

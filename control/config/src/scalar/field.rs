@@ -3,7 +3,7 @@
 use super::ScalarError;
 
 /// Returns whether the text is a token (RFC 9110, section 5.6.2).
-pub(crate) fn is_token(text: &str) -> bool {
+pub fn is_token(text: &str) -> bool {
     !text.is_empty() && text.chars().all(token_char)
 }
 
@@ -12,7 +12,7 @@ fn token_char(c: char) -> bool {
 }
 
 /// Checks the name of a header field and returns it as written.
-pub(crate) fn name(text: &str) -> Result<String, ScalarError> {
+pub fn name(text: &str) -> Result<String, ScalarError> {
     if let Some(odd) = text.chars().position(|c| !token_char(c)) {
         let fault = ScalarError::new("{} is not the name of a header field").part(odd, 1);
         return Err(fault.help("names have letters, digits and `-`"));
@@ -30,7 +30,7 @@ pub(crate) fn name(text: &str) -> Result<String, ScalarError> {
 }
 
 /// Checks a field name, or a pattern `PREFIX*` that matches every field with this prefix.
-pub(crate) fn name_or_begin(text: &str) -> Result<String, ScalarError> {
+pub fn name_or_begin(text: &str) -> Result<String, ScalarError> {
     let Some(begin) = text.strip_suffix('*') else { return name(text) };
     if begin.is_empty() {
         return Err(
@@ -42,7 +42,7 @@ pub(crate) fn name_or_begin(text: &str) -> Result<String, ScalarError> {
 
 /// Checks the value of a header field (RFC 9110, section 5.5). Control characters could end the field and
 /// start another.
-pub(crate) fn value(text: &str) -> Result<String, ScalarError> {
+pub fn value(text: &str) -> Result<String, ScalarError> {
     if let Some(odd) = text.chars().position(|c| c.is_control() && c != '\t') {
         let fault = ScalarError::new("{} has a line break or another control character").part(odd, 1);
         return Err(fault.help("a header value is one line"));
@@ -55,7 +55,7 @@ pub(crate) fn value(text: &str) -> Result<String, ScalarError> {
 
 /// Returns whether the field frames the message or belongs to one connection. Only the codecs write such
 /// fields.
-pub(crate) fn is_framing(name: &str) -> bool {
+pub fn is_framing(name: &str) -> bool {
     const FRAMING: [&str; 8] = [
         "connection",
         "content-length",

@@ -8,7 +8,7 @@ use super::ScalarError;
 const COMPILED_MAX_BYTES: usize = 1 << 20;
 
 /// Compiles a pattern in the form in which it is used: against the whole text if `whole`.
-pub(crate) fn regex(text: &str, whole: bool) -> Result<Regex, ScalarError> {
+pub fn regex(text: &str, whole: bool) -> Result<Regex, ScalarError> {
     if text.is_empty() {
         return Err(ScalarError::new("{} is not a pattern").help("remove the condition to match everything"));
     }
@@ -44,7 +44,7 @@ fn fault(error: &regex::Error) -> ScalarError {
 }
 
 /// Returns whether the pattern has a capture group with this name or number.
-pub(crate) fn has_group(pattern: &Regex, name: &str) -> bool {
+pub fn has_group(pattern: &Regex, name: &str) -> bool {
     match name.parse::<usize>() {
         Ok(number) => number < pattern.captures_len(),
         Err(_) => pattern.capture_names().flatten().any(|group| group == name),

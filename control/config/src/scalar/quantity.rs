@@ -9,7 +9,7 @@ const DURATION_MAX_NANOS: u128 = 366 * 24 * 3600 * NANOS;
 const NANOS: u128 = 1_000_000_000;
 
 /// Parses a size in bytes: `512`, `64KiB`, `1.5MiB`, `1GB` (10^9).
-pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
+pub fn size(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
     let (number, unit) = split(text);
     let factor: u128 = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -34,7 +34,7 @@ pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
 }
 
 /// Parses a timeout: `250ms`, `5s`, `1.5s`, `1m30s`, `1h`, `7d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, ScalarError> {
+pub fn duration(text: &str) -> Result<Duration, ScalarError> {
     let total = nanos(text)?;
     if total == 0 {
         return Err(ScalarError::new("{} would make every wait fail at once").help(OFF));
@@ -46,7 +46,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ScalarError> {
 }
 
 /// Parses a duration within bounds.
-pub(crate) fn time(text: &str, min: Duration, max: Duration) -> Result<Duration, ScalarError> {
+pub fn time(text: &str, min: Duration, max: Duration) -> Result<Duration, ScalarError> {
     let total = nanos(text)?;
     if total < min.as_nanos() {
         return Err(ScalarError::new("{} is too short"));
@@ -106,7 +106,7 @@ fn nanos(text: &str) -> Result<u128, ScalarError> {
 const OFF: &str = "write `off` for no limit";
 
 /// Parses a whole number within bounds.
-pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
+pub fn count(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
     if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
         let signed = text.strip_prefix(['-', '+']).unwrap_or(text);
         let number = !signed.is_empty() && signed.bytes().all(|b| b.is_ascii_digit());
@@ -120,7 +120,7 @@ pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> 
 
 /// Parses `20%`, `20` or `0.05%` into millionths of the whole, with up to four decimals. With `shares`, a
 /// number between 0 and 1 without a percent sign is rejected, because it may mean a share of 1.
-pub(crate) fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, ScalarError> {
+pub fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, ScalarError> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
     if let Some(share) = share.filter(|_| shares && !text.ends_with('%')) {

@@ -35,9 +35,12 @@ struct PlacedPiece {
 
 /// A reference to a capture group and its position in the text, in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GroupReference {
+pub struct GroupReference {
+    /// Number or name of the group.
     pub group: String,
+    /// Position of the reference in characters.
     pub start: usize,
+    /// Its length in characters.
     pub length: usize,
 }
 
@@ -58,7 +61,7 @@ pub fn location_replacement(text: &str) -> Result<LocationReplacement, String> {
 }
 
 /// Returns every reference to a capture group.
-pub(crate) fn references(text: &str) -> Vec<GroupReference> {
+pub fn references(text: &str) -> Vec<GroupReference> {
     let reference = |placed: PlacedPiece| match placed.piece {
         ReplacementPiece::Group(group) => {
             Some(GroupReference { group, start: placed.start, length: placed.length })
@@ -69,7 +72,7 @@ pub(crate) fn references(text: &str) -> Vec<GroupReference> {
 }
 
 /// Returns the literal text; `None` if there are references.
-pub(crate) fn plain(text: &str) -> Option<String> {
+pub fn plain(text: &str) -> Option<String> {
     let pieces = split(text).into_iter().map(|placed| match placed.piece {
         ReplacementPiece::Text(text) => Some(text),
         ReplacementPiece::Group(_) => None,
@@ -78,12 +81,12 @@ pub(crate) fn plain(text: &str) -> Option<String> {
 }
 
 /// Works like [`path_replacement`], but returns faults with positions.
-pub(crate) fn in_path(text: &str) -> Result<Vec<ReplacementPiece>, ScalarError> {
+pub fn in_path(text: &str) -> Result<Vec<ReplacementPiece>, ScalarError> {
     pieces(split(text), path::piece)
 }
 
 /// Works like [`location_replacement`], but returns faults with positions.
-pub(crate) fn in_location(text: &str) -> Result<LocationReplacement, ScalarError> {
+pub fn in_location(text: &str) -> Result<LocationReplacement, ScalarError> {
     let (path_at, tail_at) = parts(text);
     let chars = |bytes: usize| text[..bytes].chars().count();
     let (path_start, tail_start) = (chars(path_at), chars(tail_at));

@@ -33,12 +33,13 @@ pub fn value_template(text: &str) -> Result<Vec<ValuePiece>, String> {
 }
 
 /// Returns the text unchanged if it is a valid template and header value.
-pub(crate) fn header_value(text: &str) -> Result<String, ScalarError> {
+pub fn header_value(text: &str) -> Result<String, ScalarError> {
     let value = field::value(text)?;
     pieces(&value).map(|_| value)
 }
 
-pub(crate) fn pieces(text: &str) -> Result<Vec<ValuePiece>, ScalarError> {
+/// Parses a template.
+pub fn pieces(text: &str) -> Result<Vec<ValuePiece>, ScalarError> {
     braces::split(text, BRACES, ValuePiece::Text, |_| Ok(()), piece)
 }
 

@@ -8,19 +8,18 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::model::{At, CertificateName, Secret, Spanned};
+use crate::model::{At, Secret, Spanned};
 use crate::read::{Draft, named};
 use crate::scalar::field as header;
-use crate::section::{
-    Field, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, one_or_many, shown,
-};
+use crate::section::{Field, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, shown};
 
 static PASSWORD: Text = Text {
     expected: "a hash of argon2 or bcrypt such as `$argon2id$v=19$m=19456,t=2,p=1$...` or `$2b$12$...`",
     pattern: Some(r"^\$(argon2(id|i|d)|2[abxy])\$|[$][{]"),
     loose: false,
 };
-pub(crate) static CERTIFICATE_NAME: Text = Text {
+/// The name of a certificate.
+pub static CERTIFICATE_NAME: Text = Text {
     expected: "`subject:`, `DNS:`, `URI:`, `email:`, `IP:` or `sha256:` followed by the value in the \
         certificate, such as `DNS:a.example`",
     pattern: Some("^(subject|DNS|URI|email|IP|sha256):."),
@@ -155,8 +154,19 @@ fn password(text: &str) -> Result<Secret, ScalarError> {
     }
 }
 
+/// A property that identifies a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateName {
+    /// The subject, as RFC 4514 writes names.
+    Subject(String),
+    /// A subject alternative name, such as `DNS:a.example`.
+    Alternative(String),
+    /// The SHA-256 of the certificate, in lower-case hexadecimal.
+    Fingerprint(String),
+}
+
 /// Parses a name or fingerprint that identifies a certificate.
-pub(crate) fn certificate_name(text: &str) -> Result<CertificateName, ScalarError> {
+pub fn certificate_name(text: &str) -> Result<CertificateName, ScalarError> {
     let fault = || {
         ScalarError::new("{} does not identify a certificate")
             .help("write for example `DNS:a.example` or `subject:CN=a`")
@@ -175,20 +185,6 @@ pub(crate) fn certificate_name(text: &str) -> Result<CertificateName, ScalarErro
         }
         _ => Err(fault()),
     }
-}
-
-/// Reads one or several texts.
-pub(crate) fn texts<T>(
-    reader: &mut Reader,
-    field: Option<Field<'_>>,
-    parse: impl Fn(&str) -> Result<T, ScalarError>,
-) -> Vec<T> {
-    let Some(field) = field else { return Vec::new() };
-    let what = format!("an entry of `{}`", field.key.name);
-    one_or_many(field.node)
-        .iter()
-        .filter_map(|item| reader.parsed(item, &what, field.key.shape.one(), &parse))
-        .collect()
 }
 
 /// Parses the name of a group. Groups are sent upstream as a comma-separated list.

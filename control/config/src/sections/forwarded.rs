@@ -129,6 +129,15 @@ fn trusted_proxies(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {
     Some(blocks(reader, field, "a trusted proxy"))
 }
 
+/// The form of a list of addresses and blocks of addresses.
+pub const ADDRESSES: Shape = Shape::OneOrMany(ADDRESS);
+const ADDRESS: &Shape = &Shape::Text(&CIDR);
+
+/// Reads a list of addresses and blocks of addresses.
+pub fn addresses(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {
+    Some(blocks(reader, field, "an address"))
+}
+
 /// Reads one block of addresses or a list of them.
 pub(crate) fn blocks(reader: &mut Reader, field: Field<'_>, what: &str) -> Vec<Cidr> {
     let mut out = Vec::new();

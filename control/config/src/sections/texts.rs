@@ -1,8 +1,9 @@
 //! Kinds of texts that several sections have.
 
-use crate::section::Text;
+use crate::section::{Shape, Text};
 
-pub(crate) static HEADER_NAME: Text = Text {
+/// The name of a header field.
+pub static HEADER_NAME: Text = Text {
     expected: "the name of a header field such as `X-Request-Id`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
     loose: false,
@@ -22,7 +23,8 @@ pub(crate) static TARGET_TEXT: Text = Text {
     pattern: Some(r"^\S+$"),
     loose: false,
 };
-pub(crate) static UPSTREAM_NAME: Text = Text {
+/// The name of an upstream.
+pub static UPSTREAM_NAME: Text = Text {
     expected: "the name of an entry under `upstreams`",
     pattern: Some(r"^[A-Za-z0-9_.-]+$"),
     loose: false,
@@ -42,3 +44,14 @@ pub(crate) static BODY: Text = Text { expected: "a text", pattern: None, loose: 
 
 /// Maximum size. No disk holds more, and sums of such sizes stay far from overflow.
 pub(crate) const SIZE_MAX: u64 = 1 << 50;
+/// The URL of a service.
+pub static URL: Text = Text {
+    expected: "a URL such as `http://auth.internal:9000/verify`",
+    pattern: Some("^https?://"),
+    loose: false,
+};
+/// The path of a PEM file.
+pub(crate) static PEM_TEXT: Text =
+    Text { expected: "the path of a file such as `/etc/tollgate/ca.pem`", pattern: Some("."), loose: false };
+/// The path of a PEM file, for [`pem`](crate::section::pem).
+pub const PEM: Shape = Shape::Text(&PEM_TEXT);

@@ -304,7 +304,7 @@ fn check_upstream_tls(reader: &mut Reader, fields: &Fields<'_>, tls: &mut Upstre
 /// Returns every file of certificates or keys that a configuration names.
 pub(crate) fn pem_files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
     let mut out = crate::read::policies::files(&mut config.policies);
-    out.extend(config.access_log.iter_mut().filter_map(|log| log.otlp.as_mut()?.ca.as_mut()));
+    out.extend(config.access_log.iter_mut().filter_map(|log| log.otlp.as_mut()?.export.ca.as_mut()));
     for listener in &mut config.listen {
         out.extend(crate::read::policies::files(&mut listener.policies));
         out.extend(listener.tls.as_mut().into_iter().flat_map(of_listener));
@@ -316,7 +316,7 @@ pub(crate) fn pem_files(config: &mut Config) -> impl Iterator<Item = &mut PemFil
     for route in &mut config.routes {
         out.extend(crate::read::policies::files(&mut route.policies));
         let logs = route.access_log.iter_mut().flatten();
-        out.extend(logs.filter_map(|log| log.otlp.as_mut()?.ca.as_mut()));
+        out.extend(logs.filter_map(|log| log.otlp.as_mut()?.export.ca.as_mut()));
     }
     for upstream in &mut config.upstreams {
         out.extend(crate::read::policies::files(&mut upstream.policies));
@@ -338,7 +338,8 @@ fn both(certificate: &mut Certificate) -> [&mut PemFile; 2] {
     [&mut certificate.chain, &mut certificate.key]
 }
 
-pub(crate) fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
+/// Reads the path of a PEM file, which the loader reads later.
+pub fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
     let path = reader.field(field, file_path)?;
     Some(PemFile { path: Some(path), shown, at: field.node.at, ..PemFile::default() })

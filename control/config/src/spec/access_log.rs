@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ACCESS_LOG_OTLP, Choice, KeySpec, LOG_COLLECTOR, SectionSpec, Shape, Text};
+use super::{Choice, KeySpec, SectionSpec, Shape, Text};
+use crate::section::Value;
+use crate::sections::Collector;
 
 static LOG_TARGET: Text = Text {
     expected: "`stdout`, the path of a file such as `/var/log/tollgate/access.log`, or a syslog server such as \
@@ -131,7 +133,7 @@ pub(crate) static ACCESS_LOG: SectionSpec = SectionSpec {
         KeySpec::new(
             "otlp",
             "An OpenTelemetry collector that also receives every line.",
-            Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_COLLECTOR), Shape::Section(&ACCESS_LOG_OTLP)]),
+            <Collector as Value>::SHAPE,
         )
         .default("off")
         .aliases(&["opentelemetry", "otel", "collector"]),

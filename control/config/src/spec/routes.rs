@@ -2,7 +2,7 @@
 
 use super::access_log::{ACCESS_LOG_SHAPE, STATUS_RANGE_SHAPE};
 use super::{
-    Choice, KeySpec, POLICIES, POLICIES_DOC, SectionSpec, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE, Text,
+    Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, SectionSpec, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE, Text,
 };
 use crate::section::Value;
 use crate::sections::texts::{BODY, HEADER_NAME};
@@ -177,7 +177,7 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
             "proxy_intercept_errors",
             "on_error",
         ]),
-        KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).aliases(&[
+        KeySpec::new("policies", POLICIES_DOC, POLICIES_SHAPE).aliases(&[
             "policy",
             "plugins",
             "middlewares",

@@ -1,12 +1,12 @@
 //! The gateway-wide keys.
 
 use crate::section::Value;
-use crate::sections::texts::{ADDRESS, CIDR, ZONE};
+use crate::sections::texts::{ADDRESS, ZONE};
 use crate::sections::*;
 
 use super::{
-    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, Choice, KeySpec, LOG_SHAPE, MODE, OWNER, POLICIES, POLICIES_DOC,
-    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, Text,
+    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, Choice, KeySpec, LOG_SHAPE, MODE, OWNER, POLICIES_DOC,
+    POLICIES_SHAPE, POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, Text,
 };
 
 static PATTERN: Text = Text {
@@ -16,7 +16,6 @@ static PATTERN: Text = Text {
 };
 
 static ADDRESS_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port, Shape::Section(&LISTENER)]);
-pub(crate) static CIDR_SHAPE: Shape = Shape::Text(&CIDR);
 static PATTERN_SHAPE: Shape = Shape::Text(&PATTERN);
 static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
 
@@ -93,7 +92,7 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
             Shape::MapOf(&NAMED_CERTIFICATE_VALUE),
         )
         .aliases(&["certificate", "certs", "ssls"]),
-        KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).aliases(&[
+        KeySpec::new("policies", POLICIES_DOC, POLICIES_SHAPE).aliases(&[
             "policy",
             "plugins",
             "middlewares",
@@ -166,7 +165,7 @@ pub(crate) static LISTENER: SectionSpec = SectionSpec {
             Shape::Text(&OWNER),
         )
         .aliases(&["user", "group", "socket_owner"]),
-        KeySpec::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
+        KeySpec::new("policies", POLICIES_DOC, POLICIES_SHAPE),
         KeySpec::new("tls", "TLS, with its certificates.", <ListenTls as Value>::SHAPE).aliases(&[
             "ssl",
             "https",

@@ -5,6 +5,7 @@ use tollgate_config::{Spanned, Target, from_text};
 use super::*;
 
 fn config(text: &str) -> Config {
+    tollgate_policy::register();
     let loaded = from_text("t", text, &|_| None);
     loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
 }

@@ -19,6 +19,7 @@ fn text(lines: &str, matches: &[&str]) -> String {
 }
 
 fn problems(text: &str) -> Vec<Problem> {
+    tollgate_policy::register();
     let loaded = from_text("t", text, &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
     match compile(&config) {
@@ -97,6 +98,7 @@ fn an_error_of_the_router_is_placed_at_the_part_that_it_is_about() {
 #[test]
 fn matches_beside_another_mistake_are_checked_too() {
     let text = text("timeouts: {total: fast}", &["/x", "/x", "/a%2Fb"]);
+    tollgate_policy::register();
     let loaded = from_text("t", &text, &|_| None);
     assert_eq!(loaded.problems.len(), 1);
     let found = check_matches(&loaded.partial.expect("routes that can be read"));

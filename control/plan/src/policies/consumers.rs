@@ -4,8 +4,6 @@ use tollgate_config as config;
 use tollgate_config::Problem;
 use tollgate_policy::{Consumer, ConsumerEntry, Consumers, HmacSecret, is_password_hash};
 
-use super::client_certificate::certificate_name;
-
 /// Compiles the consumers of all sources. A credential that two of them share is an error, which no source
 /// can find alone.
 pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Problem>) -> Consumers {
@@ -33,7 +31,7 @@ pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Pr
             .iter()
             .map(|(id, key, _)| (id.clone(), HmacSecret::new(&key.0)))
             .collect(),
-        certificates: written.certificates.iter().map(certificate_name).collect(),
+        certificates: written.certificates.iter().cloned().map(Into::into).collect(),
     };
     Consumers::new(written.iter().map(known).collect())
 }

@@ -1,34 +1,37 @@
 //! Compiles `plugins`: each plugin named there is a policy of its own.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use tollgate_config as config;
-use tollgate_config::{PluginPolicy, PluginSettings, PolicyKind, Problem, Spanned, nearest};
-use tollgate_policy::{Planned, Plugins, SettingsProblem, Stage};
+use tollgate_config::{PolicySettings, Problem, Spanned, nearest};
+use tollgate_policy::{
+    Planned, PluginPolicies, PluginPolicy, PluginSettings, Plugins, REGISTRY, Registered, SettingsProblem,
+};
 
 use super::PolicyUnit;
 
 /// Returns the order in which a request passes the built-in kinds, with each plugin inserted at its stage.
 pub(super) fn order(plugins: &Plugins) -> Vec<PolicyUnit> {
-    let before = |kind| match kind {
-        PolicyKind::ClientCertificate => Some(Stage::Early),
-        PolicyKind::Authorize => Some(Stage::Authentication),
-        PolicyKind::Canary => Some(Stage::Request),
-        PolicyKind::Decompression => Some(Stage::Response),
-        _ => None,
+    let one = |entry: &Registered| -> Vec<PolicyUnit> {
+        match entry {
+            Registered::Plugins(stage) => plugins.at(*stage).map(PolicyUnit::Plugin).collect(),
+            // `plugins` itself is not a kind: its entries are.
+            other => other
+                .kind()
+                .map(|kind| kind.key().name)
+                .filter(|key| *key != "plugins")
+                .map(PolicyUnit::Own)
+                .into_iter()
+                .collect(),
+        }
     };
-    let one = |kind| {
-        let those = before(kind).into_iter().flat_map(|stage| plugins.at(stage)).map(PolicyUnit::Plugin);
-        // `plugins` itself is not a kind: its entries are.
-        those.chain((kind != PolicyKind::Plugins).then_some(PolicyUnit::Own(kind))).collect::<Vec<_>>()
-    };
-    PolicyKind::ALL.into_iter().flat_map(one).collect()
+    REGISTRY.iter().flat_map(one).collect()
 }
 
 /// Compiles what is written under `plugins` at one place: for each plugin mentioned its number, and its
 /// policy or `None` if it is off.
 pub(super) fn planned(
-    spec: Option<&config::PolicySpec>,
+    spec: Option<&dyn PolicySettings>,
     plugins: &'static Plugins,
     problems: &mut Vec<Problem>,
 ) -> Vec<(usize, Option<Arc<dyn Planned>>)> {
@@ -36,7 +39,9 @@ pub(super) fn planned(
         // `plugins: off`.
         return (0..plugins.all().len()).map(|index| (index, None)).collect();
     };
-    let config::PolicySpec::Plugins(written) = spec else { return Vec::new() };
+    let Some(written) = (spec as &dyn Any).downcast_ref::<PluginPolicies>() else {
+        return Vec::new();
+    };
     written.list.iter().filter_map(|one| plugin(one, plugins, problems)).collect()
 }
 
@@ -110,7 +115,8 @@ fn told(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSett
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
-    use tollgate_policy::{Plugin, Policy, PolicyStates, SettingsProblems};
+    use tollgate_config as config;
+    use tollgate_policy::{Plugin, Policy, PolicyStates, SettingsProblems, Stage};
 
     use super::super::{Chains, PlacePolicies, Sets};
     use super::*;
@@ -169,6 +175,7 @@ mod tests {
 
     fn policies(text: &str) -> config::Policies {
         let text = format!("listen: 127.0.0.1:0\nroutes: []\npolicies:\n  {text}\n");
+        tollgate_policy::register();
         let variable = |name: &str| (name == "KEY").then(|| "hunter2".to_owned());
         let loaded = config::from_text("t", &text, &variable);
         loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false))).policies
@@ -233,6 +240,7 @@ mod tests {
         let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
         let text = "listen: 127.0.0.1:0\nroutes: []\n\
             policy_sets: {one: {plugins: {a: on, b: {x: 1}}}, two: {plugins: {b: off}}, no: {plugins: off}}\n";
+        tollgate_policy::register();
         let config = config::from_text("t", text, &|_| None).config.expect("a good config");
         let met = |text: &str| {
             let mut chains = chains(known);

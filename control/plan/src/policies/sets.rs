@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, PolicyKind, Problem, Severity, UsedSet, nearest};
+use tollgate_config::{At, Problem, Severity, UsedSet, nearest};
 
 use super::{Chains, CompiledPolicy};
 
@@ -94,7 +94,7 @@ impl Sets {
         &self,
         parts: &config::CombinedResources<'a>,
         policies: &'a config::Policies,
-        kind: PolicyKind,
+        kind: &str,
     ) -> Option<(&'a config::Attached, Option<&'a UsedSet>)> {
         let of = |list: &'a [config::Attached]| list.iter().find(|attached| attached.kind == kind);
         if let Some(own) = of(&policies.list) {

@@ -1,11 +1,11 @@
 use tollgate_observe::Reason;
 
 use super::*;
+use crate::api_key::ApiKeyRules;
+use crate::authorize::{AuthorizeRule, AuthorizeRules};
+use crate::ip::IpRules;
 use crate::testing::Sent;
-use crate::{
-    ApiKeyRules, AuthorizeRule, AuthorizeRules, Block, Consumer, ConsumerEntry, Consumers, Context,
-    CredentialSource, Identity, IpRules, Refusal,
-};
+use crate::{Block, Consumer, ConsumerEntry, Consumers, Context, CredentialSource, Identity, Refusal};
 
 fn consumers() -> Arc<Consumers> {
     let known = |name: &str, group: &str, key: &str| {

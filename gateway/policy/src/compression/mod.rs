@@ -3,6 +3,7 @@
 //! The policy installs an [`Encoder`] as the transform of a response. It also changes 304s and responses to
 //! HEAD, so that their tags match the compressed body and caches stay consistent.
 
+mod config;
 mod encoder;
 mod negotiate;
 
@@ -16,6 +17,8 @@ use self::negotiate::negotiate;
 pub(crate) use self::negotiate::{accepts, forbids_transform};
 use crate::known_tags::KnownTags;
 use crate::{BodyKind, Planned, Policy, PolicyStates, Request, Response, Verdict};
+
+pub(crate) use config::CompressionSettings;
 
 /// Selects the responses to compress, and the encodings.
 #[derive(Clone, Debug)]

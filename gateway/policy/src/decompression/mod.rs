@@ -4,6 +4,7 @@
 //! The policy installs a [`Decoder`] as a transform of the request or of the response, each within its
 //! [`DecodeLimits`].
 
+mod config;
 mod decoder;
 
 use std::sync::{Arc, LazyLock};
@@ -16,6 +17,8 @@ pub use self::decoder::{Coding, DecodeLimits};
 use crate::compression::{accepts, forbids_transform};
 use crate::known_tags::KnownTags;
 use crate::{BodyKind, Planned, Policy, PolicyStates, Request, Reserved, Response, Verdict};
+
+pub(crate) use config::DecompressionSettings;
 
 /// Selects the bodies to decode.
 #[derive(Clone, Debug)]

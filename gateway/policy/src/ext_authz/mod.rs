@@ -4,6 +4,7 @@
 //! The protocol is one unary call with two messages, which `messages` defines. The shared HTTP/2 client sends
 //! them in gRPC framing.
 
+mod config;
 mod messages;
 
 use std::collections::HashMap;
@@ -29,6 +30,8 @@ use crate::{
     Authenticator, Consumer, Identity, Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request,
     Reserved, Response, Trust, Verdict, loops,
 };
+
+pub(crate) use config::ExtAuthzSettings;
 
 /// The gRPC method.
 const METHOD: &str = "envoy.service.auth.v3.Authorization/Check";

@@ -6,6 +6,7 @@
 //! compares the digest with the body if configured.
 
 mod base;
+mod config;
 mod digest;
 mod nonces;
 mod structured;
@@ -23,6 +24,8 @@ use crate::{
     Authenticator, Consumer, Consumers, Identity, Planned, Policy, PolicyStates, Refusal, Request, Reserved,
     Verdict,
 };
+
+pub(crate) use config::HmacSettings;
 
 /// RFC 9110, 11.6.1 requires a challenge with every 401, but no scheme is registered for signatures.
 const CHALLENGE: &[u8] = b"WWW-Authenticate: Signature\r\n";

@@ -7,6 +7,7 @@
 
 mod algorithm;
 mod cache;
+mod config;
 mod key;
 mod pem;
 mod remote;
@@ -32,6 +33,8 @@ use crate::{
     Authenticator, Consumer, CredentialSource, Identity, Planned, Policy, PolicyStates, Refusal, Request,
     Reserved, Verdict,
 };
+
+pub(crate) use config::JwtSettings;
 
 /// The longest time for which a verified token is cached.
 const CACHE_TIME_MAX: Duration = Duration::from_secs(3600);

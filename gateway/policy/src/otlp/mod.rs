@@ -9,7 +9,22 @@ pub(crate) use self::document::{ExportItem, Signal, any};
 pub(crate) use self::export::Exporter;
 pub use self::logs::LogExport;
 
+use tollgate_config::{ExportSettings, Problem};
+
 use crate::Trust;
+use crate::client::trust;
+
+/// Returns the rule for a collector at this URL. Files for its TLS are checked here.
+pub fn collector(url: &str, export: &ExportSettings, problems: &mut Vec<Problem>) -> CollectorRule {
+    let ExportSettings { service, headers, resource, ca } = export;
+    CollectorRule {
+        url: url.to_owned(),
+        trust: trust(url, ca.as_ref(), problems),
+        headers: headers.clone(),
+        service: service.clone(),
+        resource: resource.clone(),
+    }
+}
 
 /// A collector and its settings.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,6 +4,7 @@
 //! which it creates a [`Planned`]. At run time that is a policy like the gateway's own, so the request path
 //! has no special case for plugins.
 
+mod keys;
 mod registry;
 mod settings;
 
@@ -14,6 +15,8 @@ use serde_json::Value;
 
 use crate::Planned;
 
+pub(crate) use keys::PluginsKey;
+pub use keys::{PluginPolicies, PluginPolicy, PluginSettings};
 pub use registry::{Installed, Plugins};
 pub use settings::{SettingsProblem, SettingsProblems, settings};
 

@@ -168,7 +168,7 @@ fn any_of(words: &[String]) -> String {
 }
 
 /// Escapes a key for a JSON pointer.
-fn escaped(key: &str) -> String {
+pub(super) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 

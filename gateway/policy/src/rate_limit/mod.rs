@@ -4,6 +4,7 @@
 //! limits, also in a shared store.
 
 mod buckets;
+mod config;
 pub(crate) mod gcra;
 mod shared;
 
@@ -22,6 +23,8 @@ use crate::exempt::Exempt;
 use crate::limit_fields::{self, LimitFields};
 use crate::redis::OnFailure;
 use crate::{Continuation, CountKey, Planned, Policy, PolicyStates, Refusal, Request, Verdict};
+
+pub(crate) use config::RateLimitSettings;
 
 /// Limits, all of which a request must pass, in order.
 #[derive(Clone, Debug, Default)]

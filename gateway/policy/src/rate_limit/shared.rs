@@ -328,8 +328,9 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::Context;
+    use crate::redis::RedisServers;
     use crate::testing::Sent;
-    use crate::{Context, RedisServers};
 
     /// Starts a store that grants ten units per question, each time the test permits it. It signals each
     /// question.

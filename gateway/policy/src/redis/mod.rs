@@ -6,6 +6,7 @@
 //! then do not ask it, so requests lose no time. A background task reconnects.
 
 mod connection;
+mod keys;
 mod outage_reports;
 mod scripts;
 
@@ -18,6 +19,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use redis::IntoConnectionInfo;
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tollgate_config::section::Word;
 use tollgate_net::component;
 use tracing::{info, warn};
 use zeroize::Zeroize;
@@ -26,6 +28,8 @@ use self::connection::{StoreConnection, StoreConnector};
 use self::outage_reports::OutageReports;
 pub(crate) use self::scripts::StoreCall;
 use crate::{BackgroundIo, PolicyStates};
+
+pub(crate) use keys::RedisSettings;
 
 /// The number of consecutive failures after which the store counts as lost.
 const FAILURES_MAX: u32 = 3;
@@ -89,7 +93,7 @@ pub enum RedisServers {
 }
 
 /// The treatment of requests while the store of a shared limit is unavailable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Word)]
 pub enum OnFailure {
     /// Each gateway enforces the limit on its own.
     #[default]

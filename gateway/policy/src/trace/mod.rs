@@ -5,6 +5,7 @@
 //! party that starts a trace decides whether it is sampled; of the traces that start here, a configured share
 //! is.
 
+mod config;
 mod propagation;
 mod span;
 
@@ -13,7 +14,8 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-pub use self::propagation::Propagation;
+pub(crate) use self::config::TraceSettings;
+pub(crate) use self::propagation::Propagation;
 use self::propagation::SpanIds;
 use self::span::RequestSpan;
 use crate::otlp::{Exporter, Signal};

@@ -4,9 +4,10 @@
 //! writes the new context in each configured one. An invalid context counts as none.
 
 use crate::Request;
+use tollgate_config::section::Word;
 
 /// A format of a trace context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Word)]
 pub enum Propagation {
     /// The fields `traceparent` and `tracestate` (W3C Trace Context).
     W3c,

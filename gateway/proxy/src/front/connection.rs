@@ -129,6 +129,7 @@ mod tests {
         let registry = Registry::new(true);
         let config = LogConfig { target: LogTarget::Off, format: LogFormat::Combined };
         let log = AccessLog::start(config).expect("no log");
+        tollgate_policy::register();
         let loaded = tollgate_config::from_text(
             "",
             "listen: 127.0.0.1:0\nroutes: [{match: /, respond: 204}]",

@@ -202,6 +202,7 @@ mod tests {
     use super::*;
 
     fn plan(text: &str) -> Plan {
+        tollgate_policy::register();
         let loaded = from_text("test.yaml", &format!("listen: 127.0.0.1:0\n{text}"), &|_| None);
         let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
         tollgate_plan::compile(&config).expect("it compiles").plan

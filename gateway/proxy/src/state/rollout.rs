@@ -176,6 +176,7 @@ mod tests {
 
     fn plan(text: &str) -> Plan {
         let text = format!("listen: 127.0.0.1:0\n{text}");
+        tollgate_policy::register();
         let config = tollgate_config::from_text("", &text, &|_| None).config.expect("a good config");
         tollgate_plan::compile(&config).expect("it compiles").plan
     }

@@ -42,6 +42,7 @@ impl Ended {
 fn plan(yaml: &str) -> Plan {
     // Some tests end their own direction first, to see when the gateway ends its direction.
     let listen = "listen: {bind: 127.0.0.1:0, half_close: on}";
+    tollgate_policy::register();
     let loaded = from_text("test.yaml", &format!("{listen}\n{yaml}"), &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
     tollgate_plan::compile(&config).expect("it compiles").plan

@@ -113,6 +113,7 @@ mod tests {
 
     fn access(admin: &str) -> AccessRules {
         let text = format!("listen: 127.0.0.1:0\nroutes: []\nadmin: {admin}\n");
+        tollgate_policy::register();
         let loaded = tollgate_config::from_text("t", &text, &|_| None);
         let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
         AccessRules::new(config.admin.as_ref())

@@ -293,6 +293,7 @@ mod tests {
     /// Every `$ref` resolves, and every variable in a path is a parameter.
     #[test]
     fn the_description_is_whole() {
+        tollgate_policy::register();
         let document = openapi();
         let mut references = Vec::new();
         collect(&document, &mut references);
@@ -314,6 +315,7 @@ mod tests {
     /// The document describes exactly the paths that the routers have.
     #[test]
     fn the_description_is_of_the_paths_that_there_are() {
+        tollgate_policy::register();
         let sources = [
             include_str!("mod.rs"),
             include_str!("../live.rs"),

@@ -75,6 +75,7 @@ mod tests {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let service = SocketAddr::from(([127, 0, 0, 1], 4711));
         let text = text(&DemoArgs { listen: any, admin: any }, [service, service]);
+        tollgate_policy::register();
         let loaded = tollgate_config::from_text("demo.yaml", &text, &|_| None);
         assert!(loaded.problems.is_empty(), "{}", loaded.problems.render(false));
         let compiled = tollgate_plan::compile(&loaded.config.expect("it is good")).expect("it compiles");

@@ -14,6 +14,7 @@ const SETS: &str = "policy_sets:\n  \
     none: {rate_limit: off}\n";
 
 fn config(text: &str) -> Config {
+    tollgate_policy::register();
     let loaded = from_text("t", &format!("listen: 127.0.0.1:0\n{SETS}{text}"), &|_| None);
     loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
 }
@@ -92,6 +93,7 @@ fn listeners_and_upstreams_use_sets_too() {
          upstreams: {{u: {{endpoints: \"h:1\", policies: {{use: [strict]}}}}}}\n\
          routes: [{{name: a, match: /a, to: u}}]\n"
     );
+    tollgate_policy::register();
     let loaded = from_text("t", &text, &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
     let plan = compile(&config).unwrap_or_else(|problems| panic!("{problems:?}")).plan;
@@ -128,6 +130,7 @@ fn an_unknown_name_is_told_once_with_the_nearest() {
     assert_eq!((problems[1].at.line, problems[1].at.column, problems[1].at.length), (7, 50, 5));
     // No suggestion reveals what a variable holds.
     let text = format!("listen: 127.0.0.1:0\n{SETS}routes: []\npolicies: {{use: \"${{SET}}\"}}\n");
+    tollgate_policy::register();
     let config = from_text("t", &text, &|_| Some("strct".to_owned())).config.expect("it can be read");
     let problems = compile(&config).expect_err("unknown");
     assert_eq!(
@@ -141,6 +144,7 @@ fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
     let more = "policy_sets: {far: {mirror: {to: nowhere}}, one: {canary: {to: u}}, all: {aggregate: {parts: {a: {to: u, path: /}}}}}\n";
     let read = |text: &str| {
         let text = format!("listen: 127.0.0.1:0\n{more}upstreams: {{u: \"h:1\", v: \"h:2\"}}\n{text}");
+        tollgate_policy::register();
         let loaded = from_text("t", &text, &|_| None);
         loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
     };
@@ -190,6 +194,7 @@ fn a_set_that_changes_leaves_the_routes_as_they_are() {
     let first = again(&now, &mut cache);
     // With another rate, the routes are the same objects, but not the policies that their requests pass.
     let other = format!("listen: 127.0.0.1:0\n{}{text}", SETS.replace("rate: 1/s", "rate: 7/s"));
+    tollgate_policy::register();
     now.policy_sets = from_text("t", &other, &|_| None).config.expect("good").policy_sets;
     let second = again(&now, &mut cache);
     assert_eq!(same(&first, &second), [true, true, true]);
@@ -228,6 +233,7 @@ fn a_set_that_only_a_store_can_have_is_a_warning_as_long_as_the_store_is_not_loo
 fn with_etcd_the_file_uses_its_own_sets() {
     let file =
         config("etcd: 127.0.0.1:2379\nroutes: [{name: a, match: /a, respond: x, policies: {use: theirs}}]\n");
+    tollgate_policy::register();
     let mut documents = Documents::new("etcd", PathBuf::new(), Scope::default());
     let mut put = |kind_name: &str, name: &str, value: serde_json::Value| {
         drop(documents.put(kind(kind_name).expect("a kind"), name, value).expect("good"));

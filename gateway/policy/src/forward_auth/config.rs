@@ -1,0 +1,94 @@
+//! The settings of `forward_auth`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_config::PemFile;
+use tollgate_config::section::{
+    Fields, HEADER_NAME, KeySpec, PEM, Reader, Section, URL, header, pem, service_url,
+};
+
+use super::ForwardAuthRules;
+use crate::Planned;
+use crate::auth_body::{AuthBodySettings, check_groups};
+use crate::client::trust;
+use crate::credential::IdentityHeaders;
+use crate::policy_config::{Compilation, PolicyConfig, policy_key};
+use crate::texts::own_header;
+
+/// A service decides whether a request may proceed: a 2xx response admits it, any other response is sent to the
+/// client.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(name = "forward_auth_policy", noun = "`forward_auth`", check = check)]
+pub(crate) struct ForwardAuthSettings {
+    /// URL of the service.
+    #[key(
+        text = URL, parse = service_url, required, decisive,
+        also = ["uri", "address", "auth_request", "service", "endpoint"],
+    )]
+    url: String,
+    /// Maximum time for its answer; after it the request is rejected.
+    #[key(time = "1ms"..="1m", default = "1s")]
+    timeout: Duration,
+    /// Request fields that it receives. Default: all except connection-specific ones.
+    #[key(text = HEADER_NAME, each = header::name, also = ["authRequestHeaders", "auth_request_headers"])]
+    request_headers: Option<Vec<String>>,
+    /// Fields of its answer that are added to the upstream request. The gateway removes them from client requests.
+    #[key(
+        text = HEADER_NAME, each = own_header,
+        also = ["authResponseHeaders", "upstream_headers", "copy_headers", "auth_response_headers"],
+    )]
+    response_headers: Vec<String>,
+    /// Whether the service also receives the request's body, and its maximum size. The body is forwarded upstream
+    /// unchanged.
+    #[key(
+        default = off,
+        also = [
+            "with_request_body", "forward_body", "forwardBody", "include_body", "request_body", "max_body_size",
+        ],
+    )]
+    body: Option<AuthBodySettings>,
+    /// The field of its answer that holds the consumer's name.
+    #[key(text = HEADER_NAME, parse = header::name)]
+    consumer: Option<String>,
+    /// The field of its answer that holds the consumer's groups, separated by commas.
+    #[key(text = HEADER_NAME, parse = header::name)]
+    groups: Option<String>,
+    #[key(flatten)]
+    identity: IdentityHeaders,
+    /// A PEM file of CA certificates that verify the certificate of the URL. Default: the system's trust store.
+    #[key(shape = PEM, read = pem, also = ["cas", "ca_file", "trust"])]
+    ca: Option<PemFile>,
+}
+
+impl PolicyConfig for ForwardAuthSettings {
+    const KEY: KeySpec = policy_key::<Self>("forward_auth", "Asks an authorization service over HTTP.")
+        .aliases(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
+    const IS_GUARD: bool = true;
+
+    fn compile(&self, compilation: &mut Compilation<'_>) -> Arc<dyn Planned> {
+        Arc::new(ForwardAuthRules {
+            url: self.url.clone(),
+            trust: trust(&self.url, self.ca.as_ref(), compilation.problems),
+            timeout: self.timeout,
+            request_headers: self.request_headers.clone(),
+            body: self.body.map(AuthBodySettings::compile),
+            response_headers: self.response_headers.clone(),
+            consumer: self.consumer.clone(),
+            groups: self.groups.clone(),
+            identity: self.identity.compile(),
+        })
+    }
+
+    fn names_files(&self) -> bool {
+        self.ca.is_some()
+    }
+
+    fn files(&mut self) -> Vec<&mut PemFile> {
+        self.ca.iter_mut().collect()
+    }
+}
+
+fn check(reader: &mut Reader, fields: &Fields<'_>, settings: &mut ForwardAuthSettings) {
+    check_groups(reader, fields, settings.consumer.as_deref());
+}

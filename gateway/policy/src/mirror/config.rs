@@ -1,0 +1,64 @@
+//! The settings of `mirror`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_config::section::{HEADER_NAME, KeySpec, Section, UPSTREAM_NAME, header, upstream_name};
+use tollgate_config::{Percent, Spanned};
+
+use super::MirrorRules;
+use crate::Planned;
+use crate::policy_config::{Compilation, PolicyConfig, policy_key};
+use crate::request_copy::CopyMarks;
+use crate::texts::own_header;
+
+/// Sends copies of requests to another upstream and ignores the responses.
+#[derive(Clone, Debug, PartialEq, Section)]
+#[section(name = "mirror_policy", noun = "`mirror`")]
+pub(crate) struct MirrorSettings {
+    /// Name of the upstream that receives the copies.
+    #[key(
+        text = UPSTREAM_NAME, parse = upstream_name, required,
+        also = ["upstream", "cluster", "backend", "service"],
+    )]
+    to: Spanned<String>,
+    /// Percentage of requests that are copied.
+    #[key(percent = 0..=100, default = "100%", also = ["percentage", "runtime_fraction", "sample"])]
+    percent: Percent,
+    /// Maximum bytes of a body; a request with a larger one is not copied.
+    #[key(size = 0..="16MiB", default = "64KiB", also = ["max_body", "maxBodySize", "limit"])]
+    body: usize,
+    /// Maximum number of concurrent copies; a request beyond it is not copied.
+    #[key(count = 1..=100_000, default = 100, also = ["max_in_flight", "concurrency", "limit_in_flight"])]
+    in_flight: usize,
+    /// Maximum duration of a copy's exchange.
+    #[key(time = "1ms"..="10m", default = "5s")]
+    timeout: Duration,
+    /// The field that marks a copy, with the value `1`.
+    #[key(text = HEADER_NAME, off, parse = own_header, default = "Tollgate-Shadow")]
+    header: Option<String>,
+    /// The `Host` of copies. Default: the host of the original request.
+    #[key(expected = "a host such as `shadow.internal`", pattern = r"^\S+$", parse = header::value)]
+    host: Option<String>,
+}
+
+impl PolicyConfig for MirrorSettings {
+    const KEY: KeySpec = policy_key::<Self>("mirror", "Sends copies of requests to another upstream.")
+        .aliases(&["shadow", "mirroring", "request_mirror_policies", "tee"]);
+
+    fn compile(&self, _: &mut Compilation<'_>) -> Arc<dyn Planned> {
+        let header = self.header.clone().map(|name| (name, "1".to_owned()));
+        Arc::new(MirrorRules {
+            to: self.to.value.as_str().into(),
+            percent: self.percent.millionths(),
+            body: self.body,
+            in_flight: self.in_flight,
+            timeout: self.timeout,
+            marks: Arc::new(CopyMarks { header, host: self.host.clone() }),
+        })
+    }
+
+    fn upstreams(&self) -> Vec<&Spanned<String>> {
+        vec![&self.to]
+    }
+}

@@ -2,7 +2,7 @@
 
 # rustup installs here; a shell that was open before the install does not know it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-# One target directory for everything, so that no dependency is built twice for want of looking elsewhere.
+# One target directory for everything, so that no dependency is built twice.
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # Seconds that `make fuzz` gives each target.
 FUZZ_SECONDS ?= 600
@@ -32,7 +32,7 @@ help: ## list what can be made
 build: toolchain ## build the gateway, target/release/tollgate, guided by its profile
 	$(GATEWAY)
 
-profile: toolchain ## make that profile anew, for this compiler and machine; takes 15 minutes
+profile: toolchain ## make that profile again, for this compiler and machine; takes 15 minutes
 	scripts/profile
 
 run: toolchain ## build the gateway and start the demo on 127.0.0.1:8080
@@ -43,13 +43,14 @@ run: toolchain ## build the gateway and start the demo on 127.0.0.1:8080
 # the packages, features and profile that `cargo test` asks for, so that the tests find everything built.
 test: toolchain test-tools lint ## install what the tests need, then check and test everything
 	$(CARGO) build --workspace --all-targets
+	scripts/check-profile
 	scripts/install-systems --quick
 	@$(MAKE) --no-print-directory check-examples
 	$(CARGO) test --workspace
 	$(CARGO) test --profile simulate -p tollgate-simulation --features simulate
 	@$(MAKE) --no-print-directory fuzz-seeds doc
 
-# A build of its own: what is simulated must not come into the binaries that the other tests start.
+# A build of its own: the simulated network must not get into the binaries that the other tests start.
 simulate: toolchain ## the proxy against simulated networks: SEEDS=5000, or SEED=n to play one again with its trace
 	$(CARGO) build --profile simulate -p tollgate-simulation --features simulate
 	@"$(CARGO_TARGET_DIR)/simulate/tollgate-simulation" $(if $(SEED),seed $(SEED),seeds $(SEEDS) $(FIRST))

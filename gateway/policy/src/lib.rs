@@ -97,7 +97,7 @@ pub use policy::{
 };
 pub use policy_config::{BuiltInPolicy, Compilation};
 pub use policy_states::PolicyStates;
-pub use registry::{REGISTRY, Registered, built_in, register};
+pub use registry::{REGISTRY, RegistryEntry, built_in, register};
 pub use request::{ForwardingRule, Origin, Request};
 pub use request_copy::{CopyMarks, CopyResult, CopyWatch, RequestCopy};
 pub use response::{BodyKind, Response, Transform};

@@ -16,7 +16,7 @@ use crate::{
 
 /// An entry of the registry.
 #[derive(Clone, Copy)]
-pub enum Registered {
+pub enum RegistryEntry {
     /// A built-in policy.
     Policy(&'static dyn BuiltInPolicy),
     /// The plugins of a stage.
@@ -25,10 +25,10 @@ pub enum Registered {
     PluginsKey(&'static dyn PolicyKind),
 }
 
-use Registered::{Plugins, PluginsKey, Policy};
+use RegistryEntry::{Plugins, PluginsKey, Policy};
 
 /// The policies in the order in which they act on a request.
-pub static REGISTRY: &[Registered] = &[
+pub static REGISTRY: &[RegistryEntry] = &[
     Policy(&BuiltIn::<trace::TraceSettings>::KIND),
     Policy(&BuiltIn::<ip::IpSettings>::KIND),
     Policy(&BuiltIn::<cors::CorsSettings>::KIND),
@@ -62,7 +62,7 @@ pub static REGISTRY: &[Registered] = &[
     PluginsKey(&plugin::PluginsKey),
 ];
 
-impl Registered {
+impl RegistryEntry {
     /// Returns the kind of policies; `None` for the plugins of a stage.
     #[must_use]
     pub fn kind(self) -> Option<&'static dyn PolicyKind> {

@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_observe::live::{LiveDocument, UpstreamLimits};
+use tollgate_observe::live::{LiveDocument, UpstreamLimitsLive};
 use tollgate_plan::{Caps, Plan};
 
 use crate::admin_context::AdminContext;
@@ -48,7 +48,7 @@ fn add_limits(live: &mut LiveDocument, plan: &Plan) {
         plan.upstreams.iter().map(|upstream| (upstream.name.as_str(), &upstream.rules.caps)).collect();
     for upstream in &mut live.upstreams {
         let Some(caps) = caps.get(upstream.name.as_str()) else { continue };
-        upstream.limits = UpstreamLimits {
+        upstream.limits = UpstreamLimitsLive {
             connections: caps.connections,
             endpoint_connections: caps.endpoint_connections,
             requests: caps.requests,

@@ -2,7 +2,7 @@
 
 use tollgate_observe::live::{
     Columns, CostLive, EndpointLive, Latency, LiveDocument, Requests, Resources, RouteLive, UpstreamLive,
-    Worker,
+    WorkerLive,
 };
 
 fn latency(count: u64) -> Latency {
@@ -52,7 +52,7 @@ pub fn live(time: f64, total: u64) -> LiveDocument {
             latency: latency(total),
             ..Requests::default()
         },
-        workers: vec![Worker::default(); 2],
+        workers: vec![WorkerLive::default(); 2],
         routes: vec![route("items", items, 0), route("cart", cart, cart / 10)],
         upstreams: vec![UpstreamLive {
             name: "shop".to_owned(),

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use tollgate_config::{PolicySettings, Problem, Spanned, nearest};
 use tollgate_policy::{
-    Planned, PluginPolicies, PluginPolicy, PluginSettings, Plugins, REGISTRY, Registered, SettingsProblem,
+    Planned, PluginPolicies, PluginPolicy, PluginSettings, Plugins, REGISTRY, RegistryEntry, SettingsProblem,
 };
 
 use super::PolicyUnit;
 
 /// Returns the order in which a request passes the built-in kinds, with each plugin inserted at its stage.
 pub(super) fn order(plugins: &Plugins) -> Vec<PolicyUnit> {
-    let one = |entry: &Registered| -> Vec<PolicyUnit> {
+    let one = |entry: &RegistryEntry| -> Vec<PolicyUnit> {
         match entry {
-            Registered::Plugins(stage) => plugins.at(*stage).map(PolicyUnit::Plugin).collect(),
+            RegistryEntry::Plugins(stage) => plugins.at(*stage).map(PolicyUnit::Plugin).collect(),
             // `plugins` itself is not a kind: its entries are.
             other => other
                 .kind()

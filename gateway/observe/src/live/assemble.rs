@@ -6,8 +6,8 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::{
-    AdaptiveLive, Clients, CostLive, ENDPOINTS_MAX, EndpointLive, LastChange, Latency, LiveDocument,
-    Requests, Resources, RouteLive, UPSTREAMS_MAX, UpstreamLimits, UpstreamLive,
+    AdaptiveLive, ClientsLive, CostLive, ENDPOINTS_MAX, EndpointLive, LastChange, Latency, LiveDocument,
+    Requests, Resources, RouteLive, UPSTREAMS_MAX, UpstreamLimitsLive, UpstreamLive,
 };
 use crate::stats::resident_bytes;
 use crate::status::seconds;
@@ -37,7 +37,7 @@ impl Registry {
             configured_routes: status.routes,
             metrics: self.enabled(),
             requests: requests(&snapshot),
-            clients: Clients {
+            clients: ClientsLive {
                 open: snapshot.client_connections,
                 opened: snapshot.client_connections_opened,
                 rejected: snapshot.client_connections_rejected,
@@ -122,7 +122,7 @@ fn upstreams(mut all: Vec<UpstreamStatus>, snapshot: &Snapshot) -> (Vec<Upstream
             failures: count(|counts| counts.failures.iter().sum()),
             retries: count(|counts| counts.resilience.retries),
             breaker_open: counts.is_some_and(|counts| counts.resilience.is_open()),
-            limits: UpstreamLimits::default(),
+            limits: UpstreamLimitsLive::default(),
             adaptive: upstream
                 .adaptive
                 .map(|adaptive| AdaptiveLive { limit: adaptive.limit, in_flight: adaptive.in_flight }),

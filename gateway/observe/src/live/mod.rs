@@ -49,9 +49,9 @@ pub struct LiveDocument {
     /// Totals over all requests.
     pub requests: Requests,
     /// Client connections.
-    pub clients: Clients,
+    pub clients: ClientsLive,
     /// The workers, in order.
-    pub workers: Vec<Worker>,
+    pub workers: Vec<WorkerLive>,
     /// Routes with requests, the busiest first. `-` is no route; `other` is every route past the first 256.
     pub routes: Vec<RouteLive>,
     /// Upstreams, the busiest first.
@@ -101,7 +101,7 @@ pub struct Requests {
 
 /// Client connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Clients {
+pub struct ClientsLive {
     /// Open connections.
     pub open: u64,
     /// Connections accepted since the start.
@@ -114,7 +114,7 @@ pub struct Clients {
 
 /// The counts of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Worker {
+pub struct WorkerLive {
     /// Requests that ended since the start.
     pub requests: u64,
     /// Requests in flight.
@@ -164,7 +164,7 @@ pub struct UpstreamLive {
     /// Whether its circuit breaker is open.
     pub breaker_open: bool,
     /// Its configured limits.
-    pub limits: UpstreamLimits,
+    pub limits: UpstreamLimitsLive,
     /// State of its adaptive limit; `None`: it has none.
     pub adaptive: Option<AdaptiveLive>,
     /// Why the last look-up of its endpoints failed; `None`: it succeeded.
@@ -173,7 +173,7 @@ pub struct UpstreamLive {
 
 /// The limits of an upstream, over all workers; `None`: no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UpstreamLimits {
+pub struct UpstreamLimitsLive {
     /// Connections to all endpoints together.
     pub connections: Option<u32>,
     /// Connections to one endpoint.

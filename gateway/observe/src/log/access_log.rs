@@ -15,7 +15,7 @@ use super::format::Format;
 use super::sink::{LogBuffer, LogSink};
 use super::syslog::SyslogTarget;
 use super::template::Template;
-use super::writer::{LogCounts, Message, Output, Writer};
+use super::writer::{LogCounts, Output, Writer, WriterMessage};
 use crate::Record;
 
 /// Bound of buffers that wait for one writer, over all sinks.
@@ -166,7 +166,7 @@ struct RunningLog {
 struct WriterThread {
     /// `None`: the lines go to a [`LineTarget`].
     target: Option<LogTarget>,
-    queue: SyncSender<Message>,
+    queue: SyncSender<WriterMessage>,
     counts: Arc<LogCounts>,
     /// Disconnected after the writer ends.
     ended: Mutex<Receiver<()>>,
@@ -246,7 +246,7 @@ impl AccessLog {
         for writer in &self.writers {
             writer.counts.reopen.store(true, Ordering::Relaxed);
             // If the queue is full, the writer sees the flag at the next message.
-            let _ = writer.queue.try_send(Message::Wake);
+            let _ = writer.queue.try_send(WriterMessage::Wake);
         }
     }
 
@@ -287,7 +287,7 @@ impl AccessLog {
 impl WriterThread {
     /// Asks the writer to end. Returns whether the message fitted into the queue before `end`.
     fn ask_to_close(&self, end: Instant) -> bool {
-        let mut message = Message::Close;
+        let mut message = WriterMessage::Close;
         loop {
             match self.queue.try_send(message) {
                 Ok(()) | Err(TrySendError::Disconnected(_)) => return true,

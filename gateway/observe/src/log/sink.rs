@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use super::access_log::LogRules;
 use super::clock::WallClock;
-use super::writer::{Batch, LogCounts, Message};
+use super::writer::{Batch, LogCounts, WriterMessage};
 use crate::Record;
 
 /// Size at which a buffer is handed over, in bytes.
@@ -50,7 +50,7 @@ pub(super) struct LogBuffer {
     clock: WallClock,
     bytes: Vec<u8>,
     count: u64,
-    queue: SyncSender<Message>,
+    queue: SyncSender<WriterMessage>,
     counts: Arc<LogCounts>,
     return_to: SyncSender<Vec<u8>>,
     returned: Receiver<Vec<u8>>,
@@ -165,7 +165,11 @@ impl Drop for LogSink {
 }
 
 impl LogBuffer {
-    pub(super) fn new(rules: Arc<LogRules>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> Self {
+    pub(super) fn new(
+        rules: Arc<LogRules>,
+        queue: SyncSender<WriterMessage>,
+        counts: Arc<LogCounts>,
+    ) -> Self {
         let (return_to, returned) = sync_channel(SPARE_BUFFERS_MAX);
         // Few routes have a log of their own: such a log allocates its buffer with its first line.
         let room = if rules.is_default { BUFFER_BYTES } else { 0 };
@@ -214,10 +218,10 @@ impl LogBuffer {
         };
         // Before the send, because the writer decrements the count.
         self.queued.fetch_add(1, Ordering::Relaxed);
-        match self.queue.try_send(Message::Lines(batch)) {
+        match self.queue.try_send(WriterMessage::Lines(batch)) {
             Ok(()) => self.count = 0,
             Err(TrySendError::Full(message) | TrySendError::Disconnected(message)) => {
-                if let Message::Lines(mut batch) = message {
+                if let WriterMessage::Lines(mut batch) = message {
                     let empty = std::mem::replace(&mut self.bytes, std::mem::take(&mut batch.bytes));
                     let _ = self.return_to.try_send(empty);
                     // These lines belong to the sink again, so the batch must not count them as dropped.

@@ -30,7 +30,7 @@ const SYSLOG_FINISH_TIMEOUT: Duration = Duration::from_secs(1);
 const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Requests of sinks and of the log's owner to the writer.
-pub(super) enum Message {
+pub(super) enum WriterMessage {
     Lines(Batch),
     /// Look at the flags.
     Wake,
@@ -163,7 +163,7 @@ fn open(path: &PathBuf) -> io::Result<File> {
 }
 
 pub(super) struct Writer {
-    pub(super) queue: Receiver<Message>,
+    pub(super) queue: Receiver<WriterMessage>,
     pub(super) output: Output,
     pub(super) counts: Arc<LogCounts>,
 }
@@ -176,13 +176,13 @@ impl Writer {
                 self.reopen();
             }
             match message {
-                Message::Lines(batch) => self.take(batch),
-                Message::Wake => {}
-                Message::Close => break,
+                WriterMessage::Lines(batch) => self.take(batch),
+                WriterMessage::Wake => {}
+                WriterMessage::Close => break,
             }
         }
         while let Ok(message) = self.queue.try_recv() {
-            if let Message::Lines(batch) = message {
+            if let WriterMessage::Lines(batch) = message {
                 self.take(batch);
             }
         }
@@ -196,7 +196,7 @@ impl Writer {
 
     /// Waits for the next message, and sends pending syslog messages until then. `None`: every sender is
     /// dropped.
-    fn next(&mut self) -> Option<Message> {
+    fn next(&mut self) -> Option<WriterMessage> {
         loop {
             let Some(syslog) = self.output.syslog.as_mut().filter(|syslog| syslog.waits()) else {
                 return self.queue.recv().ok();

@@ -12,7 +12,7 @@ use super::shedding::ShedSnapshot;
 use super::slots::{Slot, Slots};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
-use crate::live::{Columns, CounterTotals, History, Worker};
+use crate::live::{Columns, CounterTotals, History, WorkerLive};
 use crate::log::LogCounts;
 use crate::trace::TraceCounts;
 use crate::{AccessLog, AdminCounts, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
@@ -172,7 +172,7 @@ impl Registry {
     }
 
     /// Returns the counts of each worker.
-    pub(crate) fn worker_counts(&self) -> Vec<Worker> {
+    pub(crate) fn worker_counts(&self) -> Vec<WorkerLive> {
         lock(&self.workers).iter().map(|worker| worker.counts()).collect()
     }
 

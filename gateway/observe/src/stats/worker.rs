@@ -11,7 +11,7 @@ use super::resilience::{BreakerTransition, Resilience};
 use super::shedding::Shedding;
 use super::slots::{SLOTS, Slot};
 use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
-use crate::live::{CounterTotals, Worker};
+use crate::live::{CounterTotals, WorkerLive};
 use crate::{Protocol, Reason, Tally};
 
 const REASONS: usize = Reason::ALL.len();
@@ -349,10 +349,10 @@ impl WorkerStats {
     }
 
     /// Returns the counts of this worker for the live document.
-    pub(super) fn counts(&self) -> Worker {
+    pub(super) fn counts(&self) -> WorkerLive {
         let closed = self.clients_closed.get();
         let clients = self.clients_opened.get().saturating_sub(closed);
-        Worker { requests: self.ended.get(), in_flight: self.in_flight(), clients }
+        WorkerLive { requests: self.ended.get(), in_flight: self.in_flight(), clients }
     }
 
     /// Adds this worker's counts to the totals of the history.

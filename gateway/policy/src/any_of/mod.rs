@@ -73,7 +73,7 @@ impl Policy for AnyOfState {
         for authenticator in self.0.authenticators() {
             authenticator.reserve_fields(request);
         }
-        let tried = Evaluation {
+        let tried = AlternativesEvaluation {
             all: self.0.clone(),
             alternative: 0,
             policy: 0,
@@ -131,7 +131,7 @@ enum Pass {
 }
 
 /// The progress of a request through the alternatives.
-struct Evaluation {
+struct AlternativesEvaluation {
     all: Arc<Alternatives>,
     /// The alternative that is being tried, and the index of its next policy.
     alternative: usize,
@@ -147,7 +147,7 @@ struct SavedRequest {
     mark: ContextSnapshot,
 }
 
-impl Evaluation {
+impl AlternativesEvaluation {
     fn evaluate_next(mut self, request: &mut Request<'_>) -> Verdict {
         loop {
             if self.alternative >= self.all.0.len() {
@@ -253,7 +253,7 @@ impl Evaluation {
     }
 }
 
-impl Debug for Evaluation {
+impl Debug for AlternativesEvaluation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tried").field("alternative", &self.alternative).finish_non_exhaustive()
     }

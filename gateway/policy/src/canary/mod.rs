@@ -33,9 +33,9 @@ pub struct CanaryRule {
     /// The upstream, by name.
     pub to: Arc<str>,
     /// Headers that a request must have, with their values; `None`: any value.
-    pub headers: Box<[FieldCondition]>,
+    pub headers: Box<[CanaryCondition]>,
     /// Cookies that a request must have, with their values; `None`: any value.
-    pub cookies: Box<[FieldCondition]>,
+    pub cookies: Box<[CanaryCondition]>,
     /// The share of matching requests, in millionths.
     pub percent: u32,
     /// The key that decides which requests are in the share.
@@ -43,7 +43,7 @@ pub struct CanaryRule {
 }
 
 /// A name, and its value; `None`: any value.
-pub type FieldCondition = (Box<str>, Option<Box<str>>);
+pub type CanaryCondition = (Box<str>, Option<Box<str>>);
 
 /// The key that decides whether a request is in the share.
 #[derive(Clone, Debug, PartialEq, Eq)]

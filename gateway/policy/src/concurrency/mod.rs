@@ -1,6 +1,6 @@
 //! `concurrency`: limits the number of concurrent requests.
 //!
-//! A request takes a [`Permit`] for each limit and holds it in its context, so that the permits are returned
+//! A request takes a [`ConcurrencyPermit`] for each limit and holds it in its context, so that the permits are returned
 //! however the exchange ends. All workers share the counts, which survive a change of plan.
 
 mod config;
@@ -103,29 +103,34 @@ impl PermitCounts {
     }
 
     /// Takes `cost` permits if the total stays within `limit`.
-    fn try_acquire(self: &Arc<Self>, request: &Request<'_>, limit: u64, cost: u64) -> Option<Permit> {
+    fn try_acquire(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        limit: u64,
+        cost: u64,
+    ) -> Option<ConcurrencyPermit> {
         let more = |count: u64| count.checked_add(cost).filter(|after| *after <= limit);
         if self.by == CountKey::All {
             self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-            return Some(Permit { counts: self.clone(), key: 0, cost });
+            return Some(ConcurrencyPermit { counts: self.clone(), key: 0, cost });
         }
         let key = self.by.hash(request, &self.hash);
         let mut shard = self.shard(key);
         let count = shard.get(&key).copied().unwrap_or(0);
         shard.insert(key, more(count)?);
-        Some(Permit { counts: self.clone(), key, cost })
+        Some(ConcurrencyPermit { counts: self.clone(), key, cost })
     }
 }
 
 /// The permits of a request; dropping this returns them.
 #[derive(Debug)]
-struct Permit {
+struct ConcurrencyPermit {
     counts: Arc<PermitCounts>,
     key: u64,
     cost: u64,
 }
 
-impl Drop for Permit {
+impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         if self.counts.by == CountKey::All {
             self.counts.all.fetch_sub(self.cost, Ordering::Relaxed);
@@ -166,7 +171,7 @@ impl Policy for ConcurrencyState {
     }
 }
 
-impl Permit {
+impl ConcurrencyPermit {
     /// Returns the permits in use for this key.
     fn count(&self) -> u64 {
         match self.counts.by {

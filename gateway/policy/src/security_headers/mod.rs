@@ -36,15 +36,15 @@ impl Planned for SecurityHeaderRules {
             self.fields.iter().filter_map(|(name, value)| FieldLine::new(name.as_bytes(), value.as_bytes()));
         let lines: Vec<FieldLine> = lines.collect();
         let names = FieldFinder::new(lines.iter().map(FieldLine::name));
-        Arc::new(SecurityHeaderLines(Arc::new(Lines { names, lines, overwrite: self.overwrite })))
+        Arc::new(SecurityHeaderLines(Arc::new(SecurityLines { names, lines, overwrite: self.overwrite })))
     }
 }
 
 #[derive(Debug)]
-struct SecurityHeaderLines(Arc<Lines>);
+struct SecurityHeaderLines(Arc<SecurityLines>);
 
 #[derive(Debug)]
-struct Lines {
+struct SecurityLines {
     /// The names of the lines; at most 64, because [`Response::present_mask`] reports no more.
     names: FieldFinder,
     lines: Vec<FieldLine>,
@@ -62,7 +62,7 @@ impl Policy for SecurityHeaderLines {
     }
 }
 
-impl HeadEdit for Lines {
+impl HeadEdit for SecurityLines {
     fn edit(&self, response: &mut Response<'_>) {
         let there = if self.overwrite { 0 } else { response.present_mask(&self.names) };
         if self.overwrite {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use tollgate_plan::Priority;
 use tollgate_proxy::RehearsedPolicy;
 
-use super::report::{EndpointShare, Forward, Report, RouteAction, RoutePosition};
+use super::report::{EndpointShare, Forward, Report, RouteAction, RouteSource};
 
 /// Returns the report as one JSON document. All keys are always present; inapplicable ones are `null`.
 pub fn json(report: &Report) -> Value {
@@ -47,8 +47,8 @@ pub fn json(report: &Report) -> Value {
     })
 }
 
-fn locate(place: &RoutePosition) -> Map<String, Value> {
-    let RoutePosition { name, file, line } = place;
+fn locate(place: &RouteSource) -> Map<String, Value> {
+    let RouteSource { name, file, line } = place;
     Map::from_iter([
         ("name".to_owned(), name.as_str().into()),
         // At line 0, the position is unknown.

@@ -23,9 +23,9 @@ pub struct Report {
     /// For a CORS preflight, the method of the request that it announces.
     pub preflight: Option<String>,
     /// The route that takes the request.
-    pub route: Option<RoutePosition>,
+    pub route: Option<RouteSource>,
     /// The nearest of the other routes, with the reason why each does not take it.
-    pub others: Vec<(RoutePosition, MismatchReason)>,
+    pub others: Vec<(RouteSource, MismatchReason)>,
     /// How many other routes are left out of `others`.
     pub left_out: usize,
     /// The policies that the request passes, in order.
@@ -38,7 +38,7 @@ pub struct Report {
 
 /// A route and where it was written.
 #[derive(Debug)]
-pub struct RoutePosition {
+pub struct RouteSource {
     pub name: String,
     /// The file; empty if it is unknown.
     pub file: String,
@@ -173,11 +173,11 @@ pub fn report(
 }
 
 /// Returns a route whose position is unknown.
-fn route_without_position(plan: &Plan, route: u32) -> RoutePosition {
-    RoutePosition { name: plan.routes[route as usize].name.clone(), file: String::new(), line: 0 }
+fn route_without_position(plan: &Plan, route: u32) -> RouteSource {
+    RouteSource { name: plan.routes[route as usize].name.clone(), file: String::new(), line: 0 }
 }
 
-fn locate(config: &Config, plan: &Plan, route: u32) -> RoutePosition {
+fn locate(config: &Config, plan: &Plan, route: u32) -> RouteSource {
     let index = route as usize;
     let at = config.routes.get(index).map_or_else(At::default, |route| {
         // Several matches under one route are adjacent routes with the same position. The position of the
@@ -188,7 +188,7 @@ fn locate(config: &Config, plan: &Plan, route: u32) -> RoutePosition {
         if shares { route.matches.at } else { route.at }
     });
     let file = config.files.get(at.file as usize).map_or_else(String::new, |file| file.name.clone());
-    RoutePosition { name: plan.routes[index].name.clone(), file, line: at.line }
+    RouteSource { name: plan.routes[index].name.clone(), file, line: at.line }
 }
 
 fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcome) -> Option<RouteAction> {

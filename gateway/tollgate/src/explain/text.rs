@@ -8,7 +8,7 @@ use tollgate_plan::{Priority, Respond};
 use tollgate_proxy::RehearsedPolicy;
 
 use super::field_changes::FieldChange;
-use super::report::{Destination, EndpointShare, Forward, Report, RouteAction, RoutePosition};
+use super::report::{Destination, EndpointShare, Forward, Report, RouteAction, RouteSource};
 
 /// Width of the first column, in characters.
 const LABEL: usize = 10;
@@ -17,7 +17,7 @@ const EXCERPT: usize = 60;
 
 /// Returns the report as text.
 pub fn text(report: &Report) -> String {
-    let mut page = Page::default();
+    let mut page = ExplainText::default();
     let host = report.host.as_deref().unwrap_or("(no host)");
     page.line("request", format_args!("{} {}, host {host}", report.method, report.target));
     match &report.path {
@@ -66,11 +66,11 @@ pub fn text(report: &Report) -> String {
 }
 
 #[derive(Default)]
-struct Page {
+struct ExplainText {
     out: String,
 }
 
-impl Page {
+impl ExplainText {
     /// Writes one line. With an empty label it continues the previous entry.
     fn line(&mut self, label: &str, text: std::fmt::Arguments<'_>) {
         // Writing to a `String` cannot fail.
@@ -192,8 +192,8 @@ fn reachable(endpoint: &EndpointShare) -> String {
     out
 }
 
-fn shown(place: &RoutePosition) -> String {
-    let RoutePosition { name, file, line } = place;
+fn shown(place: &RouteSource) -> String {
+    let RouteSource { name, file, line } = place;
     format!("{name} ({file}:{line})")
 }
 

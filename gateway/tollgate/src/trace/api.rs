@@ -68,7 +68,7 @@ async fn stream(
     let _ = tokio::time::timeout(ADOPT_TIMEOUT, receipts.all()).await;
     let (sender, lines) = mpsc::channel(1);
     tokio::spawn(send(following, traces, sender, limit.unwrap_or(u64::MAX)));
-    let mut response = Response::new(Body::new(Lines(lines)));
+    let mut response = Response::new(Body::new(TraceLines(lines)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -119,9 +119,9 @@ fn line(trace: &GatheredTrace, lost: u64) -> Bytes {
 }
 
 /// The body of the response.
-struct Lines(mpsc::Receiver<Bytes>);
+struct TraceLines(mpsc::Receiver<Bytes>);
 
-impl hyper::body::Body for Lines {
+impl hyper::body::Body for TraceLines {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 

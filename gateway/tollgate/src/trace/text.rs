@@ -14,7 +14,7 @@ const NAME: usize = 11;
 /// Returns a trace as text, with an empty line at its end.
 pub fn text(trace: &RequestTrace) -> String {
     let RequestTrace { started, method, host, target, status, reason, total_ms, steps, .. } = trace;
-    let mut page = Page::default();
+    let mut page = TraceText::default();
     let what = match (method, target) {
         (Some(method), Some(target)) => {
             format!("{method} {}{target}", host.as_deref().unwrap_or_default())
@@ -38,11 +38,11 @@ pub fn text(trace: &RequestTrace) -> String {
 }
 
 #[derive(Default)]
-struct Page {
+struct TraceText {
     out: String,
 }
 
-impl Page {
+impl TraceText {
     /// Writes a line without control characters, which could change the terminal.
     fn plain(&mut self, text: &str) {
         for character in text.chars() {

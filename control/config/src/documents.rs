@@ -24,9 +24,8 @@ use serde_json::Value;
 use crate::endpoint_list::load_endpoints;
 use crate::file_access::{self, Scope};
 use crate::load::read_pem;
-use crate::model::{
-    At, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, SourceFile, Upstream,
-};
+use crate::model::{Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream};
+use crate::position::{At, SourceFile};
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{UpstreamReference, unknown};
 use crate::tree::shown;

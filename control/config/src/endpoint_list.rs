@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use crate::file_access::{self, NamedFile, ReadError};
 use crate::load;
-use crate::model::{At, Endpoint, SourceFile};
+use crate::model::Endpoint;
 use crate::parse::parse;
+use crate::position::{At, SourceFile};
 use crate::problem::{Problem, Problems, Severity};
 use crate::reader::Reader;
 use crate::sections::endpoints;

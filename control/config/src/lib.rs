@@ -21,6 +21,7 @@ mod load;
 mod model;
 mod parse;
 mod policy_kinds;
+mod position;
 mod problem;
 mod read;
 mod reader;

@@ -8,8 +8,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use zeroize::Zeroize;
-
 mod admin;
 mod log;
 mod percent;
@@ -17,6 +15,7 @@ mod policies;
 mod route;
 mod upstream;
 
+pub use crate::position::{At, SourceFile, Spanned};
 pub use crate::sections::*;
 pub use admin::*;
 pub use log::*;
@@ -24,43 +23,6 @@ pub use percent::Percent;
 pub use policies::*;
 pub use route::*;
 pub use upstream::*;
-
-/// Source position of a value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct At {
-    /// Index into [`Config::files`].
-    pub file: u32,
-    /// Line, from 1; 0 is the file as a whole.
-    pub line: u32,
-    /// Column in characters, from 1.
-    pub column: u32,
-    /// Length in characters of the text that the caret underlines, at least 1.
-    pub length: u32,
-}
-
-/// A value and its source position.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spanned<T> {
-    /// The value.
-    pub value: T,
-    /// Its source position.
-    pub at: At,
-}
-
-/// A file that was read, kept so that a problem can show the offending line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SourceFile {
-    /// The name as given on the command line or found by an include.
-    pub name: String,
-    /// The content. It may hold secrets, so it is wiped from memory on drop.
-    pub text: String,
-}
-
-impl Drop for SourceFile {
-    fn drop(&mut self) {
-        self.text.zeroize();
-    }
-}
 
 /// The whole configuration, with defaults filled in.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use crate::model::At;
+use crate::position::At;
 use crate::problem::Problem;
 use crate::syntax::{self, TextPosition};
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};

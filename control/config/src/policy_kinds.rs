@@ -10,7 +10,8 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use crate::model::{At, PemFile, Spanned};
+use crate::model::PemFile;
+use crate::position::{At, Spanned};
 use crate::reader::{Field, Reader};
 use crate::spec::{Choice, KeySpec, SectionSpec, USE_KEY};
 

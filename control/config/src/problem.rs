@@ -1,6 +1,6 @@
 //! Problems of a configuration, with their source positions.
 
-use crate::model::{At, SourceFile};
+use crate::position::{At, SourceFile, lines};
 use crate::render;
 use crate::secrets::Masks;
 use crate::source::LineMap;
@@ -199,7 +199,7 @@ impl Problems {
         }
         let Some(file) = self.files.get(problem.at.file as usize) else { return };
         if let Some(secrets) = self.masks.of(&self.files, problem.at.file) {
-            let page = render::lines(&file.text);
+            let page = lines(&file.text);
             if let Some(masked) = secrets.mask(&page, problem.at.line) {
                 secrets.conceal(&masked, page[problem.at.line as usize - 1], problem);
             }

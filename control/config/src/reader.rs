@@ -4,8 +4,8 @@
 //! messages. A reader continues after a problem with any value at hand, because a configuration with an error
 //! is never used.
 
-use crate::model::{At, Spanned};
 use crate::policy_kinds::policies_section;
+use crate::position::{At, Spanned};
 use crate::problem::{Problem, Severity};
 use crate::scalar::ScalarError;
 use crate::scalar::quantity;

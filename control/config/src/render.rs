@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::model::{At, SourceFile};
+use crate::position::{At, SourceFile, lines};
 use crate::problem::{Problem, Severity};
 use crate::secrets::{Masked, Masks};
 
@@ -133,28 +133,6 @@ impl<'a> SourceText<'a> {
         let line = self.lines.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
         Some(line)
     }
-}
-
-/// Splits a text into lines as YAML does: at LF, CR LF or CR. A byte order mark is not part of the first
-/// line.
-pub(crate) fn lines(text: &str) -> Vec<&str> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = Vec::new();
-    let mut start = 0;
-    let bytes = text.as_bytes();
-    let mut i = 0;
-    while i < bytes.len() {
-        if bytes[i] == b'\n' || bytes[i] == b'\r' {
-            lines.push(&text[start..i]);
-            if bytes[i] == b'\r' && bytes.get(i + 1) == Some(&b'\n') {
-                i += 1;
-            }
-            start = i + 1;
-        }
-        i += 1;
-    }
-    lines.push(&text[start..]);
-    lines
 }
 
 struct Excerpt {
@@ -323,10 +301,5 @@ mod tests {
             assert!(rendered("x", at).starts_with("error: no\n"));
         }
         assert_eq!(render(&[], &[], &Masks::default(), true), "");
-    }
-
-    #[test]
-    fn lines_end_as_yaml_says() {
-        assert_eq!(lines("\u{feff}a\r\nb\rc\n"), ["a", "b", "c", ""]);
     }
 }

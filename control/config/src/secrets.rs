@@ -12,11 +12,10 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use zeroize::Zeroizing;
 
 use crate::documents::{CREDENTIAL_KEYS, MASK, is_secret_of_plugin};
-use crate::model::{At, SourceFile};
 use crate::parse::{ParsedText, parse};
 use crate::policy_kinds::policies_section;
+use crate::position::{At, SourceFile, lines};
 use crate::problem::Problem;
-use crate::render::lines;
 use crate::section::Section;
 use crate::sections::{ConsumerSpec, NAMED_CERTIFICATE_VALUE, Upstream};
 use crate::spec::{Conceal, ROOT, ROUTE, SectionSpec, Shape, sections};

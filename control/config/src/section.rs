@@ -86,7 +86,8 @@
 
 use std::time::Duration;
 
-use crate::model::{At, Percent, Spanned};
+use crate::model::Percent;
+use crate::position::{At, Spanned};
 use crate::tree::Scalar as TreeScalar;
 
 pub use crate::problem::Problem;

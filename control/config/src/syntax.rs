@@ -5,9 +5,8 @@
 //! characters and reads the text again. The tree then gets the real characters back. So one trap does not
 //! hide the problems after it.
 
-use crate::model::At;
+use crate::position::{At, lines};
 use crate::problem::Problem;
-use crate::render::lines;
 use crate::tree::shown;
 
 /// Pairs of a real character and its stand-in from Unicode's private use area.

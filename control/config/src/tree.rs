@@ -2,7 +2,7 @@
 
 use zeroize::Zeroize;
 
-use crate::model::At;
+use crate::position::At;
 
 /// Maximum number of characters of a user's value that a message repeats.
 const DISPLAY_CHARS_MAX: usize = 60;

@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::file_access::{OutsideScope, Scope, run_with_timeout};
-use crate::model::{Address, At, Config, Discover, LogTarget, Syslog, SyslogTransport, TargetKind};
+use crate::model::{Address, Config, Discover, LogTarget, Syslog, SyslogTransport, TargetKind};
+use crate::position::At;
 use crate::problem::Problem;
 use crate::sections::tls::pem_files;
 

@@ -1,7 +1,7 @@
 //! Converts a position in a document's text to a JSON pointer (RFC 6901).
 
-use crate::model::At;
 use crate::parse::parse;
+use crate::position::At;
 use crate::tree::{Node, NodeKind};
 
 /// Returns one step of a pointer, to the value under a key.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Number, Value};
 
 use super::{DocumentProblem, KINDS, ResourceKind};
-use crate::model::SourceFile;
 use crate::parse::parse;
+use crate::position::SourceFile;
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft};
 use crate::reader::Reader;

@@ -1,7 +1,7 @@
 //! Reads mappings whose keys are names chosen by the user.
 
 use super::{Field, Reader};
-use crate::model::At;
+use crate::position::At;
 use crate::problem::Problem;
 use crate::scalar::ScalarError;
 use crate::spec::Shape;

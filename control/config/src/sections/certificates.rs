@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::model::{At, Certificate, PemFile, Spanned};
+use crate::model::{Certificate, PemFile};
+use crate::position::{At, Spanned};
 use crate::read::{Draft, named};
 use crate::scalar::address;
 use crate::section::{Field, Node, Reader, ScalarError, Section, Shape, Text};

@@ -8,7 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-use crate::model::{At, Secret, Spanned};
+use crate::model::Secret;
+use crate::position::{At, Spanned};
 use crate::read::{Draft, named};
 use crate::scalar::field as header;
 use crate::section::{Field, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, shown};

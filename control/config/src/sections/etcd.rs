@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::model::{Address, EndpointAddress, Scheme, Secret, Spanned, UpstreamTls};
+use crate::model::{Address, EndpointAddress, Scheme, Secret, UpstreamTls};
+use crate::position::Spanned;
 use crate::scalar::address;
 use crate::scalar::file_path::file_path;
 use crate::section::{

@@ -7,7 +7,8 @@ use std::time::Duration;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::file_access::Scope;
-use crate::model::{At, Config, Discover, Scheme, Upstream};
+use crate::model::{Config, Discover, Scheme, Upstream};
+use crate::position::At;
 use crate::scalar::file_path::file_path;
 use crate::scalar::host;
 use crate::section::{

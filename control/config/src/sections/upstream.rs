@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use crate::model::{Address, Config, Policies, RouteTimeouts, Scheme, Spanned, UpstreamTls};
+use crate::model::{Address, Config, Policies, RouteTimeouts, Scheme, UpstreamTls};
+use crate::position::Spanned;
 use crate::read::{Draft, PerTryTimeout, per_try_timeout};
 use crate::reader::misnamed;
 use crate::scalar::address;

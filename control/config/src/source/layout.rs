@@ -1,6 +1,7 @@
 //! Positions of the items of `routes` in a text.
 
-use crate::model::{At, Route};
+use crate::model::Route;
+use crate::position::At;
 use crate::tree::{Node, NodeKind};
 
 /// Positions of the items of a block list of routes. It exists only for texts without unusual features.

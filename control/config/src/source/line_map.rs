@@ -1,6 +1,6 @@
 //! Maps the lines under which parts of a text were read to the present lines.
 
-use crate::model::At;
+use crate::position::At;
 use crate::problem::Problem;
 
 /// The lines of a text by the numbers under which they were read. Each part that is reread gets unused

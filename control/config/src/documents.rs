@@ -26,7 +26,8 @@ use crate::file_access::{self, Scope};
 use crate::load::read_pem;
 use crate::model::{Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream};
 use crate::position::{At, SourceFile};
-use crate::problem::{Problem, Problems, Severity};
+use crate::problem::{Problem, Severity};
+use crate::problems::Problems;
 use crate::read::{UpstreamReference, unknown};
 use crate::tree::shown;
 

@@ -7,7 +7,8 @@ use crate::load;
 use crate::model::Endpoint;
 use crate::parse::parse;
 use crate::position::{At, SourceFile};
-use crate::problem::{Problem, Problems, Severity};
+use crate::problem::{Problem, Severity};
+use crate::problems::Problems;
 use crate::reader::Reader;
 use crate::sections::endpoints;
 

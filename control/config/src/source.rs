@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use crate::load::{self, FullRead, Loader, PartialConfig};
 use crate::model::Config;
-use crate::problem::{Problem, Problems};
+use crate::problem::Problem;
+use crate::problems::Problems;
 use crate::read::Draft;
 use crate::sections::upstream;
 

@@ -32,8 +32,7 @@ use crate::read::{UpstreamReference, unknown};
 use crate::tree::shown;
 
 pub use kinds::{KINDS, ResourceKind, kind};
-pub(crate) use mask::{CREDENTIAL_KEYS, is_secret_of_plugin};
-pub use mask::{MASK, masked, register_plugin_secrets, unmasked};
+pub use mask::{masked, unmasked};
 pub use parts::CombinedResources;
 pub use value::{FileResource, file_resources, from_yaml, to_yaml};
 

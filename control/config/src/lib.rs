@@ -12,6 +12,7 @@
 // The derives name items of this crate by their full paths.
 extern crate self as tollgate_config;
 
+mod credentials;
 mod documents;
 mod endpoint_list;
 mod env;
@@ -40,9 +41,10 @@ mod suggest;
 mod syntax;
 mod tree;
 
+pub use credentials::{MASK, register_plugin_secrets};
 pub use documents::{
-    CombinedResources, Document, DocumentProblem, Documents, FileResource, KINDS, MASK, ResourceKind, Undo,
-    file_resources, from_yaml, kind, masked, register_plugin_secrets, to_yaml, unmasked,
+    CombinedResources, Document, DocumentProblem, Documents, FileResource, KINDS, ResourceKind, Undo,
+    file_resources, from_yaml, kind, masked, to_yaml, unmasked,
 };
 pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
 pub use load::{Loaded, PartialConfig, from_text, load, load_with};

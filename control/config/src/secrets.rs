@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use zeroize::Zeroizing;
 
-use crate::documents::{CREDENTIAL_KEYS, MASK, is_secret_of_plugin};
+use crate::credentials::{CREDENTIAL_KEYS, MASK, holds_private_key, is_secret_of_plugin, is_variable};
 use crate::parse::{ParsedText, parse};
 use crate::policy_kinds::policies_section;
 use crate::position::{At, SourceFile, lines};
@@ -49,17 +49,6 @@ fn is_secret_name(name: &str) -> bool {
     NAMES.contains(&name)
         || CREDENTIAL_KEYS.iter().any(|known| plain(known) == name)
         || ["_password", "_secret", "_token", "_api_key"].iter().any(|end| name.ends_with(end))
-}
-
-/// Returns whether a text is exactly one `${VARIABLE}` without a default. It reveals nothing.
-pub(crate) fn is_variable(text: &str) -> bool {
-    let name = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
-}
-
-/// Returns whether a text is, or is meant to be, PEM with a private key (RFC 7468, sections 10 and 11).
-pub(crate) fn holds_private_key(text: &str) -> bool {
-    text.contains("PRIVATE KEY")
 }
 
 /// Returns the part of a URL in which a user and a password stand, if there is one: `user:password` between

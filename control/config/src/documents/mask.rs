@@ -3,44 +3,23 @@
 //! The API serves [`masked`] documents. If a client writes one back, [`unmasked`] restores the secrets from
 //! the previous document.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::collections::HashSet;
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use super::pointer::escape;
 use super::{ResourceKind, kinds};
-use crate::secrets::{holds_private_key as holds_key, is_variable};
+use crate::credentials::{
+    CREDENTIAL_KEYS, MASK, holds_private_key as holds_key, is_secret_of_plugin, is_variable,
+};
 use crate::spec::sections;
-
-/// The text shown in place of a secret.
-pub const MASK: &str = "(secret)";
 
 /// All keys of the configuration whose values are secret.
 static SECRET_KEYS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     let keys = sections().into_iter().flat_map(|section| section.keys);
     keys.filter(|key| key.secret).map(|key| key.name).collect()
 });
-
-/// Request fields that carry credentials (RFC 9110, sections 11.6.2 and 11.7.2); a configured value for one
-/// is also secret. `Cookie` is not included, because the configuration has a key of that name that holds a
-/// cookie's name. The last two are keys of APISIX plugins.
-pub(crate) const CREDENTIAL_KEYS: [&str; 5] =
-    ["authorization", "proxy-authorization", "x-api-key", "redis_password", "sentinel_password"];
-
-/// Secret keys by plugin. The program that registers the plugins sets them once.
-static PLUGIN_SECRETS: LazyLock<RwLock<HashMap<String, HashSet<String>>>> = LazyLock::new(RwLock::default);
-
-/// Declares the values of these keys secret, at any depth of a plugin's settings.
-pub fn register_plugin_secrets(plugin: &str, keys: &[&str]) {
-    let mut plugins = PLUGIN_SECRETS.write().unwrap_or_else(PoisonError::into_inner);
-    plugins.entry(plugin.to_owned()).or_default().extend(keys.iter().map(|key| (*key).to_owned()));
-}
-
-pub(crate) fn is_secret_of_plugin(plugin: &str, key: &str) -> bool {
-    let plugins = PLUGIN_SECRETS.read().unwrap_or_else(PoisonError::into_inner);
-    plugins.get(plugin).is_some_and(|keys| keys.contains(key))
-}
 
 /// The part of a key's value that is secret.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -16,6 +16,8 @@ mod route;
 mod upstream;
 
 pub use crate::position::{At, SourceFile, Spanned};
+pub use crate::scalar::address::{Address, EndpointAddress, Scheme, TargetKind};
+pub use crate::scalar::cidr::Cidr;
 pub use crate::sections::*;
 pub use admin::*;
 pub use log::*;
@@ -263,13 +265,4 @@ pub enum LogFormat {
     /// Text with `{field}` placeholders. The reader has checked it;
     /// [`access_log_template`](crate::access_log_template) splits it.
     Template(Spanned<String>),
-}
-
-/// A block of addresses, such as `10.0.0.0/8`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cidr {
-    /// First address of the block.
-    pub address: std::net::IpAddr,
-    /// Length of the prefix in bits.
-    pub prefix: u8,
 }

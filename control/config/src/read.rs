@@ -14,7 +14,7 @@ pub(crate) mod policies;
 mod redirect;
 mod references;
 mod respond;
-pub(crate) mod rewrite;
+mod rewrite;
 mod root;
 mod route;
 mod target;

@@ -1,11 +1,11 @@
 //! Routes: which requests they match, and how the gateway answers those.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
     AccessLog, At, Policies, Priority, Retry, RouteBuffer, RouteRates, RouteStay, RouteTimeouts, Spanned,
+    TargetKind,
 };
 
 /// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
@@ -168,50 +168,6 @@ pub struct Target {
     pub weight: u32,
     /// Source position of the target.
     pub at: At,
-}
-
-/// The destination of a target.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TargetKind {
-    /// An endpoint's address, written in the route.
-    Endpoint(EndpointAddress),
-    /// An entry under `upstreams`.
-    Upstream(String),
-}
-
-/// Address and protocol of an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EndpointAddress {
-    /// The protocol.
-    pub scheme: Scheme,
-    /// The address.
-    pub address: Address,
-}
-
-/// Protocol of an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    /// HTTP/1.1 in plain text (`host:port` or `http://host:port`).
-    #[default]
-    Http,
-    /// HTTP/1.1 over TLS (`https://host:port`), or HTTP/2 if the upstream's `http2` says so.
-    Https,
-    /// HTTP/2 by prior knowledge, in plain text (`h2c://host:port`).
-    H2c,
-}
-
-/// Address of an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Address {
-    /// A host name or address, and a port of at least 1.
-    Tcp {
-        /// Host name or IP address (an IPv6 address without brackets).
-        host: String,
-        /// Port.
-        port: u16,
-    },
-    /// A unix socket (`unix:/path`).
-    Unix(PathBuf),
 }
 
 /// Changes to the request before it is forwarded.

@@ -3,7 +3,7 @@
 use crate::model::{At, HostRewrite, Match, PathMatch, PathRewrite, Rewrite, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{ScalarError, host, path, pattern, quantity, replacement};
+use crate::scalar::{ScalarError, host, path, pattern, replacement};
 use crate::spec::REWRITE;
 use crate::tree::{Node, shown};
 
@@ -22,7 +22,7 @@ pub(super) fn rewrite(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<Grou
     if let Some(field) = fields.get("host") {
         out.host = reader.field(field, |text| match text {
             "endpoint" => Ok(HostRewrite::Endpoint),
-            text => authority(text).map(HostRewrite::To),
+            text => host::authority(text).map(HostRewrite::To),
         });
     }
     out
@@ -136,21 +136,4 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
     reader.problems.extend(missing.map(no_group));
     let pattern = field.node.scalar()?.text.clone();
     Some(Spanned { value: PathRewrite::Regex { pattern, replace: text }, at: replace.node.at })
-}
-
-/// Parses `host` or `host:port`.
-pub(crate) fn authority(text: &str) -> Result<String, ScalarError> {
-    let (name, port) = match text.rsplit_once(':') {
-        Some((name, port)) if !text.ends_with(']') => (name, Some(port)),
-        _ => (text, None),
-    };
-    let name = host::literal(name)?;
-    match port {
-        None => Ok(name),
-        Some(port) => {
-            let number = quantity::count(port, 1, 65_535)
-                .map_err(|_| ScalarError::new("{} has no port from 1 to 65535"))?;
-            Ok(format!("{name}:{number}"))
-        }
-    }
 }

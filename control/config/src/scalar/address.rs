@@ -4,7 +4,50 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use super::{ScalarError, host};
-use crate::model::{Address, EndpointAddress, Scheme, TargetKind};
+
+/// The destination of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// An endpoint's address, written in the route.
+    Endpoint(EndpointAddress),
+    /// An entry under `upstreams`.
+    Upstream(String),
+}
+
+/// Address and protocol of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EndpointAddress {
+    /// The protocol.
+    pub scheme: Scheme,
+    /// The address.
+    pub address: Address,
+}
+
+/// Protocol of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// HTTP/1.1 in plain text (`host:port` or `http://host:port`).
+    #[default]
+    Http,
+    /// HTTP/1.1 over TLS (`https://host:port`), or HTTP/2 if the upstream's `http2` says so.
+    Https,
+    /// HTTP/2 by prior knowledge, in plain text (`h2c://host:port`).
+    H2c,
+}
+
+/// Address of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A host name or address, and a port of at least 1.
+    Tcp {
+        /// Host name or IP address (an IPv6 address without brackets).
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// A unix socket (`unix:/path`).
+    Unix(PathBuf),
+}
 
 /// Parses an address to bind: `127.0.0.1:8080`, `[::1]:8080`, `localhost:8080`, `:8080` (every address).
 /// `alone` is the address for a port without an address.

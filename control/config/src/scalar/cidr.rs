@@ -3,8 +3,16 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::ScalarError;
-use crate::model::Cidr;
 use crate::tree::shown;
+
+/// A block of addresses, such as `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    /// First address of the block.
+    pub address: IpAddr,
+    /// Length of the prefix in bits.
+    pub prefix: u8,
+}
 
 /// Bits before the IPv4 address in an IPv4-mapped address (RFC 4291, 2.5.5.2).
 const MAPPED: u8 = 96;

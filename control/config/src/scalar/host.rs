@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::ScalarError;
+use super::{ScalarError, quantity};
 
 /// The host of a match.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,23 @@ pub(crate) fn literal(text: &str) -> Result<String, ScalarError> {
         return Err(ScalarError::new("{} needs brackets").suggest(format!("write `\"[{text}]\"`")));
     }
     name(text, false)
+}
+
+/// Parses `host` or `host:port`.
+pub(crate) fn authority(text: &str) -> Result<String, ScalarError> {
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !text.ends_with(']') => (name, Some(port)),
+        _ => (text, None),
+    };
+    let name = literal(name)?;
+    match port {
+        None => Ok(name),
+        Some(port) => {
+            let number = quantity::count(port, 1, 65_535)
+                .map_err(|_| ScalarError::new("{} has no port from 1 to 65535"))?;
+            Ok(format!("{name}:{number}"))
+        }
+    }
 }
 
 /// Parses an endpoint's host, without brackets. Underscores are accepted, because container platforms create

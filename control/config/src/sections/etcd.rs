@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
-use crate::model::{Address, EndpointAddress, Scheme, Secret, UpstreamTls};
+use crate::model::Secret;
 use crate::position::Spanned;
-use crate::scalar::address;
+use crate::scalar::address::{self, Address, EndpointAddress, Scheme};
 use crate::scalar::file_path::file_path;
 use crate::section::{
     self, Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Text, Value, one_or_many,
 };
+
+use super::tls::UpstreamTls;
 
 static ENDPOINT: Text = Text {
     expected: "an address such as `10.0.0.1:2379` or `https://etcd.internal:2379`",

@@ -1,8 +1,8 @@
 //! Fields that the gateway adds: `forwarded` and `request_id`.
 
-use crate::model::Cidr;
 use crate::position::{At, Spanned};
-use crate::scalar::{cidr, field as header};
+use crate::scalar::cidr::{self, Cidr};
+use crate::scalar::field as header;
 use crate::section::{
     Field, NodeKind, Problem, Reader, Scalar, ScalarError, Section, Shape, Value, Word, one_or_many, shown,
 };

@@ -1,8 +1,7 @@
 //! `endpoints`: one address, or several with weights.
 
-use crate::model::EndpointAddress;
 use crate::position::Spanned;
-use crate::scalar::address;
+use crate::scalar::address::{self, EndpointAddress};
 use crate::section::{
     Field, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Value, one_or_many,
 };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::Percent;
-use crate::read::rewrite::authority;
+use crate::scalar::host::authority;
 use crate::scalar::{field as header, status};
 use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text, Value};
 use crate::tree::Scalar;

@@ -21,6 +21,7 @@ mod include;
 mod load;
 mod model;
 mod parse;
+mod pem_files;
 mod policy_kinds;
 mod position;
 mod problem;

@@ -16,12 +16,12 @@ use crate::file_access::{self, NamedFile, ReadError, run_with_timeout};
 use crate::include;
 use crate::model::{Config, Discover, Paths, PemBytes, PemFile, Route};
 use crate::parse::parse;
+use crate::pem_files::pem_files;
 use crate::position::{At, SourceFile};
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
-use crate::read::{self, Draft, Include};
+use crate::read::{self, Draft, Include, upstreams};
 use crate::reader::Reader;
-use crate::sections::upstream;
 use crate::source::Layout;
 
 /// Maximum size of a file in bytes. 100,000 routes are about 10 MiB.
@@ -228,7 +228,7 @@ impl<'a> Loader<'a> {
                     .help("write `routes: []` if that is intended"),
             });
         }
-        self.problems.extend(upstream::check_zones(&self.draft.config));
+        self.problems.extend(upstreams::check_zones(&self.draft.config));
         self.pem_files();
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
@@ -280,7 +280,7 @@ impl Loader<'_> {
     /// Resolves the paths of certificate and key files, relative to the file that names each, and reads the
     /// files.
     fn pem_files(&mut self) {
-        for pem in crate::sections::tls::pem_files(&mut self.draft.config) {
+        for pem in pem_files(&mut self.draft.config) {
             let by = self.files.get(pem.at.file as usize).map(|file| Path::new(&file.name));
             if let (Some(folder), Some(path)) = (by.and_then(Path::parent), &mut pem.path) {
                 *path = folder.join(&*path);
@@ -294,7 +294,7 @@ impl Loader<'_> {
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     let mut paths = Vec::new();
     let mut told: HashSet<At> = HashSet::new();
-    for pem in crate::sections::tls::pem_files(config) {
+    for pem in pem_files(config) {
         let Some(path) = &pem.path else { continue };
         paths.push(path.clone());
         let file = NamedFile { path: path.clone(), scope: pem.scope.clone() };

@@ -16,7 +16,7 @@ use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
 mod pairs;
 
-pub(crate) use pairs::misnamed;
+pub(crate) use pairs::{misnamed, named};
 
 /// Collects problems while a tree is read.
 pub struct Reader {

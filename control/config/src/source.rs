@@ -17,8 +17,7 @@ use crate::load::{self, FullRead, Loader, PartialConfig};
 use crate::model::Config;
 use crate::problem::Problem;
 use crate::problems::Problems;
-use crate::read::Draft;
-use crate::sections::upstream;
+use crate::read::{Draft, upstreams};
 
 pub(crate) use layout::Layout;
 pub(crate) use line_map::LineMap;
@@ -146,7 +145,7 @@ impl LastReading {
         let config = &mut self.draft.config;
         let mut problems = Problems::with_line_map(config.files.clone(), self.lines.clone());
         problems.extend(self.warnings.iter().cloned());
-        problems.extend(upstream::check_zones(config));
+        problems.extend(upstreams::check_zones(config));
         problems.sort();
         Reading { config: Some(ConfigRef::Borrowed(config)), partial: None, problems, routes_read }
     }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::file_access::{OutsideScope, Scope, run_with_timeout};
 use crate::model::{Address, Config, Discover, LogTarget, Syslog, SyslogTransport, TargetKind};
+use crate::pem_files::pem_files;
 use crate::position::At;
 use crate::problem::Problem;
-use crate::sections::tls::pem_files;
 
 /// Makes the paths of a document relative to `folder` and bounds them by `scope`.
 ///

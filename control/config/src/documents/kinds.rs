@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::read::{self, Draft};
+use crate::read::{self, Draft, upstreams};
 use crate::reader::Reader;
 use crate::schema;
-use crate::sections::upstream;
+use crate::sections::{certificates, consumers};
 use crate::tree::Node;
 
 /// A kind of resource.
@@ -51,7 +51,7 @@ pub static KINDS: [ResourceKind; 6] = [
         schema: schema::upstream_value,
         index: UPSTREAMS,
         named_inside: false,
-        read: upstream::document,
+        read: upstreams::document,
     },
     ResourceKind {
         name: "consumers",
@@ -60,7 +60,9 @@ pub static KINDS: [ResourceKind; 6] = [
         schema: || json!({ "$ref": "#/components/schemas/consumer" }),
         index: CONSUMERS,
         named_inside: false,
-        read: crate::sections::consumers::document,
+        read: |reader, name, node, draft| {
+            draft.config.consumers.extend(consumers::consumer(reader, name, node.at, node));
+        },
     },
     ResourceKind {
         name: "certificates",
@@ -69,7 +71,9 @@ pub static KINDS: [ResourceKind; 6] = [
         schema: || json!({ "$ref": "#/components/schemas/named_certificate" }),
         index: CERTIFICATES,
         named_inside: false,
-        read: crate::sections::certificates::document,
+        read: |reader, name, node, draft| {
+            draft.config.certificates.extend(certificates::certificate(reader, name, node.at, node));
+        },
     },
     ResourceKind {
         name: "policies",

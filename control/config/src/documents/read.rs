@@ -13,10 +13,10 @@ use crate::file_access::Scope;
 use crate::load::read_pem_files;
 use crate::model::LogTarget;
 use crate::parse::parse;
+use crate::pem_files::pem_files;
 use crate::problem::{Problem, Severity};
 use crate::read::{Draft, check_per_try};
 use crate::reader::Reader;
-use crate::sections::tls::pem_files;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar};
 
 /// An invalid document: its text with secrets masked, and its problems.

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::Draft;
-use super::named::named;
 use crate::model::{At, Attached, PemFile, Policies, PolicySet, Spanned, UsedSet};
 use crate::policy_kinds::{PolicySettings, policies_section, policy_kinds};
 use crate::problem::Problem;
-use crate::reader::{Field, Fields, Reader, misnamed, one_or_many};
+use crate::reader::{Field, Fields, Reader, misnamed, named, one_or_many};
 use crate::scalar::ScalarError;
 use crate::section::Value;
 use crate::spec::{POLICIES_SHAPE, Shape};

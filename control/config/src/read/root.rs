@@ -1,14 +1,14 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{access_log, admin, listen, log, policies, route};
+use super::{access_log, admin, listen, log, policies, route, upstreams};
 use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
 use crate::section::Value;
 use crate::sections::RouteBuffer;
-use crate::sections::upstream::{self, zone};
+use crate::sections::upstream::zone;
 use crate::spec::{ROOT, Shape};
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
@@ -121,7 +121,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
     }
     let given = |name: &str| entries.iter().any(|entry| entry.key == name) || misspelt(entries, &ROOT, name);
     match fields.get("upstreams") {
-        Some(field) => upstream::upstreams(reader, field, draft),
+        Some(field) => upstreams::upstreams(reader, field, draft),
         None => draft.upstreams_may_be_missing |= given("upstreams"),
     }
     let Some(field) = fields.get("include") else {

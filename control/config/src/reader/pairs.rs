@@ -5,7 +5,7 @@ use crate::position::At;
 use crate::problem::Problem;
 use crate::scalar::ScalarError;
 use crate::spec::Shape;
-use crate::tree::{NodeKind, shown};
+use crate::tree::{Node, NodeKind, shown};
 
 impl Reader {
     /// Reads names and values of a mapping, each with its parser. Invalid entries are reported and left out.
@@ -42,4 +42,18 @@ pub(crate) fn misnamed(at: At, name: &str, fault: ScalarError) -> Problem {
         Some(help) => problem.help(help),
         None => problem,
     }
+}
+
+/// Reads each entry of a mapping by `one`, which gets the name, the name's source position and the value.
+pub(crate) fn named<T>(
+    reader: &mut Reader,
+    field: Option<Field<'_>>,
+    one: impl Fn(&mut Reader, &str, At, &Node) -> Option<T>,
+) -> Vec<T> {
+    let Some(field) = field else { return Vec::new() };
+    let NodeKind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| one(reader, &entry.key, entry.at, &entry.value)).collect()
 }

@@ -2,14 +2,13 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::model::{Certificate, PemFile};
 use crate::position::{At, Spanned};
-use crate::read::{Draft, named};
+use crate::reader::named;
 use crate::scalar::address;
 use crate::section::{Field, Node, Reader, ScalarError, Section, Shape, Text};
 
 use super::texts::ADDRESS;
-use super::tls::pem_or_text;
+use super::tls::{Certificate, PemFile, pem_or_text};
 
 static PEM_OR_TEXT: Text = Text {
     expected: "the path of a file such as `/etc/tollgate/example.com.pem`, or PEM text (`-----BEGIN ...`)",
@@ -52,12 +51,8 @@ pub(crate) fn certificates(reader: &mut Reader, field: Option<Field<'_>>) -> Vec
     named(reader, field, certificate)
 }
 
-/// Reads a certificate from a document.
-pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
-    draft.config.certificates.extend(certificate(reader, name, node.at, node));
-}
-
-fn certificate(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<NamedCertificate> {
+/// Reads a certificate. Its name is the key of the mapping, or the name of the document.
+pub(crate) fn certificate(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<NamedCertificate> {
     let NamedCertificateKeys { certificate: chain, key, listeners } = Section::read_section(reader, node)?;
     let certificate = Certificate { key: key.unwrap_or_else(|| chain.clone()), chain };
     Some(NamedCertificate { name: Spanned { value: name.to_owned(), at }, certificate, listeners })

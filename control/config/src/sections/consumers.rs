@@ -10,7 +10,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::model::Secret;
 use crate::position::{At, Spanned};
-use crate::read::{Draft, named};
+use crate::reader::named;
 use crate::scalar::field as header;
 use crate::section::{Field, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, shown};
 
@@ -100,11 +100,6 @@ pub(crate) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<Co
     let out = named(reader, field, consumer);
     reader.problems.extend(shared_credentials(out.iter()));
     out
-}
-
-/// Reads a consumer from a document.
-pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
-    draft.config.consumers.extend(consumer(reader, name, node.at, node));
 }
 
 /// Returns a problem for each credential that several consumers share, because it would not identify one of
@@ -218,7 +213,8 @@ pub(crate) fn hexadecimal(digits: &str) -> Option<[u8; 32]> {
     (!digits.contains('+')).then_some(out)
 }
 
-fn consumer(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<ConsumerSpec> {
+/// Reads a consumer. Its name is the key of the mapping, or the name of the document.
+pub(crate) fn consumer(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<ConsumerSpec> {
     // The name is sent upstream in a field.
     if name.is_empty() || header::value(name).is_err() {
         let message = format!("{} cannot be the name of a consumer", shown(name));

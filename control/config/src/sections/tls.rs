@@ -7,7 +7,6 @@ use std::time::Duration;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::file_access::Scope;
-use crate::model::{Config, Discover, Scheme, Upstream};
 use crate::position::At;
 use crate::scalar::file_path::file_path;
 use crate::scalar::host;
@@ -302,43 +301,6 @@ fn check_upstream_tls(reader: &mut Reader, fields: &Fields<'_>, tls: &mut Upstre
     }
 }
 
-/// Returns every file of certificates or keys that a configuration names.
-pub(crate) fn pem_files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
-    let mut out = crate::read::policies::files(&mut config.policies);
-    out.extend(config.access_log.iter_mut().filter_map(|log| log.otlp.as_mut()?.export.ca.as_mut()));
-    for listener in &mut config.listen {
-        out.extend(crate::read::policies::files(&mut listener.policies));
-        out.extend(listener.tls.as_mut().into_iter().flat_map(of_listener));
-    }
-    out.extend(config.certificates.iter_mut().flat_map(|named| both(&mut named.certificate)));
-    out.extend(config.admin.iter_mut().filter_map(|admin| admin.tls.as_mut()).flat_map(of_listener));
-    let sets = config.policy_sets.iter_mut();
-    out.extend(sets.flat_map(|set| crate::read::policies::files(&mut set.policies)));
-    for route in &mut config.routes {
-        out.extend(crate::read::policies::files(&mut route.policies));
-        let logs = route.access_log.iter_mut().flatten();
-        out.extend(logs.filter_map(|log| log.otlp.as_mut()?.export.ca.as_mut()));
-    }
-    for upstream in &mut config.upstreams {
-        out.extend(crate::read::policies::files(&mut upstream.policies));
-        let Some(tls) = &mut upstream.tls else { continue };
-        out.extend(tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both)));
-    }
-    if let Some(tls) = config.etcd.as_mut().and_then(|etcd| etcd.tls.as_mut()) {
-        out.extend(tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both)));
-    }
-    out.into_iter()
-}
-
-fn of_listener(tls: &mut ListenTls) -> impl Iterator<Item = &mut PemFile> {
-    let authorities = tls.client.as_mut().map(|client| &mut client.ca);
-    tls.certificates.iter_mut().flat_map(both).chain(authorities)
-}
-
-fn both(certificate: &mut Certificate) -> [&mut PemFile; 2] {
-    [&mut certificate.chain, &mut certificate.key]
-}
-
 /// Reads the path of a PEM file, which the loader reads later.
 pub fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
@@ -361,20 +323,6 @@ pub(super) fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFi
         return None;
     }
     pem(reader, field)
-}
-
-/// Reports TLS settings of an upstream without TLS endpoints.
-pub(crate) fn check_schemes(reader: &mut Reader, upstream: &Upstream) {
-    let mut schemes = upstream.endpoints.iter().map(|endpoint| endpoint.address.value.scheme);
-    let Some(tls) = &upstream.tls else { return };
-    let discovered = matches!(
-        upstream.discover.as_ref().map(|it| &it.value),
-        Some(Discover::Dns { .. } | Discover::Srv { .. })
-    );
-    if !discovered && !schemes.any(|scheme| scheme == Scheme::Https) && !upstream.endpoints.is_empty() {
-        let problem = Problem::error(tls.at, "no endpoint of this upstream uses TLS");
-        reader.problems.push(problem.help("write their addresses as `https://host:port`"));
-    }
 }
 
 fn version(text: &str) -> Result<TlsVersion, ScalarError> {

@@ -2,16 +2,13 @@
 
 use std::net::IpAddr;
 
-use crate::model::{Address, Config, Policies, RouteTimeouts, Scheme, UpstreamTls};
+use crate::model::Policies;
 use crate::position::Spanned;
-use crate::read::{Draft, PerTryTimeout, per_try_timeout};
-use crate::reader::misnamed;
-use crate::scalar::address;
-use crate::section::{
-    Field, Fields, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, shown,
-};
+use crate::scalar::address::{Address, Scheme};
+use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text, one_or_many};
 
-use super::tls::check_schemes;
+use super::timeouts::RouteTimeouts;
+use super::tls::UpstreamTls;
 
 mod balance;
 mod capacity;
@@ -96,6 +93,11 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// Makes an upstream with these endpoints and the default settings.
+    pub(crate) fn of_endpoints(name: Spanned<String>, endpoints: Vec<Endpoint>) -> Self {
+        Self { name, endpoints, ..Self::default() }
+    }
+
     /// Returns whether its endpoints are reached by HTTP/2.
     #[must_use]
     pub fn is_http2(&self) -> bool {
@@ -190,65 +192,6 @@ fn local_address(text: &str) -> Result<IpAddr, ScalarError> {
     }
 }
 
-/// Reads `upstreams` of a file.
-pub(crate) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
-    let NodeKind::Map(entries) = &field.node.kind else {
-        draft.upstreams_may_be_missing = true;
-        let problem = Problem::error(field.node.at, format!("`upstreams` cannot be {}", field.node.noun()));
-        reader.problems.push(
-            problem
-                .expected("a mapping of names to endpoints")
-                .help("write each upstream as `name: [10.0.0.1:8080, 10.0.0.2:8080]`"),
-        );
-        return;
-    };
-    for entry in entries {
-        if let Err(fault) = address::upstream(&entry.key) {
-            reader.problems.push(misnamed(entry.at, &entry.key, fault));
-        }
-        if let Some(first) = draft.upstream_names.get(&entry.key) {
-            let problem = Problem::error(entry.at, format!("two upstreams are named {}", shown(&entry.key)));
-            reader.problems.push(problem.related(*first, "first written here"));
-            continue;
-        }
-        draft.upstream_names.insert(entry.key.clone(), entry.at);
-        let name = Spanned { value: entry.key.clone(), at: entry.at };
-        if let Some(upstream) = upstream(reader, name, &entry.value, &mut draft.per_try_timeouts) {
-            draft.config.upstreams.push(upstream);
-        }
-    }
-}
-
-/// Reads an upstream from a document, which is the value under the upstream's name in a file.
-pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
-    if let Err(fault) = address::upstream(name) {
-        reader.problems.push(misnamed(node.at, name, fault));
-    }
-    let name = Spanned { value: name.to_owned(), at: node.at };
-    draft.config.upstreams.extend(upstream(reader, name, node, &mut draft.per_try_timeouts));
-}
-
-fn upstream(
-    reader: &mut Reader,
-    name: Spanned<String>,
-    node: &Node,
-    per_try_timeouts: &mut Vec<PerTryTimeout>,
-) -> Option<Upstream> {
-    if node.is_null() {
-        let message = format!("the upstream {} has no endpoints", shown(&name.value));
-        reader.missing(name.at, message, &UPSTREAM_VALUE);
-        return None;
-    }
-    if !matches!(node.kind, NodeKind::Map(_)) {
-        let endpoints = endpoints(reader, node, true);
-        return Some(Upstream { name, endpoints, ..Upstream::default() });
-    }
-    let fields = reader.fields(node, Upstream::SPEC)?;
-    let out = Upstream { name, ..Upstream::read_keys(reader, &fields)? };
-    per_try_timeouts.extend(per_try_timeout(&fields, out.rules.retry.per_try, out.timeouts.total));
-    Some(out)
-}
-
 fn check(reader: &mut Reader, fields: &Fields<'_>, upstream: &mut Upstream) {
     upstream.pool.source = upstream.source_address.take();
     if let (Some(http2), Some(field)) = (&mut upstream.http2, fields.get("http2")) {
@@ -271,7 +214,7 @@ fn check_sources(reader: &mut Reader, fields: &Fields<'_>, upstream: &Upstream) 
     }
     match fields.get("endpoints") {
         Some(field) => {
-            if upstream.endpoints.is_empty() && crate::section::one_or_many(field.node).is_empty() {
+            if upstream.endpoints.is_empty() && one_or_many(field.node).is_empty() {
                 let message = "an upstream without endpoints".to_owned();
                 reader.missing(field.node.at, message, &ENDPOINT_SHAPE);
             }
@@ -281,6 +224,20 @@ fn check_sources(reader: &mut Reader, fields: &Fields<'_>, upstream: &Upstream) 
             let Some(key) = fields.key("endpoints") else { return };
             reader.missing(fields.at, "an upstream has no `endpoints`".to_owned(), &key.shape);
         }
+    }
+}
+
+/// Reports TLS settings of an upstream without TLS endpoints.
+fn check_schemes(reader: &mut Reader, upstream: &Upstream) {
+    let mut schemes = upstream.endpoints.iter().map(|endpoint| endpoint.address.value.scheme);
+    let Some(tls) = &upstream.tls else { return };
+    let discovered = matches!(
+        upstream.discover.as_ref().map(|it| &it.value),
+        Some(Discover::Dns { .. } | Discover::Srv { .. })
+    );
+    if !discovered && !schemes.any(|scheme| scheme == Scheme::Https) && !upstream.endpoints.is_empty() {
+        let problem = Problem::error(tls.at, "no endpoint of this upstream uses TLS");
+        reader.problems.push(problem.help("write their addresses as `https://host:port`"));
     }
 }
 
@@ -382,13 +339,4 @@ fn check_effects(reader: &mut Reader, fields: &Fields<'_>, upstream: &Upstream) 
         let problem = Problem::warning(field.at, "`port` has no effect: a Unix socket has none");
         reader.problems.push(problem.help("the probe goes to the socket itself"));
     }
-}
-
-/// Returns a warning if endpoints have zones and the gateway has none. It can be decided only after all files
-/// have been read.
-pub(crate) fn check_zones(config: &Config) -> Option<Problem> {
-    let mut endpoints = config.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
-    let placed = endpoints.find(|endpoint| endpoint.zone.is_some()).filter(|_| config.zone.is_none())?;
-    let problem = Problem::warning(placed.address.at, "the `zone` of this endpoint has no effect");
-    Some(problem.help("set the gateway's zone: `zone: NAME` at the top level"))
 }

@@ -22,9 +22,9 @@ pub use crate::sections::*;
 pub use admin::*;
 pub use log::*;
 pub use percent::Percent;
-pub use policies::*;
+pub use policies::{Attached, Policies, PolicySet, UsedSet};
 pub use route::*;
-pub use upstream::*;
+pub use upstream::{GRPC_CODES, Priority, Secret};
 
 /// The whole configuration, with defaults filled in.
 #[derive(Clone, Debug)]

@@ -10,9 +10,9 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use crate::model::PemFile;
 use crate::position::{At, Spanned};
 use crate::reader::{Field, Reader};
+use crate::sections::tls::PemFile;
 use crate::spec::{Choice, KeySpec, SectionSpec, USE_KEY};
 
 /// A kind of policy: a key under `policies`.

@@ -4,12 +4,10 @@
 //! messages. A reader continues after a problem with any value at hand, because a configuration with an error
 //! is never used.
 
-use crate::policy_kinds::policies_section;
 use crate::position::{At, Spanned};
 use crate::problem::{Problem, Severity};
 use crate::scalar::ScalarError;
 use crate::scalar::quantity;
-use crate::section::{Section, Word};
 use crate::spec::{Choice, KeySpec, SectionSpec, Shape, any_of, names};
 use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
@@ -148,12 +146,6 @@ impl Reader {
         Some(Fields { at: field.at, ..self.fields(field.node, section)? })
     }
 
-    /// Reads a section that is written as a mapping.
-    pub fn section<T: Section>(&mut self, field: Field<'_>) -> Option<T> {
-        let fields = self.fields_of(field, T::SPEC)?;
-        T::read_keys(self, &fields)
-    }
-
     fn entry(&mut self, entry: &MappingEntry, section: &'static SectionSpec) {
         if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
             if entry.value.is_null() && self.complete {
@@ -168,10 +160,9 @@ impl Reader {
         }
         let problem =
             Problem::error(entry.at, format!("unknown key {} in {}", shown(&entry.key), section.noun));
-        let has = |section: &SectionSpec, name: &str| section.keys.iter().any(|key| key.name == name);
         self.problems.push(match suggest::key(&entry.key, section) {
             // Some gateways have such keys directly in a route.
-            _ if has(section, "policies") && has(policies_section(), &entry.key) => {
+            _ if is_policy(section, &entry.key) => {
                 problem.help(format!("`{0}` is a policy: write it as `policies: {{{0}: ...}}`", entry.key))
             }
             Some(near) => problem.help(format!("did you mean `{near}`?")),
@@ -399,11 +390,6 @@ impl Reader {
         }
     }
 
-    /// Reads a word into its type.
-    pub fn word_of<T: Word>(&mut self, field: Field<'_>) -> Option<T> {
-        self.word(Some(field)).and_then(T::from_word)
-    }
-
     /// Reads one of the words that the table lists.
     pub fn word(&mut self, field: Option<Field<'_>>) -> Option<&'static str> {
         let field = field?;
@@ -418,6 +404,12 @@ impl Reader {
             })
         })
     }
+}
+
+/// Returns whether a section has the key `policies`, and `name` is one of the registered keys under it.
+fn is_policy(section: &SectionSpec, name: &str) -> bool {
+    let policies = section.keys.iter().find(|key| key.name == "policies").map(|key| key.shape);
+    matches!(policies, Some(Shape::Registered(policies)) if policies().keys.iter().any(|key| key.name == name))
 }
 
 /// Returns whether an unknown key is a misspelling of `name`. It was reported with that suggestion, so a

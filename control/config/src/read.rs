@@ -8,7 +8,7 @@ mod fallback;
 mod grpc;
 mod listen;
 mod log;
-pub(crate) mod matching;
+mod matching;
 pub(crate) mod policies;
 mod redirect;
 mod references;

@@ -8,7 +8,7 @@ use crate::position::{At, Spanned};
 use crate::problem::{Problem, Severity};
 use crate::scalar::ScalarError;
 use crate::scalar::quantity;
-use crate::spec::{Choice, KeySpec, SectionSpec, Shape, any_of, names};
+use crate::spec::{Choice, KeySpec, ROOT_NAME, SectionSpec, Shape, any_of, names};
 use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
@@ -155,7 +155,7 @@ impl Reader {
             }
             return;
         }
-        if section.name == crate::spec::ROOT.name && entry.key.starts_with("x-") {
+        if section.name == ROOT_NAME && entry.key.starts_with("x-") {
             return;
         }
         let problem =

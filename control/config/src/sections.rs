@@ -7,6 +7,7 @@ pub(crate) mod consumers;
 mod etcd;
 mod forwarded;
 mod limits;
+pub(crate) mod methods;
 mod paths;
 mod process;
 pub(crate) mod texts;

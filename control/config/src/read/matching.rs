@@ -5,13 +5,10 @@ use crate::model::{Match, PathMatch, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::host::{self, HostPattern};
-use crate::scalar::{ScalarError, field as header, path, pattern};
+use crate::scalar::{ScalarError, path, pattern};
+use crate::sections::methods::{METHODS, methods};
 use crate::spec::{MATCH, PATH, Shape};
-use crate::suggest;
 use crate::tree::{Node, NodeKind};
-
-/// Standard methods, used to detect misspellings (RFC 9110, section 9, and RFC 5789).
-const METHODS: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// Reads all matches of a route. An unreadable entry becomes an empty match.
 pub(super) fn matches(reader: &mut Reader, field: Field<'_>) -> Vec<Match> {
@@ -226,35 +223,6 @@ fn path_of(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> 
     }
     let field = fields.get("regex")?;
     reader.spanned(field, |text| pattern::regex(text, true).map(|_| PathMatch::Regex(text.to_owned())))
-}
-
-pub(crate) fn methods(reader: &mut Reader, field: Field<'_>) -> Option<Vec<String>> {
-    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let mut out: Vec<String> = Vec::new();
-    let what = format!("`{}`", field.key.name);
-    let items = reader.bounded_items(field.node, &what);
-    if items.is_empty() {
-        reader.missing(field.node.at, format!("{what} is an empty list"), &field.key.shape);
-    }
-    for item in items {
-        let method = reader.parsed(item, "a method", one, |text| {
-            if header::is_token(text) && text.len() <= 32 {
-                return Ok(text.to_ascii_uppercase());
-            }
-            Err(ScalarError::new("{} is not a method").help("several methods are a list: `[GET, HEAD]`"))
-        });
-        let Some(method) = method else { continue };
-        let near = suggest::nearest(&method, METHODS.into_iter());
-        let open = item.scalar().filter(|scalar| scalar.written.is_none());
-        if let (false, Some(near), Some(scalar)) = (METHODS.contains(&method.as_str()), near, open) {
-            let problem = Problem::warning(item.at, format!("{} is not a known method", scalar.shown()));
-            reader.problems.push(problem.help(format!("did you mean `{near}`?")));
-        }
-        if !out.contains(&method) {
-            out.push(method);
-        }
-    }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::model::{GRPC_CODES, Percent};
-use crate::read::matching;
 use crate::scalar::{quantity, status};
 use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Setting, Shape, Text, Value};
 use crate::suggest;
 use crate::tree::Scalar;
 
+use super::super::methods::methods;
 use super::above;
 
 static METHOD: Text = Text {
@@ -68,7 +68,7 @@ pub struct Retry {
     /// Methods that are retried even if the endpoint may have acted on the request. Default: the idempotent
     /// ones. A request of which the endpoint has received nothing may always be retried.
     #[key(
-        text = METHOD, list, read = matching::methods,
+        text = METHOD, list, read = methods,
         also = ["method", "retriable_methods"]
     )]
     pub methods: Vec<String>,
@@ -260,7 +260,7 @@ pub struct Hedge {
     /// Methods whose requests may reach two endpoints at a time. Default: the safe ones (GET, HEAD, OPTIONS,
     /// TRACE).
     #[key(
-        text = METHOD, list, read = matching::methods,
+        text = METHOD, list, read = methods,
         also = ["method"]
     )]
     pub methods: Vec<String>,

@@ -7,7 +7,7 @@ use crate::position::Spanned;
 use crate::scalar::address::{self, Address, EndpointAddress, Scheme};
 use crate::scalar::file_path::file_path;
 use crate::section::{
-    self, Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Text, Value, one_or_many,
+    Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Text, Value, from_one_key, one_or_many,
 };
 
 use super::tls::UpstreamTls;
@@ -86,7 +86,7 @@ impl Value for EtcdSettings {
     fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
         match field.is_mapping() {
             true => reader.section(field),
-            false => section::from_one_key(reader, "endpoints", field.node),
+            false => from_one_key(reader, "endpoints", field.node),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::scalar::file_path::file_path;
 use crate::scalar::quantity;
-use crate::section::{self, Field, Reader, ScalarError, Section, Shape, Text, Value};
+use crate::section::{Field, Reader, ScalarError, Section, Shape, Text, Value, default};
 
 static PATH: Text = Text {
     expected: "the path of a file such as `/var/lib/tollgate/store`",
@@ -57,6 +57,6 @@ impl Value for StoreSettings {
             return reader.section(field);
         }
         let path = reader.field(field, file_path)?;
-        Some(Self { path, history: section::default::<Self, _>("history") })
+        Some(Self { path, history: default::<Self, _>("history") })
     }
 }

@@ -156,55 +156,6 @@ impl Default for Config {
     }
 }
 
-/// One listening address.
-#[derive(Clone, Debug)]
-pub struct Listener {
-    /// Address to bind. `:8080` means `[::]:8080`, which must accept IPv4 too (`IPV6_V6ONLY` off).
-    pub bind: Spanned<ListenAddress>,
-    /// TLS; `None`: plain text.
-    pub tls: Option<ListenTls>,
-    /// Whether clients may use HTTP/2. Default on.
-    pub http2: Http2,
-    /// Whether plain-text requests are redirected to `https`. Default none.
-    pub redirect_to_https: Option<RedirectToHttps>,
-    /// Whether an HTTP/1 client that closed its sending direction still gets its responses. Default false:
-    /// the gateway treats the close as an abort.
-    pub half_close: bool,
-    /// Peers whose connections start with a PROXY protocol header. Default none.
-    pub proxy_protocol: Vec<Cidr>,
-    /// Overrides of `timeouts`.
-    pub timeouts: ListenerTimeouts,
-    /// Policies of the requests that arrive here.
-    pub policies: Policies,
-}
-
-/// How plain-text requests are redirected to `https`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RedirectToHttps {
-    /// 301, 302, 307 or 308. Default 308, which keeps the method.
-    pub status: u16,
-    /// The port of `https`. Default 443.
-    pub port: u16,
-}
-
-impl Default for RedirectToHttps {
-    fn default() -> Self {
-        Self { status: 308, port: 443 }
-    }
-}
-
-/// Whether clients may use HTTP/2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Http2 {
-    /// HTTP/1 and HTTP/2.
-    #[default]
-    On,
-    /// HTTP/1 only.
-    Off,
-    /// HTTP/2 only.
-    Only,
-}
-
 /// One access log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccessLog {

@@ -6,7 +6,6 @@ mod condition;
 mod draft;
 mod fallback;
 mod grpc;
-mod listen;
 mod log;
 pub(crate) mod matching;
 mod named;

@@ -1,11 +1,9 @@
 //! The admin listener and the rights of its clients.
 
-use std::fmt;
-use std::net::{AddrParseError, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use super::{At, Digest, ListenTls, Secret, Spanned};
+use super::{AdminAddress, At, Digest, ListenTls, Secret, Spanned};
 
 /// The admin listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,38 +21,6 @@ pub struct AdminSettings {
     pub hosts: Vec<String>,
     /// Whether clients on other machines may read without a token. Default false.
     pub open: bool,
-}
-
-/// Address of a listener for clients. Like the admin listener's, it is an IP address or a Unix socket.
-pub type ListenAddress = AdminAddress;
-
-/// Address of a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdminAddress {
-    /// An IP address and port.
-    Tcp(SocketAddr),
-    /// A Unix socket.
-    Unix(AdminSocket),
-}
-
-/// A Unix socket, its mode and its owner.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminSocket {
-    /// Path of the socket.
-    pub path: PathBuf,
-    /// The file's mode. Default 0600.
-    pub mode: u32,
-    /// `USER`, `USER:GROUP` or `:GROUP`, names or numbers. Default: the owner of the process.
-    pub owner: Option<Owner>,
-}
-
-/// The owner that a file gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// A name, or a number.
-    pub user: Option<String>,
-    /// A name, or a number.
-    pub group: Option<String>,
 }
 
 /// A token of the admin API.
@@ -112,59 +78,6 @@ impl Default for AdminSettings {
             audit_log: None,
             hosts: Vec::new(),
             open: false,
-        }
-    }
-}
-
-impl AdminAddress {
-    /// Returns the IP address and port; `None` for a Unix socket.
-    #[must_use]
-    pub fn tcp(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(address) => Some(*address),
-            Self::Unix(_) => None,
-        }
-    }
-}
-
-impl AdminAddress {
-    /// Returns whether both are the same IP address and port, or the same socket file. Owner and mode do not
-    /// count.
-    #[must_use]
-    pub fn is_same_address(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Tcp(one), Self::Tcp(other)) => one == other,
-            (Self::Unix(one), Self::Unix(other)) => one.path == other.path,
-            (Self::Tcp(_), Self::Unix(_)) | (Self::Unix(_), Self::Tcp(_)) => false,
-        }
-    }
-}
-
-impl From<SocketAddr> for AdminAddress {
-    fn from(address: SocketAddr) -> Self {
-        Self::Tcp(address)
-    }
-}
-
-/// Parses the form that [`Display`](fmt::Display) writes. That form lacks the mode and the owner of a socket,
-/// so they get their defaults.
-impl FromStr for AdminAddress {
-    type Err = AddrParseError;
-
-    fn from_str(text: &str) -> Result<Self, AddrParseError> {
-        match text.strip_prefix("unix:") {
-            Some(path) => Ok(Self::Unix(AdminSocket { path: PathBuf::from(path), mode: 0o600, owner: None })),
-            None => text.parse().map(Self::Tcp),
-        }
-    }
-}
-
-/// Writes the form used in configuration files.
-impl fmt::Display for AdminAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(socket) => write!(f, "unix:{}", socket.path.display()),
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use crate::model::{AdminAddress, AdminSettings, AdminSocket, AdminToken, Owner, Role, Spanned, TokenSecret};
+use crate::model::{AdminAddress, AdminSettings, AdminToken, Role, Spanned, TokenSecret};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{ScalarError, address, host};
+use crate::scalar::{ScalarError, host};
+use crate::sections::listen_address::{listen_address, mode, owner, report_no_socket};
 use crate::spec::{ADMIN, ADMIN_TOKEN, Shape};
 use crate::tree::{NodeKind, Scalar, shown};
 
@@ -15,10 +16,6 @@ use crate::tree::{NodeKind, Scalar, shown};
 const TOKEN_MIN_BYTES: usize = 16;
 /// Maximum length of a token. It must fit in a header of a request.
 const TOKEN_MAX_BYTES: usize = 1024;
-/// Maximum path of a socket: `sun_path` has 108 bytes, including the final NUL (unix(7)). The socket is first
-/// created as `SOCKET_PATH_MAX_BYTES.new`, which takes four more.
-const SOCKET_PATH_MAX_BYTES: usize = 103;
-
 /// Reads the admin listener. A port alone is bound to the loopback address, because statistics are not
 /// public. `document_files` also applies to documents of etcd, so it is read even if the listener is off.
 pub(super) fn admin(
@@ -74,23 +71,6 @@ fn bind(text: &str) -> Result<AdminAddress, ScalarError> {
     listen_address(text, IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// Parses an IP address and port, or a Unix socket. `all` is the address for a port alone.
-pub(super) fn listen_address(text: &str, all: IpAddr) -> Result<AdminAddress, ScalarError> {
-    let Some(path) = text.strip_prefix("unix:") else {
-        return address::bind(text, all).map(AdminAddress::Tcp);
-    };
-    let path = path.strip_prefix("//").unwrap_or(path);
-    if !path.starts_with('/')
-        || path.len() > SOCKET_PATH_MAX_BYTES
-        || path.chars().any(|c| c.is_control() || c.is_whitespace())
-    {
-        return Err(ScalarError::new("{} is not the path of a socket").help(
-            "write `unix:` and an absolute path of at most 103 bytes: `unix:/run/tollgate/admin.sock`",
-        ));
-    }
-    Ok(AdminAddress::Unix(AdminSocket { path: PathBuf::from(path), mode: 0o600, owner: None }))
-}
-
 /// Reads the directories in which files named by documents may lie.
 fn directories(reader: &mut Reader, fields: &Fields<'_>) -> Vec<PathBuf> {
     let Some(field) = fields.get("files") else { return Vec::new() };
@@ -114,7 +94,7 @@ fn hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<String> {
 }
 
 /// Reads mode and owner of the socket.
-pub(super) fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminAddress, is_known: bool) {
+fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminAddress, is_known: bool) {
     let mode = fields.get("mode").map(|field| (field, reader.field(field, mode)));
     let owner = fields.get("owner").map(|field| (field, reader.field(field, owner)));
     match bind {
@@ -123,37 +103,8 @@ pub(super) fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminA
             socket.owner = owner.and_then(|(_, owner)| owner);
         }
         AdminAddress::Tcp(_) if !is_known => {}
-        AdminAddress::Tcp(_) => {
-            for field in mode.map(|(field, _)| field).into_iter().chain(owner.map(|(field, _)| field)) {
-                let message =
-                    format!("`{}` applies to a socket file, but `bind` is an address", field.key.name);
-                reader.problems.push(
-                    Problem::error(field.at, message).help("write `bind: unix:/run/tollgate/admin.sock`"),
-                );
-            }
-        }
+        AdminAddress::Tcp(_) => report_no_socket(reader, fields),
     }
-}
-
-fn mode(text: &str) -> Result<u32, ScalarError> {
-    let digits = text.strip_prefix("0o").unwrap_or(text);
-    let fits = matches!(digits.len(), 3 | 4) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    match u32::from_str_radix(digits, 8) {
-        Ok(mode @ 0..=0o777) if fits => Ok(mode),
-        _ => Err(ScalarError::new("{} is not the mode of a file")),
-    }
-}
-
-fn owner(text: &str) -> Result<Owner, ScalarError> {
-    let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
-    let odd = |name: &str| name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':');
-    if text.is_empty() || odd(user) || group.is_some_and(|group| group.is_empty() || odd(group)) {
-        return Err(ScalarError::new("{} names no owner"));
-    }
-    Ok(Owner {
-        user: Some(user).filter(|user| !user.is_empty()).map(str::to_owned),
-        group: group.map(str::to_owned),
-    })
 }
 
 fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {

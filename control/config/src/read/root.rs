@@ -1,13 +1,14 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{access_log, admin, listen, log, policies, route};
+use super::{access_log, admin, log, policies, route};
 use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
 use crate::section::Value;
 use crate::sections::RouteBuffer;
+use crate::sections::listen;
 use crate::sections::upstream::{self, zone};
 use crate::spec::{ROOT, Shape};
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
@@ -47,7 +48,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("admin") {
             config.admin = admin::admin(reader, field, &mut config.document_files);
         }
-        listen::check_admin_address(reader, config);
+        listen::check_admin_address(reader, &config.listen, config.admin.as_ref());
         if let Some(field) = fields.get("access_log") {
             config.access_log = access_log::access_log(reader, field);
         }

@@ -3,18 +3,12 @@
 use super::{Choice, KeySpec, SectionSpec, Shape, Text};
 use crate::section::Value;
 use crate::sections::ListenTls;
+use crate::sections::listen_address::{MODE, OWNER};
 
 pub(crate) static ADMIN_ADDRESS: Text = Text {
     expected: "an IP address and a port such as `127.0.0.1:9901`, or `unix:` and the path of a socket",
     pattern: Some(r"^(.*:)?[0-9]{1,5}$|^unix:/"),
     loose: false,
-};
-pub(crate) static MODE: Text =
-    Text { expected: "three octal digits such as `660`", pattern: Some("^0?[0-7]{3}$"), loose: true };
-pub(crate) static OWNER: Text = Text {
-    expected: "`user`, `user:group` or `:group`",
-    pattern: Some(r"^[^\s:]*(:[^\s:]+)?$"),
-    loose: true,
 };
 static TOKEN: Text = Text {
     expected: "a text of at least 16 characters, best as `${VARIABLE}`, or `sha256:` and the 64 hexadecimal digits of its SHA-256",

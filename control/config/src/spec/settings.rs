@@ -1,12 +1,12 @@
 //! The gateway-wide keys.
 
 use crate::section::Value;
-use crate::sections::texts::{ADDRESS, ZONE};
+use crate::sections::texts::ZONE;
 use crate::sections::*;
 
 use super::{
-    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, Choice, KeySpec, LOG_SHAPE, MODE, OWNER, POLICIES_DOC,
-    POLICIES_SHAPE, POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, Text,
+    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, Choice, KeySpec, LOG_SHAPE, POLICIES_DOC, POLICIES_SHAPE,
+    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, Text,
 };
 
 static PATTERN: Text = Text {
@@ -15,9 +15,10 @@ static PATTERN: Text = Text {
     loose: false,
 };
 
-static ADDRESS_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port, Shape::Section(&LISTENER)]);
 static PATTERN_SHAPE: Shape = Shape::Text(&PATTERN);
 static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
+
+static LISTENER_SHAPE: Shape = <Listener as Value>::SHAPE;
 
 pub(crate) static ROOT: SectionSpec = SectionSpec {
     name: "configuration",
@@ -26,7 +27,7 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
         anchors.",
     choice: Choice::Free,
     keys: &[
-        KeySpec::new("listen", "The listeners: one address or a list.", Shape::OneOrMany(&ADDRESS_SHAPE))
+        KeySpec::new("listen", "The listeners: one address or a list.", Shape::OneOrMany(&LISTENER_SHAPE))
             .aliases(&["listener", "port", "bind", "address", "server", "servers", "http", "entrypoints"]),
         KeySpec::new(
             "workers",
@@ -144,95 +145,5 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
         ]),
         KeySpec::new("upstreams", "Named groups of endpoints.", Shape::MapOf(&UPSTREAM_VALUE))
             .aliases(&["upstream", "backends", "backend", "clusters", "services"]),
-    ],
-};
-
-pub(crate) static LISTENER: SectionSpec = SectionSpec {
-    name: "listener",
-    noun: "a listener",
-    doc: "One listening address.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
-            .required()
-            .aliases(&["address", "listen", "port"]),
-        KeySpec::new("mode", "The mode of the socket file, if `bind` is a Unix socket.", Shape::Text(&MODE))
-            .default("666")
-            .aliases(&["permissions", "socket_mode"]),
-        KeySpec::new(
-            "owner",
-            "The owner of the socket file, as names or numbers. Default: the user and group of the process.",
-            Shape::Text(&OWNER),
-        )
-        .aliases(&["user", "group", "socket_owner"]),
-        KeySpec::new("policies", POLICIES_DOC, POLICIES_SHAPE),
-        KeySpec::new("tls", "TLS, with its certificates.", <ListenTls as Value>::SHAPE).aliases(&[
-            "ssl",
-            "https",
-            "certificate",
-            "certificates",
-        ]),
-        KeySpec::new(
-            "http2",
-            "Whether clients may use HTTP/2: `on` in addition to HTTP/1, `only` instead of it.",
-            Shape::Word(&["on", "off", "only"]),
-        )
-        .default("on")
-        .aliases(&["h2", "h2c", "protocols"]),
-        KeySpec::new(
-            "redirect_to_https",
-            "Whether every request is redirected to `https` with the same host and path.",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&REDIRECT_TO_HTTPS)]),
-        )
-        .default("off")
-        .aliases(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
-        KeySpec::new(
-            "half_close",
-            "Whether an HTTP/1 client that closes its half of the connection (FIN, or TLS's close_notify) \
-            still gets its responses. `off`: the gateway treats the close as an abort and cancels the \
-            request.",
-            Shape::Switch,
-        )
-        .default("off")
-        .aliases(&[
-            "enable_half_close",
-            "allow_half_close",
-            "ignore_client_abort",
-            "proxy_ignore_client_abort",
-        ]),
-        KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", <ListenerTimeouts as Value>::SHAPE)
-            .aliases(&["timeout", "idle_timeout", "max_connection_age"]),
-        KeySpec::new(
-            "proxy_protocol",
-            "Peers whose connections start with a PROXY protocol header (version 1 or 2), before TLS.",
-            Shape::OneOrMany(&PROXIES_SHAPE),
-        )
-        .default("[]")
-        .aliases(&["accept_proxy", "accept-proxy", "proxyProtocol", "proxy"]),
-    ],
-};
-
-static PROXIES: Text = Text {
-    expected: "the sender of the header: an address or a block of addresses such as `10.0.0.0/8`",
-    pattern: Some(r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"),
-    loose: false,
-};
-static PROXIES_SHAPE: Shape = Shape::Text(&PROXIES);
-
-pub(crate) static REDIRECT_TO_HTTPS: SectionSpec = SectionSpec {
-    name: "redirect_to_https",
-    noun: "`redirect_to_https`",
-    doc: "How plain-text requests are redirected to `https`.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "status",
-            "301, 302, 307 or 308; the last two keep the method.",
-            Shape::Count { min: 301, max: 308, off: false },
-        )
-        .default("308")
-        .aliases(&["code"]),
-        KeySpec::new("port", "The port of `https`.", Shape::Count { min: 1, max: 65535, off: false })
-            .default("443"),
     ],
 };

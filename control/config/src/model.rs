@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use zeroize::Zeroize;
 
-mod admin;
 mod log;
 mod percent;
 mod policies;
@@ -18,7 +17,6 @@ mod route;
 mod upstream;
 
 pub use crate::sections::*;
-pub use admin::*;
 pub use log::*;
 pub use percent::Percent;
 pub use policies::*;

@@ -1,7 +1,6 @@
 //! The readers, one module per section of the configuration.
 
 mod access_log;
-mod admin;
 mod condition;
 mod draft;
 mod fallback;

@@ -1,5 +1,6 @@
 //! The sections of the configuration. Each file declares its keys, and has the rules between them.
 
+pub(crate) mod admin;
 mod buffer;
 pub(crate) mod certificates;
 mod collector;
@@ -16,6 +17,7 @@ mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod upstream;
 
+pub use admin::*;
 pub use buffer::*;
 pub use certificates::*;
 pub use collector::*;

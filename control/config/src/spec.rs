@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 mod access_log;
-mod admin;
 mod log;
 mod policies;
 mod routes;
@@ -14,7 +13,6 @@ mod settings;
 mod upstreams;
 
 pub(crate) use access_log::*;
-pub(crate) use admin::*;
 pub(crate) use log::*;
 pub(crate) use policies::*;
 pub(crate) use routes::*;

@@ -1,13 +1,14 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{access_log, admin, log, policies, route};
+use super::{access_log, log, policies, route};
 use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
 use crate::section::Value;
 use crate::sections::RouteBuffer;
+use crate::sections::admin::Admin;
 use crate::sections::listen;
 use crate::sections::upstream::{self, zone};
 use crate::spec::{ROOT, Shape};
@@ -46,7 +47,11 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.workers = Value::read(reader, field).unwrap_or_default();
         }
         if let Some(field) = fields.get("admin") {
-            config.admin = admin::admin(reader, field, &mut config.document_files);
+            // After a problem there is no listener, whose address could be reported as well.
+            let none = Admin { listener: None, files: Vec::new() };
+            let admin = Admin::read(reader, field).unwrap_or(none);
+            config.admin = admin.listener;
+            config.document_files = admin.files;
         }
         listen::check_admin_address(reader, &config.listen, config.admin.as_ref());
         if let Some(field) = fields.get("access_log") {

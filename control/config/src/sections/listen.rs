@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::model::{AdminSettings, Cidr, Policies, Spanned};
+use crate::model::{Cidr, Policies, Spanned};
 use crate::section::{self, Field, Fields, Problem, Reader, ScalarError, Section, Shape, Value, Word};
 
+use super::admin::AdminSettings;
 use super::listen_address::{
     ListenAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
 };

@@ -1,12 +1,13 @@
 //! The gateway-wide keys.
 
 use crate::section::Value;
+use crate::sections::admin::Admin;
 use crate::sections::texts::ZONE;
 use crate::sections::*;
 
 use super::{
-    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, Choice, KeySpec, LOG_SHAPE, POLICIES_DOC, POLICIES_SHAPE,
-    POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, Text,
+    ACCESS_LOG_SHAPE, Choice, KeySpec, LOG_SHAPE, POLICIES_DOC, POLICIES_SHAPE, POLICY_SET_VALUE, ROUTE,
+    SectionSpec, Shape, Text,
 };
 
 static PATTERN: Text = Text {
@@ -41,7 +42,7 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
             "admin",
             "The admin listener, which serves the dashboard, metrics, health and the admin API. A bare port \
             means the loopback address.",
-            Shape::AnyOf(&[Shape::Off, Shape::Text(&ADMIN_ADDRESS), Shape::Port, Shape::Section(&ADMIN)]),
+            <Admin as Value>::SHAPE,
         )
         .default("127.0.0.1:9901"),
         KeySpec::new("access_log", "One or several logs with a line per request.", ACCESS_LOG_SHAPE)

@@ -1,11 +1,9 @@
 //! The readers, one module per section of the configuration.
 
-mod access_log;
 mod condition;
 mod draft;
 mod fallback;
 mod grpc;
-mod log;
 pub(crate) mod matching;
 mod named;
 pub(crate) mod policies;

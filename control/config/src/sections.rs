@@ -1,5 +1,6 @@
 //! The sections of the configuration. Each file declares its keys, and has the rules between them.
 
+pub(crate) mod access_log;
 pub(crate) mod admin;
 mod buffer;
 pub(crate) mod certificates;
@@ -10,6 +11,7 @@ mod forwarded;
 mod limits;
 pub(crate) mod listen;
 pub(crate) mod listen_address;
+mod log;
 mod paths;
 mod process;
 pub(crate) mod texts;
@@ -17,6 +19,7 @@ mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod upstream;
 
+pub use access_log::*;
 pub use admin::*;
 pub use buffer::*;
 pub use certificates::*;
@@ -27,6 +30,7 @@ pub use forwarded::*;
 pub use limits::*;
 pub use listen::*;
 pub use listen_address::*;
+pub use log::*;
 pub use paths::*;
 pub use process::*;
 pub use timeouts::*;

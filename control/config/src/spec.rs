@@ -5,15 +5,11 @@
 
 use std::time::Duration;
 
-mod access_log;
-mod log;
 mod policies;
 mod routes;
 mod settings;
 mod upstreams;
 
-pub(crate) use access_log::*;
-pub(crate) use log::*;
 pub(crate) use policies::*;
 pub(crate) use routes::*;
 pub(crate) use settings::*;

@@ -1,7 +1,7 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{access_log, log, policies, route};
+use super::{policies, route};
 use crate::model::At;
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
@@ -55,10 +55,10 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         }
         listen::check_admin_address(reader, &config.listen, config.admin.as_ref());
         if let Some(field) = fields.get("access_log") {
-            config.access_log = access_log::access_log(reader, field);
+            config.access_log = Value::read(reader, field).unwrap_or_default();
         }
         if let Some(field) = fields.get("log") {
-            config.log = log::log(reader, field);
+            config.log = Value::read(reader, field).unwrap_or_default();
         }
         if let Some(field) = fields.get("request_id") {
             config.request_id = Value::read(reader, field).unwrap_or_default();

@@ -1,10 +1,10 @@
 //! The keys of a route.
 
-use super::access_log::{ACCESS_LOG_SHAPE, STATUS_RANGE_SHAPE};
 use super::{
     Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, SectionSpec, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE, Text,
 };
 use crate::section::Value;
+use crate::sections::access_log::STATUS_RANGE;
 use crate::sections::texts::{BODY, HEADER_NAME};
 use crate::sections::*;
 
@@ -87,6 +87,7 @@ const RESPOND_SHAPE: Shape = Shape::AnyOf(&[
     Shape::Text(&RESPOND_TEXT),
     Shape::Section(&RESPOND),
 ]);
+static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
 static FALLBACK_SHAPE: Shape = Shape::Section(&FALLBACK);
 static MATCH_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&MATCH_TEXT), Shape::Section(&MATCH)]);
 static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
@@ -186,7 +187,7 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         KeySpec::new(
             "access_log",
             "Its access logs, which replace the gateway's; `off`: none.",
-            ACCESS_LOG_SHAPE,
+            <Vec<AccessLog> as Value>::SHAPE,
         )
         .aliases(&["log", "logs", "accesslog", "access_logs"]),
         KeySpec::new(

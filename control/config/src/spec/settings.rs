@@ -6,8 +6,7 @@ use crate::sections::texts::ZONE;
 use crate::sections::*;
 
 use super::{
-    ACCESS_LOG_SHAPE, Choice, KeySpec, LOG_SHAPE, POLICIES_DOC, POLICIES_SHAPE, POLICY_SET_VALUE, ROUTE,
-    SectionSpec, Shape, Text,
+    Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, POLICY_SET_VALUE, ROUTE, SectionSpec, Shape, Text,
 };
 
 static PATTERN: Text = Text {
@@ -45,12 +44,20 @@ pub(crate) static ROOT: SectionSpec = SectionSpec {
             <Admin as Value>::SHAPE,
         )
         .default("127.0.0.1:9901"),
-        KeySpec::new("access_log", "One or several logs with a line per request.", ACCESS_LOG_SHAPE)
-            .default("off")
-            .aliases(&["logs", "accesslog", "access_logs"]),
-        KeySpec::new("log", "The log of the gateway's own messages: a level, or a mapping.", LOG_SHAPE)
-            .default("info")
-            .aliases(&["error_log", "logging", "logger", "log_level", "loglevel", "diagnostics"]),
+        KeySpec::new(
+            "access_log",
+            "One or several logs with a line per request.",
+            <Vec<AccessLog> as Value>::SHAPE,
+        )
+        .default("off")
+        .aliases(&["logs", "accesslog", "access_logs"]),
+        KeySpec::new(
+            "log",
+            "The log of the gateway's own messages: a level, or a mapping.",
+            <DiagnosticLog as Value>::SHAPE,
+        )
+        .default("info")
+        .aliases(&["error_log", "logging", "logger", "log_level", "loglevel", "diagnostics"]),
         KeySpec::new(
             "request_id",
             "An id for each request, sent upstream and logged.",

@@ -18,7 +18,7 @@ mod template;
 
 pub(crate) use draft::{Draft, Include, PerTryTimeout, check_per_try, per_try_timeout};
 pub(crate) use named::named;
-pub(crate) use policies::document as policy_set_document;
+pub(crate) use policies::{document as policy_set_document, policy_sets};
 pub use policies::{files_in, service_url};
 pub(crate) use references::{UpstreamReference, unknown};
 pub use respond::json;

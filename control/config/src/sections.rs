@@ -14,6 +14,7 @@ pub(crate) mod listen_address;
 mod log;
 mod paths;
 mod process;
+pub(crate) mod root;
 pub(crate) mod texts;
 mod timeouts;
 pub(crate) mod tls;

@@ -201,7 +201,10 @@ impl Value for Admin {
             }
             return Some(Self { listener, files: Vec::new() });
         }
-        let fields = reader.fields(field.node, AdminKeys::SPEC)?;
+        // After a problem there is no listener, whose address could be reported as well.
+        let Some(fields) = reader.fields(field.node, AdminKeys::SPEC) else {
+            return Some(Self { listener: None, files: Vec::new() });
+        };
         if fields.get("bind").is_some_and(|bind| bind.is_off()) {
             let files = fields.get("files").map(|field| {
                 let items = reader.list_items(field, true, false);

@@ -95,10 +95,10 @@ impl fmt::Debug for Digest {
 }
 
 /// Reads consumers by name.
-pub(crate) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<ConsumerSpec> {
-    let out = named(reader, field, consumer);
+pub(crate) fn consumers(reader: &mut Reader, field: Field<'_>) -> Option<Vec<ConsumerSpec>> {
+    let out = named(reader, Some(field), consumer);
     reader.problems.extend(shared_credentials(out.iter()));
-    out
+    Some(out)
 }
 
 /// Reads a consumer from a document.

@@ -136,7 +136,7 @@ fn check_socket(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listene
 }
 
 /// Reads the listeners.
-pub(crate) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> {
+pub(crate) fn listeners(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Listener>> {
     let mut listeners: Vec<Listener> = Vec::new();
     let items = reader.bounded_items(field.node, "`listen`");
     if items.is_empty() {
@@ -165,7 +165,7 @@ pub(crate) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
         }
         listeners.push(listener);
     }
-    listeners
+    Some(listeners)
 }
 
 /// Returns whether a connection could match both: the same port, and the same address or an unspecified one.

@@ -1,6 +1,5 @@
 //! The readers, one module per section of the configuration.
 
-mod condition;
 mod draft;
 mod fallback;
 mod grpc;

@@ -8,12 +8,10 @@ use std::time::Duration;
 mod policies;
 mod routes;
 mod settings;
-mod upstreams;
 
 pub(crate) use policies::*;
 pub(crate) use routes::*;
 pub(crate) use settings::*;
-pub(crate) use upstreams::*;
 
 /// The row of a mapping with known keys.
 pub struct SectionSpec {

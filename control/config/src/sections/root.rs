@@ -1,4 +1,8 @@
 //! The top level of the main file.
+//!
+//! `read::root` reads these keys once, from the main file, and puts them into the configuration. An included file
+//! may only have `include`, `routes` and `upstreams`: these are declared here, and `read::root` reads them for
+//! each file.
 
 use crate::model::{At, Config, Policies, PolicySet};
 use crate::read::policy_sets;
@@ -10,8 +14,7 @@ use super::certificates::{NAMED_CERTIFICATE_VALUE, NamedCertificate, certificate
 use super::consumers::{CONSUMER_VALUE, ConsumerSpec, consumers};
 use super::listen::{Listener, check_admin_address, listeners};
 use super::texts::ZONE;
-use super::upstream::UPSTREAM_VALUE;
-use super::upstream::zone;
+use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
     AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, Limits, Overload, Paths,
     RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,

@@ -4,12 +4,8 @@
 //! `upstreams`; neither reaches these types. The plan's compiler finds routes with the same match, because it
 //! knows how requests are matched. It reports positions through [`Spanned`].
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::time::Duration;
 
-mod admin;
-mod log;
 mod percent;
 mod policies;
 mod route;
@@ -19,8 +15,6 @@ pub use crate::position::{At, SourceFile, Spanned};
 pub use crate::scalar::address::{Address, EndpointAddress, Scheme, TargetKind};
 pub use crate::scalar::cidr::Cidr;
 pub use crate::sections::*;
-pub use admin::*;
-pub use log::*;
 pub use percent::Percent;
 pub use policies::{Attached, Policies, PolicySet, UsedSet};
 pub use route::*;
@@ -118,151 +112,4 @@ impl Default for Config {
             policy_sets: Vec::new(),
         }
     }
-}
-
-/// One listening address.
-#[derive(Clone, Debug)]
-pub struct Listener {
-    /// Address to bind. `:8080` means `[::]:8080`, which must accept IPv4 too (`IPV6_V6ONLY` off).
-    pub bind: Spanned<ListenAddress>,
-    /// TLS; `None`: plain text.
-    pub tls: Option<ListenTls>,
-    /// Whether clients may use HTTP/2. Default on.
-    pub http2: Http2,
-    /// Whether plain-text requests are redirected to `https`. Default none.
-    pub redirect_to_https: Option<RedirectToHttps>,
-    /// Whether an HTTP/1 client that closed its sending direction still gets its responses. Default false:
-    /// the gateway treats the close as an abort.
-    pub half_close: bool,
-    /// Peers whose connections start with a PROXY protocol header. Default none.
-    pub proxy_protocol: Vec<Cidr>,
-    /// Overrides of `timeouts`.
-    pub timeouts: ListenerTimeouts,
-    /// Policies of the requests that arrive here.
-    pub policies: Policies,
-}
-
-/// How plain-text requests are redirected to `https`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RedirectToHttps {
-    /// 301, 302, 307 or 308. Default 308, which keeps the method.
-    pub status: u16,
-    /// The port of `https`. Default 443.
-    pub port: u16,
-}
-
-impl Default for RedirectToHttps {
-    fn default() -> Self {
-        Self { status: 308, port: 443 }
-    }
-}
-
-/// Whether clients may use HTTP/2.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Http2 {
-    /// HTTP/1 and HTTP/2.
-    #[default]
-    On,
-    /// HTTP/1 only.
-    Off,
-    /// HTTP/2 only.
-    Only,
-}
-
-/// One access log.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AccessLog {
-    /// Destination of its lines. Default off.
-    pub to: LogTarget,
-    /// Format of a line.
-    pub format: LogFormat,
-    /// Additional fields of a JSON line: each key, and the name of the field that supplies its value.
-    pub fields: Vec<(String, String)>,
-    /// Filters. An exchange is logged if at least one of them keeps it; without filters, every exchange is
-    /// logged.
-    pub filter: Vec<LogFilter>,
-    /// Collector that also receives every line. Default none.
-    pub otlp: Option<Collector>,
-}
-
-impl AccessLog {
-    /// Returns a number that identifies the log, wherever in the configuration it is written. The content of
-    /// a CA file does not affect it.
-    #[must_use]
-    pub fn key(&self) -> u64 {
-        let Self { to, format, fields, filter, otlp } = self;
-        let format = match format {
-            LogFormat::Combined => "combined",
-            LogFormat::Json => "json",
-            LogFormat::Template(template) => &template.value,
-        };
-        let mut hasher = DefaultHasher::new();
-        (format!("{to:?}"), format, fields, format!("{filter:?}")).hash(&mut hasher);
-        if let Some(Collector { url, export: ExportSettings { service, headers, resource, ca } }) = otlp {
-            (url, service, headers, resource, ca.as_ref().map(|ca| &ca.path)).hash(&mut hasher);
-        }
-        hasher.finish()
-    }
-}
-
-/// Conditions that must all hold for an exchange to be logged.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LogFilter {
-    /// Ranges of statuses, first and last. Default any.
-    pub statuses: Vec<(u16, u16)>,
-    /// Least duration of the exchange. Default any.
-    pub min_duration: Option<Duration>,
-    /// Sampled share of the exchanges without errors, in millionths; errors are always logged. Default all.
-    pub sample: Option<u32>,
-}
-
-/// Destination of an access log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum LogTarget {
-    /// Nowhere.
-    #[default]
-    Off,
-    /// Standard output.
-    Stdout,
-    /// A file, appended to; reopened on SIGUSR1.
-    File(PathBuf),
-    /// A syslog server (RFC 5424).
-    Syslog(Syslog),
-}
-
-/// A syslog server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Syslog {
-    /// Transport and address of the server.
-    pub transport: SyslogTransport,
-    /// The facility, 0 to 23. Default `local7`, which is 23.
-    pub facility: u8,
-    /// The severity, 0 to 7. Default `info`, which is 6.
-    pub severity: u8,
-    /// The program name in its messages. Default `tollgate`.
-    pub app_name: String,
-}
-
-/// Transport and address of a syslog server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SyslogTransport {
-    /// UDP: `host:port`.
-    Udp(String),
-    /// TCP: `host:port`.
-    Tcp(String),
-    /// A Unix socket.
-    Unix(PathBuf),
-}
-
-/// Format of an access log line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// nginx's `combined` format.
-    #[default]
-    Combined,
-    /// One JSON object per line, with every field.
-    Json,
-    /// Text with `{field}` placeholders. The reader has checked it;
-    /// [`access_log_template`](crate::access_log_template) splits it.
-    Template(Spanned<String>),
 }

@@ -1,14 +1,9 @@
 //! The readers, one module per section of the configuration.
 
-mod access_log;
-mod admin;
-mod condition;
 mod draft;
 mod fallback;
 mod grpc;
-mod listen;
-mod log;
-mod matching;
+pub(crate) mod matching;
 pub(crate) mod policies;
 mod redirect;
 mod references;
@@ -21,7 +16,7 @@ mod template;
 pub(crate) mod upstreams;
 
 pub(crate) use draft::{Draft, Include, check_per_try, per_try_timeout};
-pub(crate) use policies::document as policy_set_document;
+pub(crate) use policies::{document as policy_set_document, policy_sets};
 pub use policies::{files_in, service_url};
 pub(crate) use references::{UpstreamReference, unknown};
 pub use respond::json;

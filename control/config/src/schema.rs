@@ -25,7 +25,7 @@ pub fn schema() -> Value {
     for section in sections().into_iter().skip(1) {
         definitions.insert(section.name.to_owned(), self::section(section));
     }
-    let Value::Object(root) = section(&ROOT) else { return Value::Null };
+    let Value::Object(root) = section(ROOT) else { return Value::Null };
     let mut out = Map::new();
     out.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     out.insert("title".to_owned(), "Tollgate configuration".into());

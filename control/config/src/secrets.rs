@@ -310,7 +310,7 @@ impl Context {
     /// The root of a file. A text may also be a document of the admin API.
     fn root() -> Self {
         let mut root = Self { is_root: true, ..Self::default() };
-        root.sections = vec![&ROOT, &ROUTE, Upstream::SPEC, ConsumerSpec::SPEC, policies_section()];
+        root.sections = vec![ROOT, &ROUTE, Upstream::SPEC, ConsumerSpec::SPEC, policies_section()];
         root.shape(&NAMED_CERTIFICATE_VALUE);
         root
     }

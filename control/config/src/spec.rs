@@ -5,22 +5,14 @@
 
 use std::time::Duration;
 
-mod access_log;
-mod admin;
-mod log;
 mod policies;
 mod reachable;
 mod routes;
 mod settings;
-mod upstreams;
 
-pub(crate) use access_log::*;
-pub(crate) use admin::*;
-pub(crate) use log::*;
 pub(crate) use policies::*;
 pub(crate) use routes::*;
 pub(crate) use settings::*;
-pub(crate) use upstreams::*;
 
 pub use reachable::sections;
 

@@ -35,11 +35,11 @@ mod tests {
 
     #[test]
     fn slips_are_near_and_other_words_are_not() {
-        assert_eq!(key("rout", &ROOT), Some("routes"));
-        assert_eq!(key("lsiten", &ROOT), Some("listen"));
-        assert_eq!(key("access-log", &ROOT), Some("access_log"));
+        assert_eq!(key("rout", ROOT), Some("routes"));
+        assert_eq!(key("lsiten", ROOT), Some("listen"));
+        assert_eq!(key("access-log", ROOT), Some("access_log"));
         assert_eq!(key("proxy_pass", &ROUTE), Some("to"));
-        assert_eq!(key("zebra", &ROOT), None);
+        assert_eq!(key("zebra", ROOT), None);
         assert_eq!(key("x", &ROUTE), None);
     }
 }

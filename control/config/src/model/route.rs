@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    AccessLog, At, Policies, Priority, Retry, RouteBuffer, RouteRates, RouteStay, RouteTimeouts, Spanned,
-    TargetKind,
+    AccessLog, At, FieldMatch, Policies, Priority, Retry, RouteBuffer, RouteRates, RouteStay, RouteTimeouts,
+    Spanned, TargetKind,
 };
 
 /// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
@@ -121,30 +121,6 @@ pub enum PathMatch {
     /// empty string.
     Prefix(String),
     /// A regular expression that must match the whole path.
-    Regex(String),
-}
-
-/// A condition on a header or a query parameter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldMatch {
-    /// Name of the header or parameter; header names in lower case.
-    pub name: String,
-    /// Condition on its value.
-    pub value: ValueMatch,
-    /// Source position of the condition.
-    pub at: At,
-}
-
-/// A condition on a value. The reader has checked that patterns compile as `^(?:...)$`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ValueMatch {
-    /// Present with any value (written `true` or `present`, or `{present: true}`).
-    Present,
-    /// Absent (`{present: false}`).
-    Absent,
-    /// Exactly this (a string, or `{exact: ...}`).
-    Exact(String),
-    /// A regular expression that must match the whole value (`{regex: ...}`).
     Regex(String),
 }
 

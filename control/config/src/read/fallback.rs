@@ -63,7 +63,7 @@ fn instead(
         let (respond, status) = respond::page(reader, field)?;
         return Some(Replacement::Respond { respond, status });
     }
-    let to = target::one(reader, fields.get("to")?, references);
+    let to = target::target(reader, fields.get("to")?, references);
     let Some(field) = path else {
         if let Some(field) = fields.get("status") {
             let problem = Problem::error(field.at, "`status` needs `path`");

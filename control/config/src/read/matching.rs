@@ -1,11 +1,12 @@
 //! Reads `match`: the short form `host/path` and the mapping.
 
-use super::{condition, grpc, template};
+use super::{grpc, template};
 use crate::model::{Match, PathMatch, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::host::{self, HostPattern};
 use crate::scalar::{ScalarError, path, pattern};
+use crate::sections::condition;
 use crate::sections::methods::{METHODS, methods};
 use crate::spec::{MATCH, PATH, Shape};
 use crate::tree::{Node, NodeKind};

@@ -74,8 +74,8 @@ fn used(reader: &mut Reader, field: Field<'_>) -> Vec<UsedSet> {
 }
 
 /// Reads policy sets by name.
-pub(super) fn sets(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<PolicySet> {
-    named(reader, field, set)
+pub(crate) fn policy_sets(reader: &mut Reader, field: Field<'_>) -> Option<Vec<PolicySet>> {
+    Some(named(reader, Some(field), set))
 }
 
 /// Reads a policy set from a document.

@@ -6,7 +6,8 @@ use crate::model::Respond;
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::{ScalarError, field as header, quantity};
-use crate::spec::{RESPOND, Shape, header_name};
+use crate::sections::texts::HEADER_NAME;
+use crate::spec::{RESPOND, Shape};
 use crate::tree::{Node, NodeKind, Scalar, shown};
 
 /// Maximum bytes of a body in a configuration. A larger one belongs on a file server.
@@ -114,7 +115,7 @@ fn headers(reader: &mut Reader, field: Field<'_>, out: &mut Respond) {
         }
         if let Err(fault) = header::name(&entry.key) {
             let message = fault.message.replacen("{}", &shown(&entry.key), 1);
-            reader.problems.push(Problem::error(entry.at, message).expected(header_name()));
+            reader.problems.push(Problem::error(entry.at, message).expected(HEADER_NAME.expected));
             continue;
         }
         for item in one_or_many(&entry.value) {

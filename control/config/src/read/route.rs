@@ -1,9 +1,7 @@
 //! Reads `routes`.
 
 use super::rewrite::GroupUse;
-use super::{
-    UpstreamReference, access_log, fallback, matching, policies, redirect, respond, rewrite, target,
-};
+use super::{UpstreamReference, fallback, matching, policies, redirect, respond, rewrite, target};
 use crate::model::{Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, Spanned};
 use crate::problem::Problem;
 use crate::read::Draft;
@@ -63,7 +61,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         _ => Priority::Normal,
     };
     let policies = policies::policies(reader, fields.get("policies"));
-    let access_log = fields.get("access_log").map(|field| access_log::access_log(reader, field));
+    let access_log = fields.get("access_log").map(|field| Value::read(reader, field).unwrap_or_default());
     let mut grpc_web = false;
     reader.switch(fields.get("grpc_web"), &mut grpc_web);
     // A placeholder after a reported error, so that this route's match can still be compared with others.

@@ -4,7 +4,7 @@ use crate::load::from_text;
 use crate::model::Config;
 use crate::section::Section;
 use crate::sections::*;
-use crate::spec::{ACCESS_LOG, ROOT, SectionSpec};
+use crate::spec::{ROOT, SectionSpec};
 
 /// Returns `{key: default, ...}` with the defaults of the table.
 fn defaults(section: &SectionSpec) -> String {
@@ -95,7 +95,7 @@ fn what_is_switched_on_has_the_defaults_of_its_mapping() {
 
 #[test]
 fn defaults_within_mappings_are_those_of_the_short_forms() {
-    let log = defaults(&ACCESS_LOG).replace('{', "{to: stdout, ");
+    let log = defaults(AccessLog::SPEC).replace('{', "{to: stdout, ");
     let long = read(&format!(
         "listen: :80\nrequest_id: {}\naccess_log: {log}\nroutes: [{{to: 'a:80', buffer: {{request: {}}}}}]\n",
         defaults(RequestId::SPEC),

@@ -47,8 +47,8 @@ struct NamedCertificateKeys {
 }
 
 /// Reads certificates by name.
-pub(crate) fn certificates(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<NamedCertificate> {
-    named(reader, field, certificate)
+pub(crate) fn certificates(reader: &mut Reader, field: Field<'_>) -> Option<Vec<NamedCertificate>> {
+    Some(named(reader, Some(field), certificate))
 }
 
 /// Reads a certificate. Its name is the key of the mapping, or the name of the document.

@@ -96,10 +96,10 @@ impl fmt::Debug for Digest {
 }
 
 /// Reads consumers by name.
-pub(crate) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<ConsumerSpec> {
-    let out = named(reader, field, consumer);
+pub(crate) fn consumers(reader: &mut Reader, field: Field<'_>) -> Option<Vec<ConsumerSpec>> {
+    let out = named(reader, Some(field), consumer);
     reader.problems.extend(shared_credentials(out.iter()));
-    out
+    Some(out)
 }
 
 /// Returns a problem for each credential that several consumers share, because it would not identify one of

@@ -22,7 +22,7 @@ pub fn sections() -> Vec<&'static SectionSpec> {
         section.keys.iter().for_each(|key| visit(&key.shape, found));
     }
     let mut found = Vec::new();
-    add(&ROOT, &mut found);
+    add(ROOT, &mut found);
     found
 }
 

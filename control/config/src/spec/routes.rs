@@ -1,11 +1,11 @@
 //! The keys of a route.
 
-use super::access_log::{ACCESS_LOG_SHAPE, STATUS_RANGE_SHAPE};
-use super::{
-    Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, SectionSpec, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE, Text,
-};
+use super::{Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, SectionSpec, Shape, Text};
+use crate::model::Target;
 use crate::section::Value;
-use crate::sections::texts::{BODY, HEADER_NAME};
+use crate::sections::access_log::STATUS_RANGE;
+use crate::sections::condition::{REGEX, VALUE, VALUE_SHAPE};
+use crate::sections::texts::{BODY, TARGET_TEXT};
 use crate::sections::*;
 
 static NAME: Text = Text {
@@ -34,8 +34,6 @@ static TEMPLATE: Text = Text {
     pattern: Some("^/"),
     loose: false,
 };
-static REGEX: Text =
-    Text { expected: "a regular expression such as `/v[0-9]+/.*`", pattern: Some("."), loose: true };
 static CALL: Text = Text {
     expected: "a service such as `shop.Orders`, or a method of it such as `shop.Orders/Place`",
     pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*(/[A-Za-z_][0-9A-Za-z_]*)?$"),
@@ -55,7 +53,6 @@ static METHOD: Text = Text {
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
     loose: false,
 };
-static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 static LOCATION: Text = Text {
     expected: "a URL or a path such as `https://example.com/new`",
     pattern: Some(r"^\S+$"),
@@ -87,10 +84,11 @@ const RESPOND_SHAPE: Shape = Shape::AnyOf(&[
     Shape::Text(&RESPOND_TEXT),
     Shape::Section(&RESPOND),
 ]);
+static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
+static TARGET_SHAPE: Shape = <Target as Value>::SHAPE;
 static FALLBACK_SHAPE: Shape = Shape::Section(&FALLBACK);
 static MATCH_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&MATCH_TEXT), Shape::Section(&MATCH)]);
 static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
-static VALUE_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&VALUE), Shape::Section(&CONDITION)]);
 static HEADER_VALUE: Shape = Shape::Text(&VALUE);
 static HEADER_VALUES: Shape = Shape::OneOrMany(&HEADER_VALUE);
 static PROTOCOL_SHAPE: Shape = Shape::Text(&PROTOCOL);
@@ -186,7 +184,7 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         KeySpec::new(
             "access_log",
             "Its access logs, which replace the gateway's; `off`: none.",
-            ACCESS_LOG_SHAPE,
+            <Vec<AccessLog> as Value>::SHAPE,
         )
         .aliases(&["log", "logs", "accesslog", "access_logs"]),
         KeySpec::new(
@@ -284,18 +282,6 @@ pub(crate) static GRPC_NAME: SectionSpec = SectionSpec {
     ],
 };
 
-pub(crate) static CONDITION: SectionSpec = SectionSpec {
-    name: "condition",
-    noun: "a condition",
-    doc: "Condition on a header or query value. The short form is the exact text, or `true` for any value.",
-    choice: Choice::ExactlyOne(&["exact", "regex", "present"]),
-    keys: &[
-        KeySpec::new("exact", "Exactly this.", Shape::Text(&VALUE)),
-        KeySpec::new("regex", "A regular expression that the whole value must match.", Shape::Text(&REGEX)),
-        KeySpec::new("present", "Whether the header or parameter must be present or absent.", Shape::Switch),
-    ],
-};
-
 pub(crate) static REWRITE: SectionSpec = SectionSpec {
     name: "rewrite",
     noun: "a rewrite",
@@ -334,7 +320,7 @@ pub(crate) static FALLBACK: SectionSpec = SectionSpec {
         )
         .default("[502, 503, 504]")
         .aliases(&["status", "statuses", "code", "codes", "when"]),
-        KeySpec::new("to", "An upstream or an endpoint.", TARGET_TEXT_SHAPE)
+        KeySpec::new("to", "An upstream or an endpoint.", Shape::Text(&TARGET_TEXT))
             .aliases(&["upstream", "service", "backend", "target", "fallback"]),
         KeySpec::new(
             "path",
@@ -407,8 +393,3 @@ pub(crate) static RESPOND: SectionSpec = SectionSpec {
         KeySpec::new("content_type", "The `Content-Type`.", Shape::Text(&CONTENT_TYPE)).aliases(&["type"]),
     ],
 };
-
-/// Returns the expected form of a field's name in a `headers` mapping, for messages.
-pub(crate) fn header_name() -> &'static str {
-    HEADER_NAME.expected
-}

@@ -1,23 +1,81 @@
-//! Conditions on values of headers and query parameters.
+//! Conditions on values of headers and query parameters, in a `match`.
 
-use crate::model::{FieldMatch, ValueMatch};
-use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::scalar::{ScalarError, field as header, pattern};
-use crate::spec::{CONDITION, Shape, header_name};
-use crate::tree::{MappingEntry, NodeKind, shown};
+use crate::model::At;
+use crate::scalar::{field as header, pattern};
+use crate::section::{
+    Field, Fields, MappingEntry, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, shown,
+};
+
+use super::texts::HEADER_NAME;
 
 /// Maximum number of conditions of one kind.
 const CONDITIONS_MAX: usize = 256;
 
+pub(crate) static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
+pub(crate) static REGEX: Text =
+    Text { expected: "a regular expression such as `/v[0-9]+/.*`", pattern: Some("."), loose: true };
+/// A text, or a mapping.
+pub(crate) static VALUE_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&VALUE), Shape::Section(ValueMatch::SPEC)]);
+
+/// A condition on a header or a query parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldMatch {
+    /// Name of the header or parameter; header names in lower case.
+    pub name: String,
+    /// Condition on its value.
+    pub value: ValueMatch,
+    /// Source position of the condition.
+    pub at: At,
+}
+
+/// A condition on a value. The reader has checked that patterns compile as `^(?:...)$`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueMatch {
+    /// Present with any value (written `true` or `present`, or `{present: true}`).
+    Present,
+    /// Absent (`{present: false}`).
+    Absent,
+    /// Exactly this (a string, or `{exact: ...}`).
+    Exact(String),
+    /// A regular expression that must match the whole value (`{regex: ...}`).
+    Regex(String),
+}
+
+/// Condition on a header or query value. The short form is the exact text, or `true` for any value.
+#[derive(Clone, Debug, Section)]
+#[section(
+    name = "condition", noun = "a condition", exactly_one = ["exact", "regex", "present"],
+    makes = ValueMatch, by = condition
+)]
+struct ConditionKeys {
+    /// Exactly this.
+    #[key(text = VALUE, parse = text)]
+    exact: Option<String>,
+    /// A regular expression that the whole value must match.
+    #[key(text = REGEX, parse = regex)]
+    regex: Option<String>,
+    /// Whether the header or parameter must be present or absent.
+    present: Option<bool>,
+}
+
+fn condition(_: &mut Reader, _: &Fields<'_>, keys: ConditionKeys) -> Option<ValueMatch> {
+    let ConditionKeys { exact, regex, present } = keys;
+    let present = present.map(|present| if present { ValueMatch::Present } else { ValueMatch::Absent });
+    exact.map(ValueMatch::Exact).or(regex.map(ValueMatch::Regex)).or(present)
+}
+
+fn regex(text: &str) -> Result<String, ScalarError> {
+    pattern::regex(text, true).map(|_| text.to_owned())
+}
+
 /// Reads the `headers` of a match.
-pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
+pub(crate) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
     let mut out: Vec<FieldMatch> = Vec::new();
     for entry in entries(reader, field) {
         if let Err(fault) = header::name(&entry.key) {
             let at = entry.at;
             let message = fault.message.replacen("{}", &shown(&entry.key), 1);
-            reader.problems.push(Problem::error(at, message).expected(header_name()));
+            reader.problems.push(Problem::error(at, message).expected(HEADER_NAME.expected));
             continue;
         }
         let name = entry.key.to_ascii_lowercase();
@@ -38,7 +96,7 @@ pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> 
 }
 
 /// Reads the `query` of a match.
-pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
+pub(crate) fn query(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
     let mut out = Vec::new();
     for entry in entries(reader, field) {
         if let Some(value) = value(reader, entry, field) {
@@ -69,17 +127,7 @@ fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> &'t [MappingEntry] {
 fn value(reader: &mut Reader, entry: &MappingEntry, field: Field<'_>) -> Option<ValueMatch> {
     let inner = if let Shape::MapOf(inner) = field.key.shape { inner } else { &field.key.shape };
     if matches!(entry.value.kind, NodeKind::Map(_)) {
-        let fields = reader.fields(&entry.value, &CONDITION)?;
-        if let Some(exact) = fields.get("exact") {
-            return reader.field(exact, text).map(ValueMatch::Exact);
-        }
-        if let Some(regex) = fields.get("regex") {
-            return reader
-                .field(regex, |text| pattern::regex(text, true).map(|_| ValueMatch::Regex(text.to_owned())));
-        }
-        let mut present = true;
-        reader.switch(Some(fields.get("present")?), &mut present);
-        return Some(if present { ValueMatch::Present } else { ValueMatch::Absent });
+        return ValueMatch::read_section(reader, &entry.value);
     }
     let scalar = reader.scalar(&entry.value, &shown(&entry.key), inner)?;
     // Bare words mean presence, not a value; quotes make them text.

@@ -1,0 +1,239 @@
+//! `listen`: the addresses that clients connect to.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::model::{Cidr, Policies, Spanned};
+use crate::section::{self, Field, Fields, Problem, Reader, ScalarError, Section, Shape, Value, Word};
+
+use super::admin::AdminSettings;
+use super::listen_address::{
+    ListenAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
+};
+use super::texts::ADDRESS;
+use super::{ListenTls, ListenerTimeouts, blocks};
+
+const BIND: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]);
+
+/// One listening address.
+#[derive(Clone, Debug, Section)]
+#[section(noun = "a listener", own_forms, check = check_socket)]
+pub struct Listener {
+    /// The address.
+    #[key(shape = BIND, parse = bind, required, also = ["address", "listen", "port"])]
+    pub bind: Spanned<ListenAddress>,
+    /// The mode of the socket file, if `bind` is a Unix socket.
+    #[key(text = MODE, parse = mode, default = 666, also = ["permissions", "socket_mode"])]
+    mode: Option<u32>,
+    /// The owner of the socket file, as names or numbers. Default: the user and group of the process.
+    #[key(text = OWNER, parse = owner, also = ["user", "group", "socket_owner"])]
+    owner: Option<Owner>,
+    /// Policies that apply to requests. The innermost policy of each kind applies; `off` disables an
+    /// inherited one.
+    pub policies: Policies,
+    /// TLS, with its certificates.
+    #[key(also = ["ssl", "https", "certificate", "certificates"])]
+    pub tls: Option<ListenTls>,
+    /// Whether clients may use HTTP/2: `on` in addition to HTTP/1, `only` instead of it.
+    #[key(default = on, also = ["h2", "h2c", "protocols"])]
+    pub http2: Http2,
+    /// Whether every request is redirected to `https` with the same host and path.
+    #[key(
+        default = off,
+        also = ["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]
+    )]
+    pub redirect_to_https: Option<RedirectToHttps>,
+    /// Whether an HTTP/1 client that closes its half of the connection (FIN, or TLS's close_notify) still
+    /// gets its responses. `off`: the gateway treats the close as an abort and cancels the request.
+    #[key(
+        default = off,
+        also = ["enable_half_close", "allow_half_close", "ignore_client_abort", "proxy_ignore_client_abort"]
+    )]
+    pub half_close: bool,
+    /// Overrides of the gateway's timeouts.
+    #[key(also = ["timeout", "idle_timeout", "max_connection_age"])]
+    pub timeouts: ListenerTimeouts,
+    /// Peers whose connections start with a PROXY protocol header (version 1 or 2), before TLS.
+    #[key(
+        expected = "the sender of the header: an address or a block of addresses such as `10.0.0.0/8`",
+        pattern = r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$", list, read = proxies, default = "[]",
+        also = ["accept_proxy", "accept-proxy", "proxyProtocol", "proxy"]
+    )]
+    pub proxy_protocol: Vec<Cidr>,
+}
+
+/// Whether clients may use HTTP/2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Word)]
+pub enum Http2 {
+    /// HTTP/1 and HTTP/2.
+    #[default]
+    On,
+    /// HTTP/1 only.
+    Off,
+    /// HTTP/2 only.
+    Only,
+}
+
+/// How plain-text requests are redirected to `https`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Section)]
+#[section(switch, check = check_status)]
+pub struct RedirectToHttps {
+    /// 301, 302, 307 or 308; the last two keep the method.
+    #[key(count = 301..=308, default = 308, also = ["code"])]
+    pub status: u16,
+    /// The port of `https`.
+    #[key(count = 1..=65535, default = 443)]
+    pub port: u16,
+}
+
+fn check_status(reader: &mut Reader, fields: &Fields<'_>, redirect: &mut RedirectToHttps) {
+    let odd = !matches!(redirect.status, 301 | 302 | 307 | 308);
+    if let Some(status) = fields.get("status").filter(|_| odd) {
+        let problem = Problem::error(status.node.at, format!("{} is not a redirect", redirect.status));
+        reader.problems.push(problem.expected("301, 302, 307 or 308"));
+    }
+}
+
+impl Value for Listener {
+    const SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port, Shape::Section(Listener::SPEC)]);
+
+    fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
+        if field.is_mapping() {
+            return Self::read_section(reader, field.node);
+        }
+        reader.parsed(field.node, "`listen`", field.key.shape.one(), bind)?;
+        section::from_one_key(reader, "bind", field.node)
+    }
+}
+
+fn bind(text: &str) -> Result<ListenAddress, ScalarError> {
+    listen_address(text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+}
+
+fn proxies(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {
+    Some(blocks(reader, field, "a proxy"))
+}
+
+/// Gives a socket file its mode and owner, and reports settings that conflict.
+///
+/// The default mode lets every user connect, as to a TCP port: clients often run as other users, as with a web
+/// server's.
+fn check_socket(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listener) {
+    let (mode, owner) = (listener.mode.take(), listener.owner.take());
+    match &mut listener.bind.value {
+        ListenAddress::Unix(socket) => {
+            socket.mode = mode.unwrap_or(socket.mode);
+            socket.owner = owner;
+        }
+        ListenAddress::Tcp(_) => report_no_socket(reader, fields),
+    }
+    if let (Some(field), Some(_), Some(_)) =
+        (fields.get("redirect_to_https"), listener.redirect_to_https, &listener.tls)
+    {
+        let message = "`redirect_to_https` conflicts with `tls`: requests here already use `https`";
+        let problem = Problem::error(field.at, message);
+        reader.problems.push(problem.help("write it at the plain-text listener"));
+    }
+}
+
+/// Reads the listeners.
+pub(crate) fn listeners(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Listener>> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    let items = reader.bounded_items(field.node, "`listen`");
+    if items.is_empty() {
+        reader.missing(field.node.at, "`listen` is an empty list".to_owned(), &field.key.shape);
+    }
+    for item in items {
+        let Some(listener) = Listener::read(reader, Field { node: item, at: item.at, ..field }) else {
+            continue;
+        };
+        let bind = &listener.bind;
+        let is_fixed = bind.value.tcp().is_none_or(|address| address.port() != 0);
+        let same = |other: &&Listener| other.bind.value.is_same_address(&bind.value) && is_fixed;
+        let twin = listeners.iter().find(same);
+        if let Some(twin) = twin {
+            let problem = Problem::error(bind.at, "this address has two listeners");
+            reader.problems.push(problem.related(twin.bind.at, "first written here"));
+            continue;
+        }
+        if let Some(other) = listeners.iter().find(|other| are_one(&other.bind.value, &bind.value)) {
+            let problem = Problem::error(bind.at, "this address and another of `listen` overlap");
+            reader.problems.push(
+                problem
+                    .help("the system cannot open both at once: remove the one that the other covers")
+                    .related(other.bind.at, "the other"),
+            );
+        }
+        listeners.push(listener);
+    }
+    Some(listeners)
+}
+
+/// Returns whether a connection could match both: the same port, and the same address or an unspecified one.
+/// Port 0 means a free port, a different one each time.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |a: IpAddr, b: IpAddr| match a {
+        IpAddr::V4(a) => a.is_unspecified() && b.is_ipv4(),
+        // `[::]` accepts IPv4 too.
+        IpAddr::V6(a) => a.is_unspecified(),
+    };
+    let (one, other) = (a.ip(), b.ip());
+    a.port() == b.port() && a.port() != 0 && (one == other || covers(one, other) || covers(other, one))
+}
+
+fn are_one(a: &ListenAddress, b: &ListenAddress) -> bool {
+    a.tcp().zip(b.tcp()).is_some_and(|(a, b)| overlap(a, b))
+}
+
+/// Reports a listener that shares the admin listener's address. With `SO_REUSEPORT` both could bind it, and
+/// the kernel would distribute connections at random.
+pub(crate) fn check_admin_address(reader: &mut Reader, listen: &[Listener], admin: Option<&AdminSettings>) {
+    let Some(admin) = admin.map(|admin| &admin.bind) else { return };
+    let Some(address) = admin.value.tcp() else {
+        let is_there = |listener: &&Listener| listener.bind.value.is_same_address(&admin.value);
+        if let Some(twin) = listen.iter().find(is_there) {
+            let problem = Problem::error(twin.bind.at, "the admin listener also uses this socket");
+            reader.problems.push(problem.related(admin.at, "`admin` is here"));
+        }
+        return;
+    };
+    let is_there = |listener: &&Listener| are_one(&listener.bind.value, &address.into());
+    let Some(twin) = listen.iter().find(is_there) else { return };
+    let message = "the admin listener also uses this address";
+    let problem = Problem::error(twin.bind.at, message);
+    reader.problems.push(if admin.at.line > 0 {
+        problem.related(admin.at, "`admin` is here")
+    } else {
+        problem.help("`admin` is 127.0.0.1:9901 unless it is given: give it another address, or `off`")
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_overlap_when_one_covers_the_other() {
+        let overlap = |a: &str, b: &str| {
+            let (a, b) = (a.parse().unwrap(), b.parse().unwrap());
+            assert_eq!(overlap(a, b), overlap(b, a), "{a} {b}");
+            overlap(a, b)
+        };
+        for (a, b) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("0.0.0.0:80", "127.0.0.1:80"),
+            ("[::]:80", "127.0.0.1:80"),
+            ("[::]:80", "[::1]:80"),
+            ("[::]:80", "0.0.0.0:80"),
+        ] {
+            assert!(overlap(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("[::]:80", "[::]:81"),
+            ("[::]:0", "[::]:0"),
+            ("0.0.0.0:80", "[::1]:80"),
+            ("127.0.0.1:80", "127.0.0.2:80"),
+        ] {
+            assert!(!overlap(a, b), "{a} {b}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The top level of the main file.
+//!
+//! `read::root` reads these keys once, from the main file, and puts them into the configuration. An included file
+//! may only have `include`, `routes` and `upstreams`: these are declared here, and `read::root` reads them for
+//! each file.
+
+use crate::model::{At, Config, Policies, PolicySet};
+use crate::read::policy_sets;
+use crate::section::{Field, Fields, Problem, Reader, Section, Shape, Text, Value};
+use crate::spec::{POLICY_SET_VALUE, ROUTE};
+
+use super::admin::Admin;
+use super::certificates::{NAMED_CERTIFICATE_VALUE, NamedCertificate, certificates};
+use super::consumers::{CONSUMER_VALUE, ConsumerSpec, consumers};
+use super::listen::{Listener, check_admin_address, listeners};
+use super::texts::ZONE;
+use super::upstream::{UPSTREAM_VALUE, zone};
+use super::{
+    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, Limits, Overload, Paths,
+    RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
+};
+
+static PATTERN_SHAPE: Shape = Shape::Text(&Text {
+    expected: "the path of a file, or a pattern such as `routes/*.yaml`",
+    pattern: Some("."),
+    loose: false,
+});
+static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
+
+/// The configuration of a gateway. Keys that start with `x-` are ignored, so they can hold YAML anchors.
+#[derive(Clone, Debug, Section)]
+#[section(name = "configuration", noun = "the configuration", check = check)]
+pub(crate) struct RootKeys {
+    /// The listeners: one address or a list.
+    #[key(
+        list, read = listeners,
+        also = ["listener", "port", "bind", "address", "server", "servers", "http", "entrypoints"]
+    )]
+    listen: Vec<Listener>,
+    /// Number of worker threads. `auto`: the number of processors that this process may use (affinity and
+    /// cgroup quota).
+    #[key(default = auto, also = ["worker_processes", "threads", "concurrency"])]
+    workers: WorkerCount,
+    /// The admin listener, which serves the dashboard, metrics, health and the admin API. A bare port means
+    /// the loopback address.
+    #[key(default = "127.0.0.1:9901")]
+    admin: Admin,
+    /// One or several logs with a line per request.
+    #[key(default = off, also = ["logs", "accesslog", "access_logs"])]
+    access_log: Vec<AccessLog>,
+    /// The log of the gateway's own messages: a level, or a mapping.
+    #[key(default = info, also = ["error_log", "logging", "logger", "log_level", "loglevel", "diagnostics"])]
+    log: DiagnosticLog,
+    /// An id for each request, sent upstream and logged.
+    #[key(default = off)]
+    request_id: RequestId,
+    /// Whether statistics are kept.
+    #[key(default = on)]
+    metrics: bool,
+    /// Fields that tell the upstream about the client and the proxies in between.
+    forwarded: Forwarded,
+    /// Sizes and counts that a peer may not exceed.
+    limits: Limits,
+    /// Timeouts.
+    #[key(also = ["timeout"])]
+    timeouts: Timeouts,
+    /// Whether bodies are buffered before they are passed on, unless a route overrides it: `on` buffers both
+    /// directions, `request` or `response` one of them.
+    #[key(
+        shape = <RouteBuffer as Value>::SHAPE, read = buffer, default = off,
+        also = ["buffering", "proxy_request_buffering", "request_buffering"]
+    )]
+    buffer: Buffer,
+    /// How ambiguous bytes of a path are treated.
+    #[key(read = paths)]
+    paths: Option<Paths>,
+    /// Bodies of the gateway's own error responses.
+    errors: ErrorBodies,
+    /// Bounds on the process's memory and file descriptors. Beyond a bound the gateway sheds new work before
+    /// old work fails.
+    #[key(also = ["overload_manager", "shedding", "guards"])]
+    overload: Overload,
+    /// Known consumers and their credentials, by name.
+    #[key(
+        shape = Shape::MapOf(&CONSUMER_VALUE), read = consumers, also = ["consumer", "users", "clients"]
+    )]
+    consumers: Vec<ConsumerSpec>,
+    /// Certificates by name, for every listener with `tls` or for some of them.
+    #[key(
+        shape = Shape::MapOf(&NAMED_CERTIFICATE_VALUE), read = certificates,
+        also = ["certificate", "certs", "ssls"]
+    )]
+    certificates: Vec<NamedCertificate>,
+    /// Policies that apply to requests. The innermost policy of each kind applies; `off` disables an
+    /// inherited one.
+    #[key(also = ["policy", "plugins", "middlewares", "filters", "http_filters"])]
+    policies: Policies,
+    /// Named sets of policies, which other places refer to with `use`.
+    #[key(
+        shape = Shape::MapOf(&POLICY_SET_VALUE), read = policy_sets,
+        also = ["policy_set", "policies_sets", "plugin_configs", "shared_policies"]
+    )]
+    policy_sets: Vec<PolicySet>,
+    /// The file that stores the resources written through the admin API.
+    #[key(also = ["database", "db", "storage"])]
+    store: Option<StoreSettings>,
+    /// The etcd that shares the resources written through the admin API between several gateways; replaces
+    /// `store`.
+    etcd: Option<EtcdSettings>,
+    /// The zone of this gateway; endpoints of the same zone are preferred.
+    #[key(text = ZONE, parse = zone, also = ["locality", "region", "az", "availability_zone"])]
+    zone: Option<String>,
+    /// Whether the gateway watches its files and reloads when one changes.
+    #[key(default = off, also = ["reload", "auto_reload", "hot_reload"])]
+    watch: bool,
+    /// Other files whose routes and upstreams are added.
+    #[key(shape = Shape::OneOrMany(&PATTERN_SHAPE), read = of_every_file, also = ["includes", "import"])]
+    include: (),
+    /// The routes.
+    #[key(
+        shape = Shape::ListOf(&ROUTE_SHAPE), read = of_every_file,
+        also = ["route", "locations", "location", "rules"]
+    )]
+    routes: (),
+    /// Named groups of endpoints.
+    #[key(
+        shape = Shape::MapOf(&UPSTREAM_VALUE), read = of_every_file,
+        also = ["upstream", "backends", "backend", "clusters", "services"]
+    )]
+    upstreams: (),
+}
+
+impl RootKeys {
+    /// Puts the values into the configuration. Returns whether `paths` was given and has an error.
+    pub(crate) fn fill(self, config: &mut Config, fields: &Fields<'_>) -> bool {
+        // The routes, the upstreams and the files to include are read for each file.
+        let Self { include: (), routes: (), upstreams: (), .. } = self;
+        let paths_have_error = self.paths.is_none() && fields.get("paths").is_some();
+        config.listen = self.listen;
+        config.workers = self.workers;
+        config.admin = self.admin.listener;
+        config.document_files = self.admin.files;
+        config.access_log = self.access_log;
+        config.log = self.log;
+        config.request_id = self.request_id;
+        config.metrics = self.metrics;
+        config.forwarded = self.forwarded;
+        config.limits = self.limits;
+        config.timeouts = self.timeouts;
+        config.buffer = self.buffer;
+        config.paths = self.paths.unwrap_or_default();
+        config.errors = self.errors;
+        config.overload = self.overload;
+        config.consumers = self.consumers;
+        config.certificates = self.certificates;
+        config.policies = self.policies;
+        config.policy_sets = self.policy_sets;
+        config.store = self.store;
+        config.etcd = self.etcd;
+        config.zone = self.zone;
+        config.watch = self.watch;
+        paths_have_error
+    }
+}
+
+fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
+    if let Some(key) = fields.key("listen").filter(|_| !fields.is_meant("listen")) {
+        let at = At { line: 0, ..fields.at };
+        reader.missing(at, "no `listen`: the gateway would accept no connections".to_owned(), &key.shape);
+    }
+    check_admin_address(reader, &keys.listen, keys.admin.listener.as_ref());
+    if let (Some(field), Some(_)) = (fields.get("etcd"), fields.get("store")) {
+        let problem = Problem::error(field.at, "`etcd` and `store` exclude each other");
+        let help = "changes made through the admin API are kept in one place: remove one of them";
+        reader.problems.push(problem.help(help));
+    }
+}
+
+fn buffer(reader: &mut Reader, field: Field<'_>) -> Option<Buffer> {
+    RouteBuffer::read(reader, field).map(|buffer| buffer.over(&Buffer::default()))
+}
+
+/// Returns `None` after an error: routes cannot be compared then, because `paths` may change what a match means.
+fn paths(reader: &mut Reader, field: Field<'_>) -> Option<Paths> {
+    let start = reader.problems.len();
+    reader.section(field).filter(|_| !reader.has_errors_since(start))
+}
+
+/// Skips a key that is read for each file, because included files have it too.
+fn of_every_file(_: &mut Reader, _: Field<'_>) -> Option<()> {
+    Some(())
+}

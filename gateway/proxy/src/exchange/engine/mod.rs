@@ -3,15 +3,20 @@
 //! [`forward`](crate::exchange::forward) creates an [`Exchange`] per attempt and polls it until it returns an
 //! [`ExchangeEnd`]. An exchange runs in the task of its client. It is polled when anything happens on either
 //! connection, and then does everything possible in both directions. Its parts: [`upstream_head`] and
-//! [`client_head`] write the heads, `sending` moves the request's body, `receiving` moves the response, and
-//! `resume` takes over an attempt that won a hedged race.
+//! [`client_head`] write the heads, `sending` moves the request's body, and `receiving` moves the response.
+//! `hedged` runs an exchange up to the final head without a client, and `resume` continues from one that won
+//! its race. Both kinds share their states (`progress`), the parsing of heads (`response_heads`) and the rules
+//! for failures (`failure`).
 //!
 //! Invariant: until the client has received a part of the response, a request whose body is still here can be
 //! sent again.
 
 mod client_head;
+mod failure;
+mod hedged;
 mod progress;
 mod receiving;
+mod response_heads;
 mod resume;
 mod sending;
 pub(crate) mod upstream_head;
@@ -19,14 +24,14 @@ pub(crate) mod upstream_head;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tollgate_http::h1::{BodyLength, BodyReader, ResponseParser};
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::{Head, Name};
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::Outcome;
 
 use crate::exchange::forward::{Replay, RequestAttempts};
-use crate::exchange::upstream_side::UpstreamSide;
+use crate::exchange::upstream_side::{NoHead, UpstreamSide};
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::pace::{Pace, Paces, is_stream};
@@ -34,9 +39,11 @@ use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 
+use self::failure::{HeadFailure, by_endpoint, timeout_reason};
+pub(crate) use self::hedged::{HedgedExchange, HedgedFailure, HedgedRequest, HedgedResponse};
 pub(crate) use self::progress::ClientAfter;
 use self::progress::{DownloadProgress, Repeatable, Upload};
-pub(crate) use self::receiving::MAX_INTERIM;
+use self::response_heads::ResponseHeads;
 pub(crate) use self::resume::StartedResponse;
 
 /// How an exchange ended.
@@ -123,8 +130,7 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     /// Bytes of the inbox that belong to the request, and stay there in case it must be sent again.
     kept_in_inbox: usize,
     repeatable: Repeatable,
-    parser: ResponseParser,
-    interim: u32,
+    heads: ResponseHeads,
     response: DownloadProgress,
     /// Whether bytes arrived after the end of the response.
     extra: bool,
@@ -138,14 +144,6 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
 /// If a response has waited for its client for this long, the endpoint may have cut it for that: endpoints
 /// have send timeouts.
 const CLIENT_WAIT_MAX: Duration = Duration::from_secs(1);
-
-/// Returns whether a failure on a reused connection may count as stale, given how often the request was
-/// `sent`. In HTTP/1 each stale connection is gone after one try. An HTTP/2 connection may survive, so the
-/// number of tries is bounded.
-pub(crate) fn may_be_stale<U: UpstreamSide>(sent: u8) -> bool {
-    const MOST: u8 = 8;
-    !U::SEPARATE_HEADS || sent < MOST
-}
 
 /// Drops the trailers that the message's `Connection` names. It covers "any header or trailer field" (RFC
 /// 9110, 7.6.1).
@@ -182,8 +180,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             upload: Upload::Open,
             kept_in_inbox: 0,
             repeatable: Repeatable::Unwritten { whole: false },
-            parser: ResponseParser::default(),
-            interim: 0,
+            heads: ResponseHeads::default(),
             response: DownloadProgress::Nothing,
             extra: false,
             stalled: false,
@@ -281,9 +278,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             (timeouts.write, Reason::ClientWriteTimeout)
         } else if self.is_final_sent() {
             (timeouts.response_body, Reason::ConnectionReadTimeout)
-        } else if self.upload != Upload::Open {
-            (timeouts.response_header, Reason::HttpResponseTimeout)
-        } else if state.to_upstream.is_empty() {
+        } else if self.upload == Upload::Open && state.to_upstream.is_empty() {
             let is_asked =
                 state.request.expect_continue && self.parties.collected.is_none() && !self.is_interim_sent();
             if is_asked && state.record.bytes_in == 0 {
@@ -292,7 +287,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             }
             (timeouts.body, Reason::BodyTimeout)
         } else {
-            (timeouts.response_body, Reason::ConnectionWriteTimeout)
+            self.upload.awaited(timeouts)
         }
     }
 
@@ -399,34 +394,12 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         // does.
         let is_clients = self.is_final_sent() && self.upload == Upload::Open && state.to_upstream.is_empty();
         let blame = by_endpoint(awaited).filter(|_| !is_clients);
-        if self.total.is_over() {
-            return self.ended(Reason::RequestTimeout, blame, false);
-        }
-        if !self.is_final_sent() && self.head_due.is_over() {
-            return self.ended(Reason::HttpResponseTimeout, blame, false);
-        }
-        self.ended(awaited, blame, false)
+        let head_due = (!self.is_final_sent()).then_some(self.head_due);
+        self.ended(timeout_reason(self.total, head_due, awaited), blame, false)
     }
 
     fn failed(&self, reason: Reason) -> ExchangeEnd {
         self.ended(reason, by_endpoint(reason), false)
-    }
-
-    /// Ends an exchange whose request the endpoint has not processed: it counts as unsent. `free`: if the
-    /// connection was reused and is gone now, the next attempt is not a retry and costs no budget.
-    pub(super) fn unprocessed(&mut self, reason: Reason, free: bool) -> ExchangeEnd {
-        if !self.repeatable.is_whole() {
-            // The sent part of the body cannot be sent again, so the reason stays.
-            return if reason == Reason::ConnectionTerminated {
-                self.terminated()
-            } else {
-                self.ended(reason, Some(Outcome::NoConnection), false)
-            };
-        }
-        self.repeatable.unwrite();
-        // An endpoint that answers so on each new connection must not keep a request in a loop.
-        let free = free && self.parties.upstream.is_reused() && self.again() == Replay::Unsent;
-        self.ended(reason, Some(Outcome::NoConnection), free)
     }
 
     fn is_interim_sent(&self) -> bool {
@@ -438,12 +411,23 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     /// Ends an exchange whose upstream connection broke before any response.
-    fn terminated(&self) -> ExchangeEnd {
+    fn terminated(&mut self) -> ExchangeEnd {
+        self.without_head(NoHead::Broken)
+    }
+
+    /// Ends an exchange that gets no response head.
+    #[cold]
+    fn without_head(&mut self, no_head: NoHead) -> ExchangeEnd {
         let Parties { attempts, state, upstream, .. } = &self.parties;
-        let may_repeat = attempts.may_repeat(self.again(), &state.request);
-        let may_be_stale = upstream.is_reused() && may_be_stale::<U>(state.record.attempts);
-        let stale = may_be_stale && self.response == DownloadProgress::Nothing && may_repeat;
-        self.ended(Reason::ConnectionTerminated, Some(Outcome::Broken), stale)
+        let HeadFailure { reason, blame, stale } = failure::without_head(
+            no_head,
+            &**upstream,
+            self.response,
+            &mut self.repeatable,
+            state.record.attempts,
+            |again| attempts.may_repeat(again, &state.request),
+        );
+        self.ended(reason, blame, stale)
     }
 
     fn ended(&self, reason: Reason, blame: Option<Outcome>, stale: bool) -> ExchangeEnd {
@@ -456,21 +440,6 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     /// Returns whether the request can be sent again.
     fn again(&self) -> Replay {
-        // An interim response that the client received is a part of this attempt's response.
-        if self.is_interim_sent() { Replay::Never } else { self.repeatable.replay() }
-    }
-}
-
-/// Returns the endpoint's share in a failure with this reason, if it has one.
-pub(crate) fn by_endpoint(reason: Reason) -> Option<Outcome> {
-    match reason {
-        Reason::ConnectionTerminated
-        | Reason::HttpProtocolError
-        | Reason::ResponseHeadersTooLarge
-        | Reason::HttpResponseIncomplete => Some(Outcome::Broken),
-        Reason::HttpResponseTimeout | Reason::ConnectionReadTimeout | Reason::ConnectionWriteTimeout => {
-            Some(Outcome::TimedOut)
-        }
-        _ => None,
+        self.response.replay(self.repeatable)
     }
 }

@@ -1,6 +1,11 @@
 //! The states of an exchange: what the endpoint has of the request, what the client has of the response, and
 //! what happens to the client's connection. Combinations that cannot occur cannot be written.
 
+use std::time::Duration;
+
+use tollgate_observe::Reason;
+use tollgate_plan::Timeouts;
+
 use crate::exchange::forward::Replay;
 use crate::state::peer_error::PeerStop;
 
@@ -46,6 +51,15 @@ impl Upload {
 
     pub fn is_stopped(self) -> bool {
         matches!(self, Self::Stopped { .. })
+    }
+
+    /// Returns the timeout of a wait for the endpoint before its response, and the reason if it expires.
+    #[inline]
+    pub fn awaited(self, timeouts: &Timeouts) -> (Option<Duration>, Reason) {
+        match self {
+            Self::Open => (timeouts.response_body, Reason::ConnectionWriteTimeout),
+            Self::Done | Self::Stopped { .. } => (timeouts.response_header, Reason::HttpResponseTimeout),
+        }
     }
 }
 
@@ -109,6 +123,12 @@ impl DownloadProgress {
     /// Records that this much has happened.
     pub fn reach(&mut self, progress: Self) {
         *self = (*self).max(progress);
+    }
+
+    /// Returns whether the request can be sent again. An interim response that the client received is a part
+    /// of this attempt's response.
+    pub fn replay(self, repeatable: Repeatable) -> Replay {
+        if self >= Self::InterimSent { Replay::Never } else { repeatable.replay() }
     }
 }
 

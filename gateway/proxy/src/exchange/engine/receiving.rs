@@ -8,13 +8,14 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::grpc::GrpcStatus;
-use tollgate_http::h1::{BodyError, BodyLength, BodyPart, BodyReader, Progress};
-use tollgate_http::{HeadError, Name, ResponseHead, Version, websocket};
+use tollgate_http::h1::{BodyError, BodyLength, BodyPart, BodyReader};
+use tollgate_http::{Name, ResponseHead, Version, websocket};
 use tollgate_net::TlsFault;
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Outcome};
 
 use super::client_head::{self, Framing};
+use super::response_heads::HeadStep;
 use super::{
     CLIENT_WAIT_MAX, ClientAfter, DownloadProgress, Exchange, ExchangeEnd, Parties, ResponseStage, Upload,
     drop_nominated,
@@ -29,10 +30,6 @@ use crate::state::client_side::ClientSide;
 use crate::state::peer_error::PeerError;
 use crate::state::request_state::RequestState;
 use crate::state::websocket::Frames;
-
-/// The most interim responses of one exchange. Endpoints send only a few, and an endless sequence would keep
-/// an exchange alive for ever.
-pub(crate) const MAX_INTERIM: u32 = 32;
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Moves the response until no more can be moved now. Ready when the exchange is over.
@@ -129,10 +126,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         Poll::Ready(match head {
             Ok(()) if self.parties.state.response.is_interim() => self.interim().map(|()| None),
             Ok(()) => self.final_head(&mut []),
-            Err(NoHead::Bad(reason)) => Err(self.failed(reason)),
-            Err(NoHead::Broken) => Err(self.terminated()),
-            Err(NoHead::Unseen) => Err(self.unprocessed(Reason::ConnectionTerminated, true)),
-            Err(NoHead::Refused) => Err(self.unprocessed(Reason::ConnectionRefused, false)),
+            Err(no_head) => Err(self.without_head(no_head)),
         })
     }
 
@@ -168,27 +162,21 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         loop {
             let state = &mut *self.parties.state;
             let limits = &self.parties.settings.head_limits;
-            let progress = self.parser.advance(input, state.request.method, &mut state.response, limits);
-            let end = match progress {
-                Ok(Progress::Complete(end)) => end,
-                Ok(Progress::Partial) => {
+            let end = match self.heads.advance(input, state.request.method, &mut state.response, limits) {
+                Ok(HeadStep::Final(end)) => return self.final_head(&mut input[end..]),
+                Ok(HeadStep::Interim(end)) => end,
+                Ok(HeadStep::Partial) => {
                     partial.extend_from_slice(input);
                     return Ok(None);
                 }
-                Err(HeadError::TooLarge | HeadError::TooMany) => {
-                    return Err(self.failed(Reason::ResponseHeadersTooLarge));
-                }
                 Err(error) => {
-                    if let Some(rejected_bytes) = self.parser.rejected_bytes(input, error, &state.response) {
+                    let (reason, rejected_bytes) = self.heads.rejection(input, error, &state.response);
+                    if let Some(rejected_bytes) = rejected_bytes {
                         state.record.set_rejected_bytes(&rejected_bytes);
                     }
-                    return Err(self.failed(Reason::HttpProtocolError));
+                    return Err(self.failed(reason));
                 }
             };
-            if !state.response.is_interim() {
-                return self.final_head(&mut input[end..]);
-            }
-            self.parser = Default::default();
             self.interim()?;
             input = &mut input[end..];
             if input.is_empty() {
@@ -199,10 +187,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     /// Passes an interim response on at once (RFC 9110, 15.2), unless the client speaks HTTP/1.0.
     fn interim(&mut self) -> Result<(), ExchangeEnd> {
-        self.interim += 1;
-        if self.interim > MAX_INTERIM {
-            return Err(self.failed(Reason::HttpProtocolError));
-        }
+        self.heads.count_interim().map_err(|reason| self.failed(reason))?;
         let parties = &mut self.parties;
         let state = &mut *parties.state;
         if state.request.version == Version::Http10 {
@@ -534,7 +519,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.ended(ConnectError::Tls(fault).reason(), Some(Outcome::NoConnection), false)
     }
 
-    fn broken(&self) -> ExchangeEnd {
+    fn broken(&mut self) -> ExchangeEnd {
         if !self.is_final_sent() {
             return self.terminated();
         }

@@ -6,25 +6,24 @@ use super::{DownloadProgress, Exchange, ExchangeEnd, Repeatable, ResponseStage, 
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::backlog::Backlog;
 use crate::state::client_side::ClientSide;
-use crate::state::peer_error::PeerStop;
 
 /// An attempt whose response head has arrived, while the client has received nothing.
 #[derive(Debug)]
 pub(crate) struct StartedResponse {
     /// The part of the request that the endpoint has not taken.
-    pub to_upstream: Backlog,
-    /// How the endpoint stopped taking the request; `None` if it did not.
-    pub stopped_reading: Option<PeerStop>,
+    pub(super) to_upstream: Backlog,
+    pub(super) upload: Upload,
     /// The bytes received from the endpoint: interim heads, the whole final head, and what followed it.
-    pub received: Vec<u8>,
+    pub(super) received: Vec<u8>,
 }
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Takes over an attempt, and passes on what has arrived. Returns the end if the exchange is over with
     /// that. Called instead of the first poll.
     pub fn resume(&mut self, started: StartedResponse) -> Option<ExchangeEnd> {
-        let StartedResponse { to_upstream, stopped_reading, received } = started;
+        let StartedResponse { to_upstream, upload, received } = started;
         self.stage = ResponseStage::Head;
+        self.upload = upload;
         self.repeatable = Repeatable::Whole;
         self.response.reach(DownloadProgress::Started);
         let state = &mut *self.parties.state;
@@ -38,11 +37,6 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         state.to_upstream = to_upstream;
         state.partial = received;
-        match stopped_reading {
-            Some(stop) => self.upload.stop(stop),
-            None if state.to_upstream.is_empty() => self.upload = Upload::Done,
-            None => {}
-        }
         if U::SEPARATE_HEADS {
             // These heads are read again from the connection.
             self.wait();

@@ -1,9 +1,10 @@
 //! The request half of an exchange: writes the head, then moves the body from the client to the endpoint.
 //!
 //! `start` sends the head and the body's first bytes; `poll_send` moves the rest as far as both sides allow.
-//! If the endpoint stops taking bytes, sending ends, but the response is still read.
+//! If the endpoint stops taking bytes, sending ends, but the response is still read. Exchanges without a
+//! client send through [`flush_request`] too.
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use tollgate_http::h1::{BodyLength, BodyPart};
 use tollgate_http::is_token;
@@ -12,10 +13,53 @@ use tollgate_observe::Reason;
 use super::{Exchange, ExchangeEnd, Repeatable, Upload, drop_nominated, upstream_head};
 use crate::exchange::grpc;
 use crate::exchange::upstream_side::UpstreamSide;
+use crate::state::backlog::Backlog;
 use crate::state::client_certificate::ReservedFields;
 use crate::state::client_side::ClientSide;
 use crate::state::peer_error::{PeerError, body_error_reason};
 use crate::state::worker::{OUTPUT_BUFFER_BYTES, OUTPUT_BUFFER_MAX_BYTES};
+
+/// How far a request has moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushed {
+    /// The endpoint takes nothing now.
+    Nothing,
+    /// A part of the backlog was sent, and the rest waits for the endpoint.
+    Part,
+    /// The backlog was sent, or the endpoint takes no more of it.
+    End,
+}
+
+/// Sends what the backlog holds, as far as the endpoint takes it.
+///
+/// # Errors
+/// If the disk refuses a buffered body.
+pub(super) fn flush_request<U: UpstreamSide>(
+    cx: &mut Context<'_>,
+    upstream: &mut U,
+    backlog: &mut Backlog,
+    upload: &mut Upload,
+    repeatable: &mut Repeatable,
+) -> Result<Flushed, Reason> {
+    let before = backlog.len();
+    let flushed = upstream.poll_flush(cx, backlog);
+    let some = backlog.len() != before;
+    match &flushed {
+        Poll::Ready(Err(PeerError::OwnDisk)) => return Err(Reason::ProxyInternalError),
+        // Its response may have arrived all the same. The backlog is kept, because it may have to be sent
+        // again.
+        Poll::Ready(Err(error)) => upload.stop(error.stop()),
+        _ => {}
+    }
+    if some {
+        repeatable.write();
+    }
+    Ok(match flushed {
+        Poll::Ready(_) => Flushed::End,
+        Poll::Pending if some => Flushed::Part,
+        Poll::Pending => Flushed::Nothing,
+    })
+}
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Sends the head, and the part of the body that is already here, with one write.
@@ -138,24 +182,15 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         loop {
             if !self.upload.is_stopped() && !self.parties.state.to_upstream.is_empty() {
                 let (upstream, backlog) = (&mut *self.parties.upstream, &mut self.parties.state.to_upstream);
-                let before = backlog.len();
-                let flushed = upstream.poll_flush(cx, backlog);
-                let some = backlog.len() != before;
-                match &flushed {
-                    Poll::Ready(Err(PeerError::OwnDisk)) => {
-                        return Poll::Ready(Err(self.failed(Reason::ProxyInternalError)));
+                match flush_request(cx, upstream, backlog, &mut self.upload, &mut self.repeatable) {
+                    Ok(Flushed::Nothing) => return Poll::Pending,
+                    Ok(Flushed::Part) => {
+                        self.made_progress();
+                        return Poll::Pending;
                     }
-                    // The backlog is kept, because it may have to be sent again.
-                    Poll::Ready(Err(error)) => self.upload.stop(error.stop()),
-                    _ => {}
+                    Ok(Flushed::End) => self.made_progress(),
+                    Err(reason) => return Poll::Ready(Err(self.failed(reason))),
                 }
-                if some || flushed.is_ready() {
-                    if some {
-                        self.repeatable.write();
-                    }
-                    self.made_progress();
-                }
-                let _ = ready!(flushed);
             }
             if self.request.is_done() {
                 self.upload.complete();

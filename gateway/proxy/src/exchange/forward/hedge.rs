@@ -2,7 +2,8 @@
 //! that arrives first wins.
 //!
 //! [`Forwarding::race`] runs the attempts as [tasks](super::attempt_task), away from the client, which
-//! receives nothing of them. The winner continues as an exchange. The others are dropped together with their
+//! receives nothing of them. A task runs the part of an exchange that ends with the response head, and the
+//! winner continues as an exchange with the client. The others are dropped together with their
 //! connections, because a late response cannot be used.
 
 use std::future::poll_fn;
@@ -17,11 +18,11 @@ use tollgate_plan::Hedge;
 use tollgate_upstream::{Outcome, PickHints, Pool};
 
 use super::Forwarding;
-use super::attempt_task::{AttemptFacts, AttemptResponse, AttemptTask};
+use super::attempt_task::{AttemptFacts, AttemptTask};
 use super::retry::{AttemptFailure, AttemptPermits, Replay};
 use crate::exchange::affinity::{self, RequestAffinity};
-use crate::exchange::engine::StartedResponse;
 use crate::exchange::engine::upstream_head::{self, Outgoing};
+use crate::exchange::engine::{HedgedRequest, HedgedResponse, StartedResponse};
 use crate::exchange::grpc;
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::client_side::ClientSide;
@@ -36,7 +37,7 @@ pub(super) struct Winner<U> {
 }
 
 /// The result of an attempt.
-type AttemptOutcome<U> = Result<Box<AttemptResponse<U>>, AttemptFailure>;
+type AttemptOutcome<U> = Result<Box<HedgedResponse<U>>, AttemptFailure>;
 
 /// A running attempt.
 type AttemptFuture<'r, U> = Pin<Box<dyn Future<Output = AttemptOutcome<U>> + 'r>>;
@@ -163,7 +164,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         }
         record.endpoint = Some(pool.clone());
         record.connect = attempt.facts.connect.get();
-        let AttemptResponse { connection, started, now, .. } = *end?;
+        let HedgedResponse { connection, started, now, .. } = *end?;
         // The exchange counts the last attempt itself.
         record.attempts = record.attempts.saturating_sub(1);
         affinity::keep(self.state, self.upstream, pool);
@@ -208,17 +209,19 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             worker: self.worker.clone(),
             pool: pool.clone(),
             client_header: self.client.proxy_header_for(&pool),
-            timeouts: &self.route.timeouts,
-            limits: &self.settings.head_limits,
-            method: request.method,
-            may_repeat: self.attempts.may_repeat(Replay::Whole, request),
-            head,
-            secrets: request.has_never_indexed,
-            data,
-            body,
+            request: HedgedRequest {
+                timeouts: &self.route.timeouts,
+                limits: &self.settings.head_limits,
+                method: request.method,
+                may_repeat: self.attempts.may_repeat(Replay::Whole, request),
+                head,
+                secrets: request.has_never_indexed,
+                data,
+                body,
+                due: self.attempts.head_due(began),
+                total: self.attempts.total(),
+            },
             began,
-            due: self.attempts.head_due(began),
-            total: self.attempts.total(),
             facts: facts.clone(),
         };
         HedgedAttempt { pool, began, permits, facts, hedge, run: Box::pin(attempt_task.run()) }

@@ -6,7 +6,7 @@
 //!
 //! 1. `attempt` starts the attempt and picks the endpoint.
 //! 2. `connect` waits for a connection if the pool has none that is free. If the upstream hedges, `hedge`
-//!    races two attempts instead, each in a `attempt_task`.
+//!    races two attempts instead, each in an `attempt_task`, which runs step 3 up to the response head.
 //! 3. [`Exchange`](crate::exchange::engine) sends the request and receives the response.
 //! 4. `retry` decides whether another attempt follows, and `pause` waits before it. `discard` reads the rest
 //!    of a response that the client does not get.

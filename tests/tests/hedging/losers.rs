@@ -121,6 +121,36 @@ fn a_second_one_that_fails_leaves_it_to_the_first() {
 }
 
 #[test]
+fn the_rejected_bytes_of_an_attempt_are_in_the_line() {
+    const STATUS_LINE: &str = "HTTP/9.1 200 OK";
+    let malformed = || {
+        Origin::play(|conn| {
+            conn.request();
+            conn.send(format!("{STATUS_LINE}\r\n\r\n"));
+            conn.wait_close();
+        })
+    };
+    // The only attempt.
+    let only = malformed();
+    let alone = gateway(&[&only], "", "", "");
+    let response = alone.client().get("/x");
+    assert_eq!((response.status, response.reason()), (502, "http_protocol_error"));
+    assert_eq!(alone.wait_records(1)[0]["detail"], STATUS_LINE);
+    alone.reconcile(&[&only]);
+    // The second attempt, while the first goes on.
+    let (gate, slow) = gated("slow");
+    let second = malformed();
+    let both = gateway(&[&slow, &second], "", "", "");
+    let mut client = both.client();
+    client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the second to have failed", || second.count() == 1 && second.open() == 0);
+    gate.open();
+    assert_eq!(client.response().text(), "slow /x 0");
+    assert_eq!(both.wait_records(1)[0]["detail"], STATUS_LINE);
+    both.reconcile(&[&slow, &second]);
+}
+
+#[test]
 fn an_endpoint_that_lets_connections_hang_is_overtaken() {
     let (hangs, _keeper) = full_backlog();
     let quick = quick("quick");

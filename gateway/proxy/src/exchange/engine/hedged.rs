@@ -69,6 +69,8 @@ pub(crate) struct HedgedFailure {
     pub blame: Option<Outcome>,
     /// Whether the request could be expressed in the endpoint's version of HTTP. Otherwise it was not sent.
     pub is_sendable: bool,
+    /// The bytes for which the response was rejected; empty if they are not known.
+    pub rejected_bytes: Vec<u8>,
 }
 
 /// One request on one connection, up to the final head of its response.
@@ -244,8 +246,9 @@ impl<'r, 'a, U: UpstreamSide> HedgedExchange<'r, 'a, U> {
                 }
                 Ok(HeadStep::Final(_)) => return Ok(Some(self.head.status)),
                 Err(error) => {
-                    let (reason, _) = self.heads.rejection(rest, error, &self.head);
-                    return Err(self.failed(reason));
+                    let (reason, rejected_bytes) = self.heads.rejection(rest, error, &self.head);
+                    let rejected_bytes = rejected_bytes.unwrap_or_default();
+                    return Err(HedgedFailure { rejected_bytes, ..self.failed(reason) });
                 }
             }
         }
@@ -277,6 +280,6 @@ impl<'r, 'a, U: UpstreamSide> HedgedExchange<'r, 'a, U> {
 
     fn ended(&self, HeadFailure { reason, blame, stale }: HeadFailure) -> HedgedFailure {
         let again = self.response.replay(self.repeatable);
-        HedgedFailure { reason, again, stale, blame, is_sendable: true }
+        HedgedFailure { reason, again, stale, blame, is_sendable: true, rejected_bytes: Vec::new() }
     }
 }

@@ -3,7 +3,7 @@
 //! `hedge` polls several [`AttemptTask`]s for one request. A task shares nothing with the others. As
 //! [`forward`](super::forward) does, it takes a fresh connection if a pooled one turns out to be stale.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub(super) struct AttemptFacts {
     pub sent_at: Cell<Option<Instant>>,
     /// How long the opening of the connection took, if one was opened.
     pub connect: Cell<Option<Duration>>,
+    /// The bytes for which the response was rejected; empty if they are not known.
+    pub rejected_bytes: RefCell<Vec<u8>>,
 }
 
 impl AttemptTask<'_> {
@@ -61,7 +63,8 @@ impl AttemptTask<'_> {
                 self.worker.stats.upstream_stale(self.pool.slot());
                 continue;
             }
-            let HedgedFailure { reason, again, blame, .. } = failure;
+            let HedgedFailure { reason, again, blame, rejected_bytes, .. } = failure;
+            self.facts.rejected_bytes.replace(rejected_bytes);
             return Err(AttemptFailure { reason, again, body_taken: false, blame });
         }
     }

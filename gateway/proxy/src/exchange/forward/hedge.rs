@@ -164,6 +164,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         }
         record.endpoint = Some(pool.clone());
         record.connect = attempt.facts.connect.get();
+        record.set_rejected_bytes(&attempt.facts.rejected_bytes.take());
         let HedgedResponse { connection, started, now, .. } = *end?;
         // The exchange counts the last attempt itself.
         record.attempts = record.attempts.saturating_sub(1);
@@ -243,11 +244,12 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     /// Removes an attempt from the race while another one goes on.
     fn drop_attempt(&mut self, mut attempt: HedgedAttempt<'r, U>, end: AttemptOutcome<U>) {
         self.attempts.put_permits(attempt.take_permits());
-        let HedgedAttempt { pool, began, .. } = attempt;
+        let HedgedAttempt { pool, began, facts, .. } = attempt;
         let (status, reason) = match &end {
             Ok(answer) => (answer.status, Reason::None),
             Err(failure) => (0, failure.reason),
         };
+        self.state.record.set_rejected_bytes(&facts.rejected_bytes.take());
         self.state.record.begin_again(&pool, status, reason, began, tollgate_net::now());
         match end {
             Ok(answer) if self.is_clients_choice(answer.status) => self.attempts.failed(None),

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::model::{Cidr, Policies, Spanned};
-use crate::section::{self, Field, Fields, Problem, Reader, ScalarError, Section, Shape, Value, Word};
+use crate::section::{
+    Field, Fields, Problem, Reader, ScalarError, Section, Shape, Value, Word, from_one_key,
+};
 
 use super::admin::AdminSettings;
 use super::listen_address::{
@@ -101,7 +103,7 @@ impl Value for Listener {
             return Self::read_section(reader, field.node);
         }
         reader.parsed(field.node, "`listen`", field.key.shape.one(), bind)?;
-        section::from_one_key(reader, "bind", field.node)
+        from_one_key(reader, "bind", field.node)
     }
 }
 

@@ -62,3 +62,21 @@ fn one_that_is_quick_is_alone() {
     gateway.reconcile_with(|| first.count() + second.count());
     assert_eq!(first.count() + second.count(), 6);
 }
+
+#[test]
+fn a_silent_connection_carries_no_further_request_after_a_timeout() {
+    let (first, second) = (slow(), slow());
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: up}}\nupstreams:\n  up:\n    endpoints:\n\
+         \x20     - {{address: \"h2c://{}\", weight: 1000}}\n      - {{address: \"h2c://{}\", weight: 1}}\n\
+         \x20   hedge: {{after: 10s}}\n    timeouts: {{response_header: 300ms}}\n",
+        first.address(),
+        second.address()
+    ));
+    assert_eq!(gateway.client().get("/one").text(), "GET /one ");
+    let response = gateway.client().get("/slow");
+    assert_eq!((response.status, response.header("tollgate-reason")), (504, Some("http_response_timeout")));
+    assert_eq!(gateway.client().get("/two").text(), "GET /two ");
+    assert_eq!(first.connections().0, 2);
+    gateway.reconcile_with(|| first.count() + second.count());
+}

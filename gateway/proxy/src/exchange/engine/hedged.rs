@@ -46,6 +46,8 @@ pub(crate) struct HedgedRequest<'a> {
     /// The time limits of the response head and of the whole request.
     pub due: TimeLimit,
     pub total: TimeLimit,
+    /// Whether `total` is a deadline that the client chose.
+    pub is_total_clients: bool,
 }
 
 /// A response whose head has arrived.
@@ -261,7 +263,11 @@ impl<'r, 'a, U: UpstreamSide> HedgedExchange<'r, 'a, U> {
     }
 
     fn timed_out(&self) -> HedgedFailure {
-        let HedgedRequest { timeouts, due, total, .. } = *self.request;
+        let HedgedRequest { timeouts, due, total, is_total_clients, .. } = *self.request;
+        // A deadline that the client chose does not show a problem of the connection.
+        if !(is_total_clients && total.is_over()) {
+            self.connection.timed_out();
+        }
         let (_, awaited) = self.upload.awaited(timeouts);
         let reason = timeout_reason(total, Some(due), awaited);
         self.ended(HeadFailure { reason, blame: by_endpoint(awaited), stale: false })

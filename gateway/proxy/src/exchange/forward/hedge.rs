@@ -221,6 +221,8 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
                 body,
                 due: self.attempts.head_due(began),
                 total: self.attempts.total(),
+                is_total_clients: self.client.stream.may_be_grpc()
+                    && self.state.grpc.is_some_and(|grpc| grpc.is_sooner(self.route.timeouts.total)),
             },
             began,
             facts: facts.clone(),

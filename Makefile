@@ -1,22 +1,22 @@
 # Everything a newcomer needs, one word each. `make` alone lists it.
 
-# rustup installs here; a shell that was open before the install does not know it yet.
+# rustup installs here. A shell that was open before the install does not have it in its PATH.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 # One target directory for everything, so that no dependency is built twice.
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # Seconds that `make fuzz` gives each target.
 FUZZ_SECONDS ?= 600
-# A build from anything but the committed lock file is not what was tested.
+# Builds use the committed lock file, so that they are what was tested.
 CARGO := cargo --locked
-# Each of the two programs has a build of its own: in one, the features of the laboratory's libraries would come into the
-# gateway, and what is measured is what is shipped.
+# The two programs have builds of their own. In a common build the gateway would get the features that the laboratory's
+# libraries ask for, and the measured binary would not be the shipped one.
 GATEWAY := scripts/guided $(CARGO) build --release -p tollgate
 LABORATORY := $(CARGO) build --release -p tollgate-lab
-# The end-to-end tests mostly wait: more of them at once than there are cores.
+# The end-to-end tests mostly wait, so more of them run at once than there are cores.
 export RUST_TEST_THREADS ?= 8
-# More options for `make bench`, or for the study `bars` of `make bench-full` (`tollgate bench help run`): `--svg toll.svg`.
+# More options for `make bench` and `make bench-full`, such as `--svg toll.svg`; `tollgate bench help run` lists them.
 BENCH_ARGS ?=
-# `make simulate` plays so many seeds, from this one on; or one alone, SEED=n, with its trace.
+# `make simulate` runs SEEDS seeds from FIRST on, or one alone with its trace: SEED=n.
 SEEDS ?= 5000
 FIRST ?= 0
 SEED ?=
@@ -39,9 +39,9 @@ run: toolchain ## build the gateway and start the demo on 127.0.0.1:8080
 	$(GATEWAY)
 	"$(CARGO_TARGET_DIR)/release/tollgate" demo
 
-# `build --all-targets` comes before the tests because the end-to-end tests start the gateway's binary. It asks for
-# the packages, features and profile that `cargo test` asks for, so that the tests find everything built.
-test: toolchain test-tools lint ## install what the tests need, then check and test everything
+# `build --all-targets` comes before the tests because the end-to-end tests start the gateway's binary. It has the
+# packages, features and profile of `cargo test`, so the tests find everything built.
+test: toolchain test-tools lint ## install the tools of the tests, then check and test everything
 	$(CARGO) build --workspace --all-targets
 	scripts/check-profile
 	scripts/install-systems --quick
@@ -51,11 +51,11 @@ test: toolchain test-tools lint ## install what the tests need, then check and t
 	@$(MAKE) --no-print-directory fuzz-seeds doc
 
 # A build of its own: the simulated network must not get into the binaries that the other tests start.
-simulate: toolchain ## the proxy against simulated networks: SEEDS=5000, or SEED=n to play one again with its trace
+simulate: toolchain ## the proxy against simulated networks: SEEDS=5000, or SEED=n to repeat one with its trace
 	$(CARGO) build --profile simulate -p tollgate-simulation --features simulate
 	@"$(CARGO_TARGET_DIR)/simulate/tollgate-simulation" $(if $(SEED),seed $(SEED),seeds $(SEEDS) $(FIRST))
 
-faults: toolchain ## the release binary under load while things die, change and press; takes minutes, and prints figures
+faults: toolchain ## the release binary under load while endpoints fail and configurations change; takes minutes, prints figures
 	scripts/install-test-tools slowhttptest:slowhttptest
 	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
@@ -81,7 +81,7 @@ lint: toolchain check-docs check-dependencies ## formatting, clippy, documentati
 check-dependencies: toolchain ## licences, sources and known advisories of every dependency
 	scripts/check-dependencies
 
-check-docs: toolchain ## links, reasons, arrows and the translation, as far as scripts can tell
+check-docs: toolchain ## links, reasons, dependencies, layers and the translation
 	scripts/check-links
 	scripts/check-reasons
 	scripts/check-arrows
@@ -92,14 +92,14 @@ check-examples: toolchain ## every configuration file in examples/ and deploy/ m
 	$(CARGO) build --workspace --all-targets
 	scripts/check-examples
 
-bench: toolchain ## the toll beside nginx and HAProxy: the study `quick`, under 3 minutes; then TLS, HTTP/2 and gRPC, beside Envoy too
+bench: toolchain ## the toll next to nginx and HAProxy: the study `quick`, under 3 minutes; then TLS, HTTP/2 and gRPC, with Envoy too
 	$(GATEWAY)
 	$(LABORATORY)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy envoy h2load
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh $(BENCH_ARGS)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh --seconds 1 --rounds 3
 
-bench-generator: toolchain ## the built-in load generator beside wrk on one core, and its constant rates
+bench-generator: toolchain ## the built-in load generator next to wrk on one core, and its constant rates
 	scripts/install-test-tools nginx:nginx wrk:wrk
 	$(CARGO) run --release -p tollgate-lab-load --example load-check
 
@@ -115,7 +115,7 @@ bench-full: toolchain ## the toll against the bars: the studies `bars` and `tls`
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh
 	@$(MAKE) --no-print-directory count
 
-count: toolchain ## instructions a request with one route, with 10,000, beside policies, and with the dashboard open, by callgrind
+count: toolchain ## instructions a request with one route, with 10,000, next to policies, and with the dashboard open (callgrind)
 	$(GATEWAY)
 	scripts/install-test-tools valgrind:valgrind
 	scripts/count-instructions
@@ -133,7 +133,7 @@ fmt: toolchain ## format the code
 	cargo fmt --all
 	cargo fmt --manifest-path fuzz/Cargo.toml
 
-clean: ## remove everything that was built, the tools too
+clean: ## remove everything that was built, including the tools
 	rm -rf "$(CARGO_TARGET_DIR)" fuzz/target fuzz/artifacts fuzz/coverage
 
 docker: ## build the container image (IMAGE, default tollgate:dev)

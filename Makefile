@@ -47,7 +47,7 @@ test: toolchain test-tools lint ## install the tools of the tests, then check an
 	scripts/install-systems --quick
 	@$(MAKE) --no-print-directory check-examples
 	$(CARGO) test --workspace
-	$(CARGO) test --profile simulate -p tollgate-simulation --features simulate
+	$(CARGO) test -p tollgate-simulation --features simulate
 	@$(MAKE) --no-print-directory fuzz-seeds doc
 
 # A build of its own: the simulated network must not get into the binaries that the other tests start.

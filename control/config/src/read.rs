@@ -2,8 +2,6 @@
 
 mod draft;
 mod fallback;
-mod grpc;
-pub(crate) mod matching;
 pub(crate) mod policies;
 mod redirect;
 mod references;
@@ -12,7 +10,6 @@ mod rewrite;
 mod root;
 mod route;
 mod target;
-mod template;
 pub(crate) mod upstreams;
 
 pub(crate) use draft::{Draft, Include, check_per_try, per_try_timeout};

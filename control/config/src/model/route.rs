@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    AccessLog, At, FieldMatch, Policies, Priority, Retry, RouteBuffer, RouteRates, RouteStay, RouteTimeouts,
-    Spanned, TargetKind,
+    AccessLog, At, Match, PathMatch, Policies, Priority, Retry, RouteBuffer, RouteRates, RouteStay,
+    RouteTimeouts, Spanned, TargetKind,
 };
 
 /// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
@@ -89,39 +89,6 @@ impl Route {
         let space = if methods.is_empty() { "" } else { " " };
         format!("{methods}{space}{host}{path}")
     }
-}
-
-/// Conditions for the requests that a route matches. An empty match takes every request.
-#[derive(Clone, Debug, Default)]
-pub struct Match {
-    /// Source position of the match.
-    pub at: At,
-    /// Host, lower case: exact, or `*.example.com` for every host below; `None`: any. An IPv6 address is in
-    /// brackets, as in `Host`, and in its shortest form (RFC 5952).
-    pub host: Option<Spanned<String>>,
-    /// Path; `None`: any. The root prefix (`/*`) also matches any path.
-    pub path: Option<Spanned<PathMatch>>,
-    /// Methods, upper case; empty: any.
-    pub methods: Vec<String>,
-    /// Whether the match was written as a gRPC call.
-    pub grpc: bool,
-    /// Header conditions, all of which must hold.
-    pub headers: Vec<FieldMatch>,
-    /// Query conditions, all of which must hold.
-    pub query: Vec<FieldMatch>,
-}
-
-/// How a path is matched. Texts are in normal form (RFC 3986, section 6.2.2): unreserved characters are
-/// decoded, and characters that need encoding are encoded with upper-case digits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathMatch {
-    /// Exactly this path.
-    Exact(String),
-    /// This path and everything below it, by whole segments. Stored without a trailing slash; the root is the
-    /// empty string.
-    Prefix(String),
-    /// A regular expression that must match the whole path.
-    Regex(String),
 }
 
 /// How a route answers.

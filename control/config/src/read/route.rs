@@ -1,13 +1,14 @@
 //! Reads `routes`.
 
 use super::rewrite::GroupUse;
-use super::{UpstreamReference, fallback, matching, policies, redirect, respond, rewrite, target};
+use super::{UpstreamReference, fallback, policies, redirect, respond, rewrite, target};
 use crate::model::{Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, Spanned};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header};
 use crate::section::Value;
+use crate::sections::matching::matches;
 use crate::sections::{Retry, RouteBuffer, RouteLimitKeys, RouteTimeoutKeys};
 use crate::spec::{ROUTE, Shape};
 use crate::tree::{Node, NodeKind, Scalar, shown};
@@ -34,7 +35,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     let Some(fields) = reader.fields(node, &ROUTE) else { return };
     let name = fields.get("name").and_then(|field| name(reader, field, draft));
     let matches = match fields.get("match") {
-        Some(field) => matching::matches(reader, field),
+        Some(field) => matches(reader, field).unwrap_or_default(),
         None => vec![Match { at: node.at, ..Match::default() }],
     };
     let sound = !reader.has_errors_since(start) && !node.holds_invalid();

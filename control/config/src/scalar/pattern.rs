@@ -24,6 +24,11 @@ pub fn regex(text: &str, whole: bool) -> Result<Regex, ScalarError> {
         .map_err(|error| fault(&error))
 }
 
+/// Checks a pattern that must match a whole text, and returns it as written.
+pub fn whole(text: &str) -> Result<String, ScalarError> {
+    regex(text, true).map(|_| text.to_owned())
+}
+
 fn fault(error: &regex::Error) -> ScalarError {
     match error {
         // The last line of the error names the mistake. The lines before it repeat the pattern, which may be

@@ -52,7 +52,7 @@ struct ConditionKeys {
     #[key(text = VALUE, parse = text)]
     exact: Option<String>,
     /// A regular expression that the whole value must match.
-    #[key(text = REGEX, parse = regex)]
+    #[key(text = REGEX, parse = pattern::whole)]
     regex: Option<String>,
     /// Whether the header or parameter must be present or absent.
     present: Option<bool>,
@@ -64,12 +64,8 @@ fn condition(_: &mut Reader, _: &Fields<'_>, keys: ConditionKeys) -> Option<Valu
     exact.map(ValueMatch::Exact).or(regex.map(ValueMatch::Regex)).or(present)
 }
 
-fn regex(text: &str) -> Result<String, ScalarError> {
-    pattern::regex(text, true).map(|_| text.to_owned())
-}
-
 /// Reads the `headers` of a match.
-pub(crate) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
+pub(crate) fn headers(reader: &mut Reader, field: Field<'_>) -> Option<Vec<FieldMatch>> {
     let mut out: Vec<FieldMatch> = Vec::new();
     for entry in entries(reader, field) {
         if let Err(fault) = header::name(&entry.key) {
@@ -92,18 +88,18 @@ pub(crate) fn headers(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> 
             out.push(FieldMatch { name, value, at: entry.at });
         }
     }
-    out
+    Some(out)
 }
 
 /// Reads the `query` of a match.
-pub(crate) fn query(reader: &mut Reader, field: Field<'_>) -> Vec<FieldMatch> {
+pub(crate) fn query(reader: &mut Reader, field: Field<'_>) -> Option<Vec<FieldMatch>> {
     let mut out = Vec::new();
     for entry in entries(reader, field) {
         if let Some(value) = value(reader, entry, field) {
             out.push(FieldMatch { name: entry.key.clone(), value, at: entry.at });
         }
     }
-    out
+    Some(out)
 }
 
 fn entries<'t>(reader: &mut Reader, field: Field<'t>) -> &'t [MappingEntry] {

@@ -40,6 +40,13 @@ pub(crate) static ADDRESS: Text = Text {
     pattern: Some(r"^unix:/|^(.*:)?[0-9]{1,5}$"),
     loose: false,
 };
+pub(crate) static HOST: Text = Text {
+    expected: "a host such as `api.example.com` or `*.example.com`",
+    pattern: Some(r"^(\*|(\*\.)?[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])$"),
+    loose: false,
+};
+pub(crate) static PLAIN_PATH: Text =
+    Text { expected: "a path such as `/v1`", pattern: Some("^/"), loose: false };
 pub(crate) static BODY: Text = Text { expected: "a text", pattern: None, loose: true };
 
 /// Maximum size. No disk holds more, and sums of such sizes stay far from overflow.

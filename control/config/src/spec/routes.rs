@@ -4,54 +4,14 @@ use super::{Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, SectionSpec, Shape, T
 use crate::model::Target;
 use crate::section::Value;
 use crate::sections::access_log::STATUS_RANGE;
-use crate::sections::condition::{REGEX, VALUE, VALUE_SHAPE};
-use crate::sections::texts::{BODY, TARGET_TEXT};
+use crate::sections::condition::{REGEX, VALUE};
+use crate::sections::texts::{BODY, HOST, PLAIN_PATH, TARGET_TEXT};
 use crate::sections::*;
 
 static NAME: Text = Text {
     expected: "a name of letters, digits, blanks, `_`, `.`, `-` and `/`",
     pattern: Some("."),
     loose: true,
-};
-static MATCH_TEXT: Text = Text {
-    expected: "a host, a path or both, such as `api.example.com/v1/*`",
-    pattern: Some(r"^\S+$"),
-    loose: false,
-};
-static HOST: Text = Text {
-    expected: "a host such as `api.example.com` or `*.example.com`",
-    pattern: Some(r"^(\*|(\*\.)?[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])$"),
-    loose: false,
-};
-static PATH_TEXT: Text = Text {
-    expected: "a path such as `/v1`, or `/v1/*` to include everything below it",
-    pattern: Some("^/"),
-    loose: false,
-};
-static PLAIN_PATH: Text = Text { expected: "a path such as `/v1`", pattern: Some("^/"), loose: false };
-static TEMPLATE: Text = Text {
-    expected: "a path such as `/users/{id}`, or `/users/{id}/*` to include everything below it",
-    pattern: Some("^/"),
-    loose: false,
-};
-static CALL: Text = Text {
-    expected: "a service such as `shop.Orders`, or a method of it such as `shop.Orders/Place`",
-    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*(/[A-Za-z_][0-9A-Za-z_]*)?$"),
-    loose: false,
-};
-static SERVICE: Text = Text {
-    expected: "a name such as `shop.Orders`",
-    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*$"),
-    loose: false,
-};
-static RPC: Text =
-    Text { expected: "a method such as `Place`", pattern: Some(r"^[A-Za-z_][0-9A-Za-z_]*$"), loose: false };
-static NAME_REGEX: Text =
-    Text { expected: "a regular expression such as `shop\\..*`", pattern: Some("."), loose: true };
-static METHOD: Text = Text {
-    expected: "a method such as `GET`",
-    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
-    loose: false,
 };
 static LOCATION: Text = Text {
     expected: "a URL or a path such as `https://example.com/new`",
@@ -87,8 +47,7 @@ const RESPOND_SHAPE: Shape = Shape::AnyOf(&[
 static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
 static TARGET_SHAPE: Shape = <Target as Value>::SHAPE;
 static FALLBACK_SHAPE: Shape = Shape::Section(&FALLBACK);
-static MATCH_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&MATCH_TEXT), Shape::Section(&MATCH)]);
-static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
+static MATCH_SHAPE: Shape = <Match as Value>::SHAPE;
 static HEADER_VALUE: Shape = Shape::Text(&VALUE);
 static HEADER_VALUES: Shape = Shape::OneOrMany(&HEADER_VALUE);
 static PROTOCOL_SHAPE: Shape = Shape::Text(&PROTOCOL);
@@ -194,91 +153,6 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         )
         .default("websocket")
         .aliases(&["websocket", "websockets"]),
-    ],
-};
-
-pub(crate) static MATCH: SectionSpec = SectionSpec {
-    name: "match",
-    noun: "a match",
-    doc: "Conditions that must all hold.",
-    choice: Choice::AtMostOne(&["path", "grpc"]),
-    keys: &[
-        KeySpec::new("host", "The host; `*.example.com` matches every subdomain.", Shape::Text(&HOST))
-            .aliases(&["hosts", "hostname", "server_name"]),
-        KeySpec::new(
-            "path",
-            "The path, as in the short form, or `exact`, `prefix` or `regex`.",
-            Shape::AnyOf(&[Shape::Text(&PATH_TEXT), Shape::Section(&PATH)]),
-        )
-        .aliases(&["paths", "uri", "location", "prefix", "exact", "regex"]),
-        KeySpec::new(
-            "grpc",
-            "gRPC calls of a service or of one of its methods: a POST to `/SERVICE/METHOD`. Replaces `path` \
-            and `method`.",
-            Shape::AnyOf(&[Shape::Text(&CALL), Shape::Section(&GRPC)]),
-        )
-        .aliases(&["grpc_service", "service", "rpc"]),
-        KeySpec::new("method", "One or a list of methods.", Shape::OneOrMany(&METHOD_SHAPE))
-            .aliases(&["methods"]),
-        KeySpec::new("headers", "Conditions on header fields.", Shape::MapOf(&VALUE_SHAPE))
-            .aliases(&["header"]),
-        KeySpec::new("query", "Conditions on query parameters.", Shape::MapOf(&VALUE_SHAPE))
-            .aliases(&["params", "args", "queries"]),
-    ],
-};
-
-pub(crate) static PATH: SectionSpec = SectionSpec {
-    name: "path",
-    noun: "a path",
-    doc: "How a path is matched.",
-    choice: Choice::ExactlyOne(&["exact", "prefix", "template", "regex"]),
-    keys: &[
-        KeySpec::new("exact", "Exactly this path.", Shape::Text(&PLAIN_PATH)),
-        KeySpec::new(
-            "prefix",
-            "This path and everything below it, by whole segments.",
-            Shape::Text(&PLAIN_PATH),
-        ),
-        KeySpec::new(
-            "template",
-            "A path in which `{name}` matches one segment; `/*` at the end also matches everything below.",
-            Shape::Text(&TEMPLATE),
-        ),
-        KeySpec::new("regex", "A regular expression that the whole path must match.", Shape::Text(&REGEX)),
-    ],
-};
-
-pub(crate) static GRPC: SectionSpec = SectionSpec {
-    name: "grpc",
-    noun: "a gRPC match",
-    doc: "Condition on gRPC calls. The short form is `SERVICE` or `SERVICE/METHOD`.",
-    choice: Choice::Free,
-    keys: &[
-        KeySpec::new(
-            "service",
-            "The service with its package, such as `shop.Orders`. Default: any.",
-            Shape::AnyOf(&[Shape::Text(&SERVICE), Shape::Section(&GRPC_NAME)]),
-        ),
-        KeySpec::new(
-            "method",
-            "The method, such as `Place`. Default: any.",
-            Shape::AnyOf(&[Shape::Text(&RPC), Shape::Section(&GRPC_NAME)]),
-        ),
-    ],
-};
-
-pub(crate) static GRPC_NAME: SectionSpec = SectionSpec {
-    name: "grpc_name",
-    noun: "a gRPC name",
-    doc: "Condition on the name of a service or method. The short form is the exact name.",
-    choice: Choice::ExactlyOne(&["exact", "regex"]),
-    keys: &[
-        KeySpec::new("exact", "Exactly this.", Shape::Text(&SERVICE)),
-        KeySpec::new(
-            "regex",
-            "A regular expression that the whole name must match.",
-            Shape::Text(&NAME_REGEX),
-        ),
     ],
 };
 

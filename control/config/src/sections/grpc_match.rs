@@ -1,40 +1,83 @@
-//! Reads `grpc` of a match: a service and a method, which form a path.
+//! `grpc` of a match: a service and a method, which form a path.
 
-use crate::model::{PathMatch, Spanned};
-use crate::problem::Problem;
-use crate::reader::{Field, Reader};
-use crate::scalar::{ScalarError, pattern};
-use crate::spec::{GRPC, GRPC_NAME};
-use crate::tree::NodeKind;
+use crate::position::Spanned;
+use crate::scalar::pattern;
+use crate::section::{Field, Problem, Reader, ScalarError, Section, Shape, Text};
+
+use super::path_match::PathMatch;
+
+static CALL: Text = Text {
+    expected: "a service such as `shop.Orders`, or a method of it such as `shop.Orders/Place`",
+    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*(/[A-Za-z_][0-9A-Za-z_]*)?$"),
+    loose: false,
+};
+static SERVICE: Text = Text {
+    expected: "a name such as `shop.Orders`",
+    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*$"),
+    loose: false,
+};
+static RPC: Text =
+    Text { expected: "a method such as `Place`", pattern: Some(r"^[A-Za-z_][0-9A-Za-z_]*$"), loose: false };
+static NAME_REGEX: Text =
+    Text { expected: "a regular expression such as `shop\\..*`", pattern: Some("."), loose: true };
+/// The short form, or a mapping.
+pub(crate) const GRPC_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&CALL), Shape::Section(GrpcKeys::SPEC)]);
+
+/// Condition on gRPC calls. The short form is `SERVICE` or `SERVICE/METHOD`.
+#[derive(Clone, Debug, Section)]
+#[section(name = "grpc", noun = "a gRPC match")]
+struct GrpcKeys {
+    /// The service with its package, such as `shop.Orders`. Default: any.
+    #[key(shape = Shape::AnyOf(&[Shape::Text(&SERVICE), Shape::Section(NameKeys::SPEC)]), read = service_name)]
+    service: Option<GrpcName>,
+    /// The method, such as `Place`. Default: any.
+    #[key(shape = Shape::AnyOf(&[Shape::Text(&RPC), Shape::Section(NameKeys::SPEC)]), read = method_name)]
+    method: Option<GrpcName>,
+}
+
+/// Condition on the name of a service or method. The short form is the exact name.
+#[derive(Clone, Debug, Section)]
+#[section(name = "grpc_name", noun = "a gRPC name", exactly_one = ["exact", "regex"])]
+struct NameKeys {
+    /// Exactly this.
+    #[key(text = SERVICE, read = as_service_or_method)]
+    exact: (),
+    /// A regular expression that the whole name must match.
+    #[key(text = NAME_REGEX, parse = pattern::whole)]
+    regex: Option<String>,
+}
 
 /// The required name of a service or method.
+#[derive(Clone, Debug)]
 enum GrpcName {
     Exact(String),
     Regex(String),
 }
 
 /// Reads the path of the calls.
-pub(super) fn call(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> {
+pub(crate) fn grpc_match(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> {
     let at = field.node.at;
-    if !matches!(field.node.kind, NodeKind::Map(_)) {
+    if !field.is_mapping() {
         return reader.spanned(field, short);
     }
-    let fields = reader.fields(field.node, &GRPC)?;
-    if fields.get("service").is_none() && fields.get("method").is_none() {
+    let fields = reader.fields_of(field, GrpcKeys::SPEC)?;
+    let GrpcKeys { service, method } = GrpcKeys::read_keys(reader, &fields)?;
+    let (has_service, has_method) = (fields.get("service").is_some(), fields.get("method").is_some());
+    if !has_service && !has_method {
         let problem = Problem::error(at, "`grpc` names neither a service nor a method");
         reader.problems.push(problem.help("remove it to match every call"));
         return None;
     }
-    let service = fields.get("service").map(|field| name(reader, field, service));
-    let method = fields.get("method").map(|field| name(reader, field, method));
+    if has_service != service.is_some() || has_method != method.is_some() {
+        return None;
+    }
     let value = match (service, method) {
-        (Some(None), _) | (_, Some(None)) => return None,
-        (Some(Some(GrpcName::Exact(service))), Some(Some(GrpcName::Exact(method)))) => {
+        (Some(GrpcName::Exact(service)), Some(GrpcName::Exact(method))) => {
             PathMatch::Exact(format!("/{service}/{method}"))
         }
-        (Some(Some(GrpcName::Exact(service))), None) => PathMatch::Prefix(format!("/{service}")),
+        (Some(GrpcName::Exact(service)), None) => PathMatch::Prefix(format!("/{service}")),
         (service, method) => {
-            let part = |name: Option<Option<GrpcName>>| match name.flatten() {
+            let part = |name: Option<GrpcName>| match name {
                 None => "[^/]+".to_owned(),
                 // The name has letters, digits, `_` and `.`; only `.` has a meaning in a pattern.
                 Some(GrpcName::Exact(name)) => name.replace('.', r"\."),
@@ -69,20 +112,33 @@ fn short(text: &str) -> Result<PathMatch, ScalarError> {
     }
 }
 
+fn service_name(reader: &mut Reader, field: Field<'_>) -> Option<GrpcName> {
+    name(reader, field, service)
+}
+
+fn method_name(reader: &mut Reader, field: Field<'_>) -> Option<GrpcName> {
+    name(reader, field, method)
+}
+
 fn name(
     reader: &mut Reader,
     field: Field<'_>,
     exact: impl Fn(&str) -> Result<String, ScalarError>,
 ) -> Option<GrpcName> {
-    if !matches!(field.node.kind, NodeKind::Map(_)) {
+    if !field.is_mapping() {
         return reader.field(field, exact).map(GrpcName::Exact);
     }
-    let fields = reader.fields(field.node, &GRPC_NAME)?;
-    if let Some(field) = fields.get("exact") {
-        return reader.field(field, exact).map(GrpcName::Exact);
+    let fields = reader.fields_of(field, NameKeys::SPEC)?;
+    let NameKeys { exact: (), regex } = NameKeys::read_keys(reader, &fields)?;
+    match fields.get("exact") {
+        Some(field) => reader.field(field, exact).map(GrpcName::Exact),
+        None => regex.map(GrpcName::Regex),
     }
-    let field = fields.get("regex")?;
-    reader.field(field, |text| pattern::regex(text, true).map(|_| GrpcName::Regex(text.to_owned())))
+}
+
+/// Skips a key that [`name`] reads, because its parser differs between services and methods.
+fn as_service_or_method(_: &mut Reader, _: Field<'_>) -> Option<()> {
+    Some(())
 }
 
 fn service(text: &str) -> Result<String, ScalarError> {

@@ -1,6 +1,6 @@
 //! Paths with `{name}` segments. They become regular expressions with one named capture group per segment.
 
-use crate::model::PathMatch;
+use super::PathMatch;
 use crate::scalar::{ScalarError, path};
 
 /// Converts a template to a regular expression. `{name}` matches one segment that is not empty; `/*` at the

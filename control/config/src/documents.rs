@@ -28,7 +28,8 @@ use crate::model::{Config, ConsumerSpec, Discover, NamedCertificate, PemFile, Po
 use crate::position::{At, SourceFile};
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
-use crate::read::{UpstreamReference, unknown};
+use crate::read::unknown;
+use crate::reader::UpstreamReference;
 use crate::tree::shown;
 
 pub use kinds::{KINDS, ResourceKind, kind};

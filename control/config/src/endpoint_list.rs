@@ -88,7 +88,8 @@ fn positions(problems: &Problems) -> String {
 /// Returns all problems of the text.
 pub fn endpoints_from_text(name: &str, text: &str) -> Result<Vec<Endpoint>, Problems> {
     let parsed = parse(0, text);
-    let mut reader = Reader { problems: parsed.problems, complete: parsed.complete };
+    let mut reader = Reader::new(parsed.complete);
+    reader.problems = parsed.problems;
     let endpoints = match &parsed.root {
         Some(root) => endpoints(&mut reader, root, true),
         None => {

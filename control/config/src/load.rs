@@ -195,7 +195,7 @@ impl<'a> Loader<'a> {
             self.layout = Layout::of(root, text);
         }
         env::expand(root, self.variables, &mut self.problems);
-        let mut reader = Reader { problems: Vec::new(), complete: parsed.complete };
+        let mut reader = Reader::new(parsed.complete);
         let patterns = read::root(&mut reader, root, main, &mut self.draft);
         self.problems.append(&mut reader.problems);
         if !patterns.is_empty() {

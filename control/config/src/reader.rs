@@ -1,4 +1,5 @@
-//! Building blocks of every section's reader: they turn tree nodes into typed values and collect problems.
+//! Building blocks of every section's reader: they turn tree nodes into typed values, and collect problems and
+//! references.
 //!
 //! Each method takes a field and the entry for it in the `spec` table, which supplies bounds and the words of
 //! messages. A reader continues after a problem with any value at hand, because a configuration with an error
@@ -13,8 +14,10 @@ use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
 mod pairs;
+mod references;
 
 pub(crate) use pairs::{misnamed, named};
+pub(crate) use references::UpstreamReference;
 
 /// Collects problems while a tree is read.
 pub struct Reader {
@@ -22,6 +25,8 @@ pub struct Reader {
     pub problems: Vec<Problem>,
     /// Whether the text was parsed to its end; if not, missing keys are not reported.
     pub complete: bool,
+    /// The upstreams that the values refer to.
+    pub(crate) references: Vec<UpstreamReference>,
 }
 
 /// The entries of a mapping with known keys.
@@ -117,6 +122,12 @@ impl<'t> Fields<'t> {
 }
 
 impl Reader {
+    /// Makes a reader without problems, of a text that was parsed to its end if `complete`.
+    #[must_use]
+    pub fn new(complete: bool) -> Self {
+        Self { problems: Vec::new(), complete, references: Vec::new() }
+    }
+
     /// Returns the fields of a mapping. Reports unknown keys, keys without a value, missing keys and mutually
     /// exclusive keys.
     pub fn fields<'t>(&mut self, node: &'t Node, section: &'static SectionSpec) -> Option<Fields<'t>> {

@@ -45,7 +45,8 @@ pub(super) fn document(
 ) -> Result<Document, InvalidDocument> {
     let whole = text(&value);
     let mut parsed = parse(file_id, &whole);
-    let mut reader = Reader { problems: std::mem::take(&mut parsed.problems), complete: true };
+    let mut reader = Reader::new(true);
+    reader.problems.append(&mut parsed.problems);
     let Some(mut node) = parsed.root else {
         let at = crate::model::At { file: file_id, line: 1, column: 1, length: 1 };
         reader.problems.push(Problem::error(at, format!("the {} is empty", kind.noun)));

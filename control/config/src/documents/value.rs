@@ -190,7 +190,7 @@ fn route_name(node: &Node) -> String {
         return name.text.clone();
     }
     let mut draft = Draft::default();
-    read::route(&mut Reader { problems: Vec::new(), complete: true }, node, &mut draft);
+    read::route(&mut Reader::new(true), node, &mut draft);
     draft.config.routes.first().map(crate::Route::display_name).unwrap_or_default()
 }
 

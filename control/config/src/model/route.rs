@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    AccessLog, At, Match, PathMatch, Policies, Priority, Retry, RouteBuffer, RouteRates, RouteStay,
-    RouteTimeouts, Spanned, TargetKind,
+    AccessLog, At, Fallback, Match, PathMatch, Policies, Priority, Respond, Retry, RouteBuffer, RouteRates,
+    RouteStay, RouteTimeouts, Spanned, Target,
 };
 
 /// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
@@ -102,17 +102,6 @@ pub enum Action {
     Respond(Respond),
 }
 
-/// A weighted destination of requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The destination.
-    pub to: TargetKind,
-    /// Share of the requests, relative to the route's other targets. Default 1; 0 takes none.
-    pub weight: u32,
-    /// Source position of the target.
-    pub at: At,
-}
-
 /// Changes to the request before it is forwarded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
@@ -169,62 +158,4 @@ pub struct Redirect {
     pub port: Option<u16>,
     /// Path.
     pub path: Option<Spanned<PathRewrite>>,
-}
-
-/// A fixed response. `respond: 204`, `respond: "text"`, or a mapping.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Respond {
-    /// Status, 200 to 599. Default 200.
-    pub status: u16,
-    /// Header fields, in order. If there is a body, the reader ensures that `Content-Type` is among them
-    /// (`text/plain; charset=utf-8`, or `application/json` for `json:`). Fields that frame the message are
-    /// never among them.
-    pub headers: Vec<(String, String)>,
-    /// Body.
-    pub body: Vec<u8>,
-}
-
-/// A replacement for an error: for an endpoint's response, or for the gateway's own if no endpoint responded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fallback {
-    /// The error statuses that it replaces, 400 to 599, in order.
-    pub on: Vec<u16>,
-    /// The replacement.
-    pub instead: Replacement,
-    /// Source position of the fallback.
-    pub at: At,
-}
-
-/// A replacement for an error response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Replacement {
-    /// The response of another upstream to the same request (`to`).
-    Request(Target),
-    /// A page fetched from another upstream (`to` and `path`).
-    Page {
-        /// The upstream or endpoint that has the page.
-        to: Target,
-        /// Path and query of the page; `{status}` is replaced by the status of the error.
-        path: String,
-        /// The status that the client gets; `None`: the status of the error.
-        status: Option<u16>,
-    },
-    /// A fixed response (`respond`).
-    Respond {
-        /// Its fields and body.
-        respond: Respond,
-        /// The status that the client gets; `None`: the status of the error.
-        status: Option<u16>,
-    },
-}
-
-impl Replacement {
-    /// Returns the target that the replacement is requested from, if any.
-    #[must_use]
-    pub fn target(&self) -> Option<&Target> {
-        match self {
-            Self::Request(to) | Self::Page { to, .. } => Some(to),
-            Self::Respond { .. } => None,
-        }
-    }
 }

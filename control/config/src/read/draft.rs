@@ -3,10 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::references::UpstreamReference;
 use crate::model::{At, Config};
 use crate::problem::Problem;
-use crate::reader::Fields;
+use crate::reader::{Fields, UpstreamReference};
 
 /// One entry of `include`.
 pub(crate) struct Include {

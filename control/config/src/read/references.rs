@@ -1,23 +1,15 @@
-//! References to upstreams. They can be checked only after all files have been read.
+//! Checks the references to upstreams, after all files have been read.
 
 use std::collections::HashMap;
 
 use crate::model::At;
 use crate::problem::Problem;
+use crate::reader::UpstreamReference;
 use crate::suggest;
 use crate::tree::shown;
 
 /// How many unknown names get a suggestion; each is compared with every known name.
 const SUGGESTIONS: usize = 20;
-
-/// A reference to an upstream by name, in a `to`.
-#[derive(Clone, Debug)]
-pub(crate) struct UpstreamReference {
-    pub name: String,
-    /// The original text, if it contained an environment variable: messages must then not show `name`.
-    pub written: Option<String>,
-    pub at: At,
-}
 
 /// Returns a problem for each reference to an unknown upstream.
 pub(crate) fn unknown(references: &[UpstreamReference], names: &HashMap<String, At>) -> Vec<Problem> {

@@ -1,14 +1,18 @@
 //! Reads `routes`.
 
 use super::rewrite::GroupUse;
-use super::{UpstreamReference, fallback, policies, redirect, respond, rewrite, target};
-use crate::model::{Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, Spanned};
+use super::{policies, redirect, rewrite};
+use crate::model::{
+    Action, Identity, Match, PathMatch, PathRewrite, Priority, Respond, Rewrite, Route, Spanned,
+};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{ScalarError, field as header};
 use crate::section::Value;
+use crate::sections::fallback::{check_fallbacks, fallbacks};
 use crate::sections::matching::matches;
+use crate::sections::target::targets;
 use crate::sections::{Retry, RouteBuffer, RouteLimitKeys, RouteTimeoutKeys};
 use crate::spec::{ROUTE, Shape};
 use crate::tree::{Node, NodeKind, Scalar, shown};
@@ -66,12 +70,11 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     let mut grpc_web = false;
     reader.switch(fields.get("grpc_web"), &mut grpc_web);
     // A placeholder after a reported error, so that this route's match can still be compared with others.
-    let action = action(reader, &fields, &mut draft.references, &mut uses)
-        .unwrap_or_else(|| Action::Forward(Vec::new()));
-    let fallback = match fields.get("fallback") {
-        Some(field) => fallback::fallbacks(reader, field, &action, &mut draft.references),
-        None => Vec::new(),
-    };
+    let action = action(reader, &fields, &mut uses).unwrap_or_else(|| Action::Forward(Vec::new()));
+    let fallback = fields.get("fallback").and_then(|field| fallbacks(reader, field)).unwrap_or_default();
+    let targets = if let Action::Forward(targets) = &action { targets.as_slice() } else { &[] };
+    check_fallbacks(reader, &fallback, targets);
+    draft.references.append(&mut reader.references);
     if sound {
         rewrite::check_uses(reader, &uses, &matches);
     }
@@ -114,19 +117,14 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     }
 }
 
-fn action(
-    reader: &mut Reader,
-    fields: &Fields<'_>,
-    references: &mut Vec<UpstreamReference>,
-    uses: &mut Vec<GroupUse>,
-) -> Option<Action> {
+fn action(reader: &mut Reader, fields: &Fields<'_>, uses: &mut Vec<GroupUse>) -> Option<Action> {
     if let Some(field) = fields.get("to") {
-        return target::targets(reader, field, references).map(Action::Forward);
+        return targets(reader, field).map(Action::Forward);
     }
     if let Some(field) = fields.get("redirect") {
         return redirect::redirect(reader, field, uses).map(Action::Redirect);
     }
-    respond::respond(reader, fields.get("respond")?).map(Action::Respond)
+    Respond::read(reader, fields.get("respond")?).map(Action::Respond)
 }
 
 fn path_of(action: &Action) -> Option<&Spanned<PathRewrite>> {

@@ -41,7 +41,7 @@ pub fn default_of<T>(
     read: impl FnOnce(&mut Reader, Field<'_>) -> Option<T>,
 ) -> T {
     let key = keys.iter().find(|key| key.name == name);
-    let mut reader = Reader { problems: Vec::new(), complete: true };
+    let mut reader = Reader::new(true);
     let value = key.and_then(|key| {
         let text = key.default?;
         let is_flow = text.starts_with(['[', '{']) && !matches!(key.shape, Shape::Text(_));

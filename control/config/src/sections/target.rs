@@ -1,10 +1,22 @@
 //! Targets of a route: `to`.
 
-use crate::model::{EndpointAddress, Spanned, Target, TargetKind};
-use crate::scalar::address;
-use crate::section::{Field, Fields, Reader, Section, Shape, Value};
+use crate::position::{At, Spanned};
+use crate::scalar::address::{self, EndpointAddress, TargetKind};
+use crate::section::{Field, Fields, Reader, Section, Shape, Value, one_or_many};
 
 use super::texts::{ENDPOINT_TEXT, TARGET_TEXT, UPSTREAM_NAME};
+use super::upstream::weights;
+
+/// A weighted destination of requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The destination.
+    pub to: TargetKind,
+    /// Share of the requests, relative to the route's other targets. Default 1; 0 takes none.
+    pub weight: u32,
+    /// Source position of the target.
+    pub at: At,
+}
 
 /// A weighted destination of requests.
 #[derive(Clone, Debug, Section)]
@@ -25,13 +37,17 @@ struct TargetKeys {
     weight: u32,
 }
 
-fn target(_: &mut Reader, fields: &Fields<'_>, keys: TargetKeys) -> Option<Target> {
+fn target(reader: &mut Reader, fields: &Fields<'_>, keys: TargetKeys) -> Option<Target> {
     let TargetKeys { address, upstream, weight } = keys;
-    let (to, at) = match fields.get("address") {
-        Some(_) => address.map(|address| (TargetKind::Endpoint(address.value), address.at))?,
-        None => upstream.map(|upstream| (TargetKind::Upstream(upstream.value), upstream.at))?,
-    };
-    Some(Target { to, weight, at })
+    if fields.get("address").is_some() {
+        let Spanned { value, at } = address?;
+        return Some(Target { to: TargetKind::Endpoint(value), weight, at });
+    }
+    let Spanned { value: name, at } = upstream?;
+    if let Some(field) = fields.get("upstream") {
+        reader.refer_to_upstream(&name, field.node);
+    }
+    Some(Target { to: TargetKind::Upstream(name), weight, at })
 }
 
 /// A text, or a mapping if the key allows one.
@@ -44,6 +60,23 @@ impl Value for Target {
             return Self::read_section(reader, field.node);
         }
         let to = reader.parsed(field.node, "`to`", field.key.shape.one(), address::target)?;
+        if let TargetKind::Upstream(name) = &to {
+            reader.refer_to_upstream(name, field.node);
+        }
         Some(Self { to, weight: 1, at: field.node.at })
     }
+}
+
+/// Reads the targets of a route.
+pub(crate) fn targets(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Target>> {
+    let items = one_or_many(field.node);
+    if items.is_empty() {
+        reader.missing(field.node.at, "`to` is an empty list".to_owned(), &field.key.shape);
+    }
+    let targets: Vec<Target> =
+        items.iter().filter_map(|node| Target::read(reader, Field { node, ..field })).collect();
+    if targets.len() == items.len() {
+        weights(reader, field.node, targets.iter().map(|target| target.weight), "target");
+    }
+    Some(targets)
 }

@@ -118,7 +118,7 @@ fn apply_change(
     }
     draft.references.clear();
     draft.per_try_timeouts.clear();
-    let mut reader = Reader { problems: Vec::new(), complete: true };
+    let mut reader = Reader::new(true);
     let mut starts = Starts::new(part);
     let mut entries = Vec::with_capacity(nodes.len());
     for node in &mut nodes {

@@ -1,11 +1,9 @@
 //! The keys of a route.
 
 use super::{Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, SectionSpec, Shape, Text};
-use crate::model::Target;
-use crate::section::Value;
-use crate::sections::access_log::STATUS_RANGE;
-use crate::sections::condition::{REGEX, VALUE};
-use crate::sections::texts::{BODY, HOST, PLAIN_PATH, TARGET_TEXT};
+use crate::section::{Section, Value};
+use crate::sections::condition::REGEX;
+use crate::sections::texts::{HOST, PLAIN_PATH};
 use crate::sections::*;
 
 static NAME: Text = Text {
@@ -27,29 +25,9 @@ static REPLACE: Text =
     Text { expected: "a text with capture groups such as `$1`", pattern: None, loose: true };
 static HOST_REWRITE: Text =
     Text { expected: "`endpoint`, or a host such as `api.internal`", pattern: Some(r"^\S+$"), loose: false };
-/// Not loose: an unquoted number is a status.
-static RESPOND_TEXT: Text = Text { expected: "a text", pattern: None, loose: false };
-static CONTENT_TYPE: Text =
-    Text { expected: "a media type such as `application/json`", pattern: Some("/"), loose: false };
-
-/// A path that may contain `{status}` and a query.
-static PAGE_PATH: Text = Text {
-    expected: "a path such as `/50x.html` or `/errors/{status}.html`",
-    pattern: Some(r"^/[!-~]*$"),
-    loose: false,
-};
-
-const RESPOND_SHAPE: Shape = Shape::AnyOf(&[
-    Shape::Count { min: 200, max: 599, off: false },
-    Shape::Text(&RESPOND_TEXT),
-    Shape::Section(&RESPOND),
-]);
-static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
 static TARGET_SHAPE: Shape = <Target as Value>::SHAPE;
-static FALLBACK_SHAPE: Shape = Shape::Section(&FALLBACK);
+static FALLBACK_SHAPE: Shape = Shape::Section(Fallback::SPEC);
 static MATCH_SHAPE: Shape = <Match as Value>::SHAPE;
-static HEADER_VALUE: Shape = Shape::Text(&VALUE);
-static HEADER_VALUES: Shape = Shape::OneOrMany(&HEADER_VALUE);
 static PROTOCOL_SHAPE: Shape = Shape::Text(&PROTOCOL);
 
 pub(crate) static ROUTE: SectionSpec = SectionSpec {
@@ -89,7 +67,7 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         KeySpec::new(
             "respond",
             "Answers with a fixed response: a status, a text, or a mapping.",
-            RESPOND_SHAPE,
+            <Respond as Value>::SHAPE,
         )
         .aliases(&["return", "response", "direct_response"]),
         KeySpec::new("rewrite", "Changes to the request before it is forwarded.", Shape::Section(&REWRITE)),
@@ -180,43 +158,6 @@ pub(crate) static REWRITE: SectionSpec = SectionSpec {
     ],
 };
 
-pub(crate) static FALLBACK: SectionSpec = SectionSpec {
-    name: "fallback",
-    noun: "a fallback",
-    doc: "A replacement for error responses. With `to` the request goes to another upstream; with `to` and \
-          `path` the client gets a page from there; with `respond` it gets a fixed response.",
-    choice: Choice::ExactlyOne(&["to", "respond"]),
-    keys: &[
-        KeySpec::new(
-            "on",
-            "Statuses of the replaced errors, an endpoint's or the gateway's own: 400 to 599, one or a list.",
-            Shape::OneOrMany(&STATUS_RANGE_SHAPE),
-        )
-        .default("[502, 503, 504]")
-        .aliases(&["status", "statuses", "code", "codes", "when"]),
-        KeySpec::new("to", "An upstream or an endpoint.", Shape::Text(&TARGET_TEXT))
-            .aliases(&["upstream", "service", "backend", "target", "fallback"]),
-        KeySpec::new(
-            "path",
-            "Path of a page there, which replaces the error's body; `{status}` is the error's status.",
-            Shape::Text(&PAGE_PATH),
-        )
-        .aliases(&["query", "uri", "url", "page"]),
-        KeySpec::new(
-            "status",
-            "Status of the page. Default: the error's status.",
-            Shape::Count { min: 200, max: 599, off: false },
-        )
-        .aliases(&["response_code", "rewrite_status"]),
-        KeySpec::new(
-            "respond",
-            "A fixed response: a text, a status or a mapping. Its default status is the error's.",
-            RESPOND_SHAPE,
-        )
-        .aliases(&["body", "return", "response", "direct_response", "text", "html"]),
-    ],
-};
-
 pub(crate) static REDIRECT: SectionSpec = SectionSpec {
     name: "redirect",
     noun: "a redirect",
@@ -244,26 +185,5 @@ pub(crate) static REDIRECT: SectionSpec = SectionSpec {
         KeySpec::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
         KeySpec::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
             .aliases(&["replacement"]),
-    ],
-};
-
-pub(crate) static RESPOND: SectionSpec = SectionSpec {
-    name: "respond",
-    noun: "a response",
-    doc: "A fixed response.",
-    choice: Choice::AtMostOne(&["body", "json"]),
-    keys: &[
-        KeySpec::new("status", "200 to 599.", Shape::Count { min: 200, max: 599, off: false })
-            .default("200")
-            .aliases(&["code"]),
-        KeySpec::new(
-            "headers",
-            "Header fields: a text or a list of texts each.",
-            Shape::MapOf(&HEADER_VALUES),
-        )
-        .aliases(&["header"]),
-        KeySpec::new("body", "The body.", Shape::Text(&BODY)).aliases(&["text"]),
-        KeySpec::new("json", "A body of JSON, written as YAML.", Shape::Anything),
-        KeySpec::new("content_type", "The `Content-Type`.", Shape::Text(&CONTENT_TYPE)).aliases(&["type"]),
     ],
 };

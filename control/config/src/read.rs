@@ -2,9 +2,7 @@
 
 mod draft;
 pub(crate) mod policies;
-mod redirect;
 mod references;
-mod rewrite;
 mod root;
 mod route;
 pub(crate) mod upstreams;

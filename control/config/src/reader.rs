@@ -100,7 +100,13 @@ impl<'t> Fields<'t> {
     /// redundant.
     #[must_use]
     pub fn is_meant(&self, name: &str) -> bool {
-        self.entries.iter().any(|entry| entry.key == name) || misspelt(self.entries, self.section, name)
+        self.is_written(name) || misspelt(self.entries, self.section, name)
+    }
+
+    /// Returns whether a key is written, with or without a valid value.
+    #[must_use]
+    pub fn is_written(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == name)
     }
 
     /// Returns whether the mapping has no entries.

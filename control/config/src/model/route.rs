@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    AccessLog, At, Fallback, Match, PathMatch, Policies, Priority, Respond, Retry, RouteBuffer, RouteRates,
-    RouteStay, RouteTimeouts, Spanned, Target,
+    AccessLog, At, Fallback, Match, PathMatch, Policies, Priority, Redirect, Respond, Retry, Rewrite,
+    RouteBuffer, RouteRates, RouteStay, RouteTimeouts, Spanned, Target,
 };
 
 /// Identifies a route as it was read, so that results computed for it can be found again. A clone keeps the
@@ -100,62 +100,4 @@ pub enum Action {
     Redirect(Redirect),
     /// Answer with a fixed response.
     Respond(Respond),
-}
-
-/// Changes to the request before it is forwarded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rewrite {
-    /// The new path; `None`: unchanged.
-    pub path: Option<Spanned<PathRewrite>>,
-    /// The `Host` sent upstream; `None`: the client's is kept.
-    pub host: Option<HostRewrite>,
-}
-
-/// A new path. The query is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PathRewrite {
-    /// This path replaces the whole path (`rewrite: {path: /x}`).
-    Full(String),
-    /// A path with capture groups of the route's regular expression, which
-    /// [`path_replacement`](crate::path_replacement) splits (`rewrite: {path: '/x/$1'}`). Only if the route
-    /// matches by a regular expression.
-    Groups(String),
-    /// Replaces the matched prefix (`rewrite: {prefix: /x}`). Only with a prefix match.
-    Prefix(String),
-    /// Replaces every match of a pattern (`rewrite: {regex: ..., replace: ...}`). `$1`, `${1}` and `${name}`
-    /// are capture groups; [`path_replacement`](crate::path_replacement) splits the text. In a file `${name}`
-    /// is written `$${name}`, because `${NAME}` is an environment variable there.
-    Regex {
-        /// The pattern.
-        pattern: String,
-        /// The replacement.
-        replace: String,
-    },
-}
-
-/// The `Host` sent upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HostRewrite {
-    /// This text (`rewrite: {host: name}`).
-    To(String),
-    /// The endpoint's own `host:port` (`rewrite: {host: endpoint}`).
-    Endpoint,
-}
-
-/// A redirect. Parts that are not given are kept from the request. A string is a complete `Location`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirect {
-    /// 301, 302, 303, 307 or 308. Default 302.
-    pub status: u16,
-    /// A complete `Location`, which may refer to capture groups of the route's regular expression:
-    /// [`location_replacement`](crate::location_replacement) splits it. The fields below are then unused.
-    pub to: Option<Spanned<String>>,
-    /// `http` or `https`.
-    pub scheme: Option<String>,
-    /// Host.
-    pub host: Option<String>,
-    /// Port.
-    pub port: Option<u16>,
-    /// Path.
-    pub path: Option<Spanned<PathRewrite>>,
 }

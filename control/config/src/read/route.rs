@@ -1,9 +1,8 @@
 //! Reads `routes`.
 
-use super::rewrite::GroupUse;
-use super::{policies, redirect, rewrite};
+use super::policies;
 use crate::model::{
-    Action, Identity, Match, PathMatch, PathRewrite, Priority, Respond, Rewrite, Route, Spanned,
+    Action, Identity, Match, PathMatch, PathRewrite, Priority, Redirect, Respond, Rewrite, Route, Spanned,
 };
 use crate::problem::Problem;
 use crate::read::Draft;
@@ -12,6 +11,7 @@ use crate::scalar::{ScalarError, field as header};
 use crate::section::Value;
 use crate::sections::fallback::{check_fallbacks, fallbacks};
 use crate::sections::matching::matches;
+use crate::sections::rewrite::{GroupUse, WithGroups, check_uses};
 use crate::sections::target::targets;
 use crate::sections::{Retry, RouteBuffer, RouteLimitKeys, RouteTimeoutKeys};
 use crate::spec::{ROUTE, Shape};
@@ -43,11 +43,8 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         None => vec![Match { at: node.at, ..Match::default() }],
     };
     let sound = !reader.has_errors_since(start) && !node.holds_invalid();
-    let mut uses = Vec::new();
-    let rewrite = match fields.get("rewrite") {
-        Some(field) => rewrite::rewrite(reader, field, &mut uses),
-        None => Rewrite::default(),
-    };
+    let rewrite = fields.get("rewrite").and_then(|field| WithGroups::<Rewrite>::read(reader, field));
+    let WithGroups { value: rewrite, mut uses } = rewrite.unwrap_or_default();
     let timeouts = fields.get("timeouts").and_then(|field| reader.section::<RouteTimeoutKeys>(field));
     let RouteTimeoutKeys { exchange: timeouts, stay } = timeouts.unwrap_or_default();
     let limits = fields.get("limits").and_then(|field| reader.section::<RouteLimitKeys>(field));
@@ -76,7 +73,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     check_fallbacks(reader, &fallback, targets);
     draft.references.append(&mut reader.references);
     if sound {
-        rewrite::check_uses(reader, &uses, &matches);
+        check_uses(reader, &uses, &matches);
     }
     for path in [rewrite.path.as_ref(), path_of(&action)].into_iter().flatten() {
         prefix(reader, path, &matches);
@@ -122,7 +119,9 @@ fn action(reader: &mut Reader, fields: &Fields<'_>, uses: &mut Vec<GroupUse>) ->
         return targets(reader, field).map(Action::Forward);
     }
     if let Some(field) = fields.get("redirect") {
-        return redirect::redirect(reader, field, uses).map(Action::Redirect);
+        let redirect = WithGroups::<Redirect>::read(reader, field)?;
+        uses.extend(redirect.uses);
+        return Some(Action::Redirect(redirect.value));
     }
     Respond::read(reader, fields.get("respond")?).map(Action::Respond)
 }

@@ -2,8 +2,7 @@
 
 use super::{Choice, KeySpec, POLICIES_DOC, POLICIES_SHAPE, SectionSpec, Shape, Text};
 use crate::section::{Section, Value};
-use crate::sections::condition::REGEX;
-use crate::sections::texts::{HOST, PLAIN_PATH};
+use crate::sections::rewrite::WithGroups;
 use crate::sections::*;
 
 static NAME: Text = Text {
@@ -11,20 +10,11 @@ static NAME: Text = Text {
     pattern: Some("."),
     loose: true,
 };
-static LOCATION: Text = Text {
-    expected: "a URL or a path such as `https://example.com/new`",
-    pattern: Some(r"^\S+$"),
-    loose: false,
-};
 static PROTOCOL: Text = Text {
     expected: "a protocol such as `websocket`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z/-]+$"),
     loose: false,
 };
-static REPLACE: Text =
-    Text { expected: "a text with capture groups such as `$1`", pattern: None, loose: true };
-static HOST_REWRITE: Text =
-    Text { expected: "`endpoint`, or a host such as `api.internal`", pattern: Some(r"^\S+$"), loose: false };
 static TARGET_SHAPE: Shape = <Target as Value>::SHAPE;
 static FALLBACK_SHAPE: Shape = Shape::Section(Fallback::SPEC);
 static MATCH_SHAPE: Shape = <Match as Value>::SHAPE;
@@ -62,7 +52,7 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         KeySpec::new(
             "redirect",
             "Answers with a redirect: a complete `Location`, or the parts that change.",
-            Shape::AnyOf(&[Shape::Text(&LOCATION), Shape::Section(&REDIRECT)]),
+            <WithGroups<Redirect> as Value>::SHAPE,
         ),
         KeySpec::new(
             "respond",
@@ -70,7 +60,11 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
             <Respond as Value>::SHAPE,
         )
         .aliases(&["return", "response", "direct_response"]),
-        KeySpec::new("rewrite", "Changes to the request before it is forwarded.", Shape::Section(&REWRITE)),
+        KeySpec::new(
+            "rewrite",
+            "Changes to the request before it is forwarded.",
+            <WithGroups<Rewrite> as Value>::SHAPE,
+        ),
         KeySpec::new("timeouts", "Overrides of the gateway's timeouts.", <RouteTimeoutKeys as Value>::SHAPE)
             .aliases(&["timeout"]),
         KeySpec::new("limits", "Overrides of the gateway's limits.", <RouteLimitKeys as Value>::SHAPE),
@@ -131,59 +125,5 @@ pub(crate) static ROUTE: SectionSpec = SectionSpec {
         )
         .default("websocket")
         .aliases(&["websocket", "websockets"]),
-    ],
-};
-
-pub(crate) static REWRITE: SectionSpec = SectionSpec {
-    name: "rewrite",
-    noun: "a rewrite",
-    doc: "Changes to the request before it is forwarded. The query is kept.",
-    choice: Choice::AtMostOne(&["path", "prefix", "regex"]),
-    keys: &[
-        KeySpec::new(
-            "path",
-            "The new path; `$1` is a capture group of the route's own pattern.",
-            Shape::Text(&PLAIN_PATH),
-        ),
-        KeySpec::new("prefix", "Replaces the prefix that matched; `/` removes it.", Shape::Text(&PLAIN_PATH))
-            .aliases(&["strip_prefix", "strip"]),
-        KeySpec::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
-        KeySpec::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
-            .aliases(&["replacement"]),
-        KeySpec::new(
-            "host",
-            "The `Host` sent upstream; `endpoint` means the endpoint's own address.",
-            Shape::Text(&HOST_REWRITE),
-        ),
-    ],
-};
-
-pub(crate) static REDIRECT: SectionSpec = SectionSpec {
-    name: "redirect",
-    noun: "a redirect",
-    doc: "A redirect: a complete `to`, or parts. Parts that are not given are kept from the request.",
-    choice: Choice::AtMostOne(&["to", "path", "prefix", "regex"]),
-    keys: &[
-        KeySpec::new("status", "301, 302, 303, 307 or 308.", Shape::Count { min: 301, max: 308, off: false })
-            .default("302")
-            .aliases(&["code"]),
-        KeySpec::new(
-            "to",
-            "A complete `Location`; `$1` is a capture group of the route's own pattern.",
-            Shape::Text(&LOCATION),
-        )
-        .aliases(&["location", "url"]),
-        KeySpec::new("scheme", "`http` or `https`.", Shape::Word(&["http", "https"])),
-        KeySpec::new("host", "The host.", Shape::Text(&HOST)),
-        KeySpec::new("port", "The port.", Shape::Count { min: 1, max: 65_535, off: false }),
-        KeySpec::new(
-            "path",
-            "The new path; `$1` is a capture group of the route's own pattern.",
-            Shape::Text(&PLAIN_PATH),
-        ),
-        KeySpec::new("prefix", "Replaces the prefix that matched.", Shape::Text(&PLAIN_PATH)),
-        KeySpec::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
-        KeySpec::new("replace", "The replacement; `$1` is a capture group.", Shape::Text(&REPLACE))
-            .aliases(&["replacement"]),
     ],
 };

@@ -4,7 +4,7 @@
 //! [`load`] reads a file and its includes; [`from_text`] reads a string. Both report every problem at once,
 //! each with its source position. They return a [`Config`] only if no problem is an error. The stages are:
 //!
-//! text -> `parse` (YAML, aliases, duplicates) -> `env` (variables) -> `read` (one reader per section) ->
+//! text -> `parse` (YAML, aliases, duplicates) -> `env` (variables) -> `read` (the sections) ->
 //! [`Config`]
 //!
 //! One table of keys, `spec`, drives the readers' messages, [`schema`] and [`reference()`].

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 mod percent;
 mod policies;
-mod route;
 mod upstream;
 
 pub use crate::position::{At, SourceFile, Spanned};
@@ -17,8 +16,7 @@ pub use crate::scalar::cidr::Cidr;
 pub use crate::sections::*;
 pub use percent::Percent;
 pub use policies::{Attached, Policies, PolicySet, UsedSet};
-pub use route::*;
-pub use upstream::{GRPC_CODES, Priority, Secret};
+pub use upstream::{GRPC_CODES, Secret};
 
 /// The whole configuration, with defaults filled in.
 #[derive(Clone, Debug)]

@@ -1,4 +1,7 @@
-//! The readers, one module per section of the configuration.
+//! The readers that put the values of sections into the configuration under construction.
+//!
+//! A file's top level, its routes and its upstreams are read for each file, and into one [`Draft`]. The loader and the
+//! documents call these readers; the sections know nothing of the draft.
 
 mod draft;
 pub(crate) mod policies;

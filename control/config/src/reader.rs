@@ -109,6 +109,12 @@ impl<'t> Fields<'t> {
         self.entries.iter().any(|entry| entry.key == name)
     }
 
+    /// Returns whether a value, or a part of one, has a problem that was reported before the reader ran.
+    #[must_use]
+    pub fn hold_invalid(&self) -> bool {
+        self.entries.iter().any(|entry| entry.value.holds_invalid())
+    }
+
     /// Returns whether the mapping has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {

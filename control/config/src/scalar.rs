@@ -6,6 +6,7 @@ pub(crate) mod cidr;
 pub mod field;
 pub(crate) mod file_path;
 pub(crate) mod host;
+pub(crate) mod name;
 pub(crate) mod path;
 pub mod pattern;
 pub mod quantity;

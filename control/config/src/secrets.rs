@@ -17,8 +17,9 @@ use crate::policy_kinds::policies_section;
 use crate::position::{At, SourceFile, lines};
 use crate::problem::Problem;
 use crate::section::Section;
+use crate::sections::route::RouteKeys;
 use crate::sections::{ConsumerSpec, NAMED_CERTIFICATE_VALUE, Upstream};
-use crate::spec::{Conceal, ROOT, ROUTE, SectionSpec, Shape, sections};
+use crate::spec::{Conceal, ROOT, SectionSpec, Shape, sections};
 use crate::suggest;
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar};
 
@@ -310,7 +311,7 @@ impl Context {
     /// The root of a file. A text may also be a document of the admin API.
     fn root() -> Self {
         let mut root = Self { is_root: true, ..Self::default() };
-        root.sections = vec![ROOT, &ROUTE, Upstream::SPEC, ConsumerSpec::SPEC, policies_section()];
+        root.sections = vec![ROOT, RouteKeys::SPEC, Upstream::SPEC, ConsumerSpec::SPEC, policies_section()];
         root.shape(&NAMED_CERTIFICATE_VALUE);
         root
     }

@@ -7,11 +7,9 @@ use std::time::Duration;
 
 mod policies;
 mod reachable;
-mod routes;
 mod settings;
 
 pub(crate) use policies::*;
-pub(crate) use routes::*;
 pub(crate) use settings::*;
 
 pub use reachable::sections;

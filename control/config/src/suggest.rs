@@ -31,15 +31,17 @@ pub(crate) fn key(text: &str, section: &SectionSpec) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{ROOT, ROUTE};
+    use crate::section::Section;
+    use crate::sections::route::RouteKeys;
+    use crate::spec::ROOT;
 
     #[test]
     fn slips_are_near_and_other_words_are_not() {
         assert_eq!(key("rout", ROOT), Some("routes"));
         assert_eq!(key("lsiten", ROOT), Some("listen"));
         assert_eq!(key("access-log", ROOT), Some("access_log"));
-        assert_eq!(key("proxy_pass", &ROUTE), Some("to"));
+        assert_eq!(key("proxy_pass", RouteKeys::SPEC), Some("to"));
         assert_eq!(key("zebra", ROOT), None);
-        assert_eq!(key("x", &ROUTE), None);
+        assert_eq!(key("x", RouteKeys::SPEC), None);
     }
 }

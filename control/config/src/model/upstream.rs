@@ -1,7 +1,4 @@
-//! Upstreams: their endpoints, load balancing, and the handling of failures.
-//!
-//! The plan re-exports these types. Except for [`Upstream`] and [`Endpoint`], they are plain values without
-//! source positions.
+//! Secret texts, and the names of gRPC codes.
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
@@ -56,15 +53,3 @@ pub const GRPC_CODES: [&str; 16] = [
     "data_loss",
     "unauthenticated",
 ];
-
-/// Priority of a route's requests under overload: the lowest is shed first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Priority {
-    /// Shed first (`low`).
-    Low,
-    /// The default (`normal`).
-    #[default]
-    Normal,
-    /// Shed last (`high`).
-    High,
-}

@@ -7,7 +7,7 @@ use crate::model::{At, Attached, PemFile, Policies, PolicySet, Spanned, UsedSet}
 use crate::policy_kinds::{PolicySettings, policies_section, policy_kinds};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, misnamed, named, one_or_many};
-use crate::scalar::ScalarError;
+use crate::scalar::name::name;
 use crate::section::Value;
 use crate::spec::{POLICIES_SHAPE, Shape};
 use crate::tree::{Node, shown};
@@ -96,19 +96,6 @@ fn set(reader: &mut Reader, text: &str, at: At, node: &Node) -> Option<PolicySet
     }
     let policies = Policies { sets: Vec::new(), list: attached(reader, &fields) };
     Some(PolicySet { name: Spanned { value: text.to_owned(), at }, policies })
-}
-
-/// Checks the name of a policy set or a route.
-pub(super) fn name(text: &str) -> Result<String, ScalarError> {
-    let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' '));
-    if let Some(odd) = text.chars().position(odd) {
-        return Err(ScalarError::new("{} is not a name").part(odd, 1));
-    }
-    if text.trim() != text || text.is_empty() || text.chars().count() > 128 {
-        return Err(ScalarError::new("{} is not a name")
-            .help("a name has 1 to 128 characters and no blank at its ends"));
-    }
-    Ok(text.to_owned())
 }
 
 /// Returns the files that policies name.

@@ -7,12 +7,13 @@
 use crate::model::{At, Config, Policies, PolicySet};
 use crate::read::policy_sets;
 use crate::section::{Field, Fields, Problem, Reader, Section, Shape, Text, Value};
-use crate::spec::{POLICY_SET_VALUE, ROUTE};
+use crate::spec::POLICY_SET_VALUE;
 
 use super::admin::Admin;
 use super::certificates::{NAMED_CERTIFICATE_VALUE, NamedCertificate, certificates};
 use super::consumers::{CONSUMER_VALUE, ConsumerSpec, consumers};
 use super::listen::{Listener, check_admin_address, listeners};
+use super::route::RouteKeys;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
@@ -25,7 +26,7 @@ static PATTERN_SHAPE: Shape = Shape::Text(&Text {
     pattern: Some("."),
     loose: false,
 });
-static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
+static ROUTE_SHAPE: Shape = Shape::Section(RouteKeys::SPEC);
 
 /// The configuration of a gateway. Keys that start with `x-` are ignored, so they can hold YAML anchors.
 #[derive(Clone, Debug, Section)]

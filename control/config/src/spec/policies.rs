@@ -3,9 +3,6 @@
 use super::{KeySpec, Shape, Text};
 use crate::policy_kinds::policies_section;
 
-pub(crate) const POLICIES_DOC: &str = "Policies that apply to requests. The innermost policy of each kind \
-    applies; `off` disables an inherited one.";
-
 static SET_NAME: Text =
     Text { expected: "the name of a set under `policy_sets`", pattern: Some("."), loose: false };
 static SET_NAME_SHAPE: Shape = Shape::Text(&SET_NAME);

@@ -20,8 +20,9 @@ pub(crate) struct Key {
 pub(crate) enum Role {
     /// A key.
     Key(Box<Attributes>),
-    /// A struct whose keys belong to this section; with `required`, it has no default.
-    Flattened { required: bool },
+    /// A struct whose keys belong to this section; with `required`, it has no default. If it is also `decisive`, the
+    /// keys after it are not read without it.
+    Flattened { required: bool, decisive: bool },
     /// No key: its value comes from elsewhere, at first this one or the type's default.
     Skipped(Option<Expr>),
 }
@@ -80,7 +81,7 @@ impl Key {
             })?;
         }
         let role = match (flattened, skipped) {
-            (true, _) => Role::Flattened { required: attributes.required },
+            (true, _) => Role::Flattened { required: attributes.required, decisive: attributes.decisive },
             (_, Some(value)) => Role::Skipped(value),
             _ if !attributes.doc.ends_with('.') => {
                 return Err(Error::new_spanned(

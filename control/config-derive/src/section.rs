@@ -88,7 +88,7 @@ fn section_impl(input: &DeriveInput, container: &Container, keys: &[Key]) -> Res
         let (field, variable) = (&key.field, variable(key));
         match &key.role {
             Role::Key(attributes) if attributes.is_essential(&key.ty) => quote!(#field: #variable?),
-            Role::Flattened { required: true } => quote!(#field: #variable?),
+            Role::Flattened { required: true, .. } => quote!(#field: #variable?),
             _ => quote!(#field: #variable),
         }
     });
@@ -167,8 +167,13 @@ fn reading(key: &Key, has_default: bool) -> TokenStream {
     let variable = variable(key);
     match &key.role {
         Role::Skipped(_) => quote!(let #variable: #ty = #default;),
-        Role::Flattened { required: false } => quote! {
+        Role::Flattened { required: false, .. } => quote! {
             let #variable: #ty = <#ty as #section::Section>::read_keys(reader, fields).unwrap_or(#default);
+        },
+        Role::Flattened { decisive: true, .. } => quote! {
+            let #variable = ::std::option::Option::Some(
+                <#ty as #section::Section>::read_keys(reader, fields)?
+            );
         },
         Role::Flattened { .. } => {
             quote!(let #variable = <#ty as #section::Section>::read_keys(reader, fields);)
@@ -226,7 +231,7 @@ fn default_value(attributes: &Attributes, key: &Key) -> TokenStream {
 fn has_default(keys: &[Key]) -> bool {
     !keys.iter().any(|key| match &key.role {
         Role::Key(attributes) => attributes.is_essential(&key.ty),
-        Role::Flattened { required } => *required,
+        Role::Flattened { required, .. } => *required,
         Role::Skipped(_) => false,
     })
 }

@@ -78,7 +78,7 @@
 //! | `read = f` | reads by `f(&mut Reader, Field) -> Option<T>` |
 //! | `list`, `map` | with `read`: the form is a list, or a mapping with the user's own keys |
 //! | `shape = S` | the form of the value, if nothing else says it |
-//! | `flatten` | the field's type is a section whose keys belong to this one; `required` if it has no `Default` |
+//! | `flatten` | the field's type is a section whose keys belong to this one; `required` if it has no `Default`, and `decisive` as above |
 //! | `skip`, `skip = value` | no key; the value is the type's default, or this one |
 //!
 //! Without any of these, the type itself says how it is read: it implements [`Value`]. An `Option` around the type

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_config::section::{
-    Choice, Field, Fields, KeySpec, NodeKind, PEM, Problem, Reader, ScalarError, Section, SectionSpec, Shape,
-    Text, Value, one_or_many, pem, service_url,
+    Field, Fields, KeySpec, NodeKind, PEM, Problem, Reader, ScalarError, Section, Shape, Text, pem,
+    service_url,
 };
 use tollgate_config::{At, PemFile, Secret, nearest};
 
 use super::{Algorithm, FixedKeys, IssuerRules, JwtRules, RemoteKeyRules};
 use crate::authorize::claims;
 use crate::client::trust;
-use crate::credential::{Admission, IdentityHeaders, PLACES, check_places, places};
+use crate::credential::{IdentityHeaders, PLACES, check_places, places};
 use crate::policy_config::{Compilation, PolicyConfig, policy_key};
 use crate::texts::{cookie, own_header, word};
 use crate::{CredentialSource, Planned};
@@ -68,23 +68,9 @@ enum JwtKeys {
     Url {
         /// The URL.
         url: String,
-        /// CA for its certificate; `None`: the system's trust store.
-        ca: Option<PemFile>,
-        /// Time after which keys are fetched again. Default 5 min.
-        refresh: Duration,
-        /// Minimum time between two fetches. Default 5 s.
-        cooldown: Duration,
-        /// Maximum duration of a fetch. Default 5 s.
-        timeout: Duration,
+        /// How the keys are fetched.
+        fetch: FetchRules,
     },
-}
-
-impl Value for JwtSettings {
-    const SHAPE: Shape = Shape::Section(&JWT_POLICY);
-
-    fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
-        read(reader, field)
-    }
 }
 
 impl PolicyConfig for JwtSettings {
@@ -107,7 +93,9 @@ impl PolicyConfig for JwtSettings {
     }
 
     fn names_files(&self) -> bool {
-        let none = |keys: &JwtKeys| matches!(keys, JwtKeys::Secret(_) | JwtKeys::Url { ca: None, .. });
+        let none = |keys: &JwtKeys| {
+            matches!(keys, JwtKeys::Secret(_) | JwtKeys::Url { fetch: FetchRules { ca: None, .. }, .. })
+        };
         !self.issuers.iter().all(|issuer| none(&issuer.keys))
     }
 
@@ -115,7 +103,7 @@ impl PolicyConfig for JwtSettings {
         let keys = self.issuers.iter_mut().map(|issuer| &mut issuer.keys);
         keys.filter_map(|keys| match keys {
             JwtKeys::File(file) => Some(file),
-            JwtKeys::Url { ca, .. } => ca.as_mut(),
+            JwtKeys::Url { fetch, .. } => fetch.ca.as_mut(),
             JwtKeys::Secret(_) => None,
         })
         .collect()
@@ -134,13 +122,13 @@ fn compile_issuer(spec: &JwtIssuer, problems: &mut Vec<Problem>) -> IssuerRules 
                 problems.push(Problem::error(file.at, message).expected(expected));
             }
         },
-        JwtKeys::Url { url, ca, refresh, cooldown, timeout } => {
+        JwtKeys::Url { url, fetch } => {
             remote = Some(RemoteKeyRules {
                 url: url.clone(),
-                tls: trust(url, ca.as_ref(), problems),
-                refresh: *refresh,
-                cooldown: *cooldown,
-                timeout: *timeout,
+                tls: trust(url, fetch.ca.as_ref(), problems),
+                refresh: fetch.refresh,
+                cooldown: fetch.cooldown,
+                timeout: fetch.timeout,
             });
         }
     }
@@ -181,335 +169,354 @@ const JWT_ALGORITHMS: &[&str] = &[
     "ES512", "EdDSA",
 ];
 static ALGORITHM_SHAPE: Shape = Shape::Word(JWT_ALGORITHMS);
+static ISSUER_SHAPE: Shape = Shape::Section(Entry::SPEC);
 
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(24 * 3600);
-const MINUTE: Duration = Duration::from_secs(60);
+/// Admits requests with a token that a trusted issuer signed (RFC 7519).
+#[derive(Clone, Debug, Section)]
+#[section(
+    name = "jwt_policy", noun = "`jwt`", exactly_one = ["jwks", "secret", "issuers"], makes = JwtSettings, by = jwt,
+)]
+struct JwtPolicyKeys {
+    #[key(flatten, required, decisive)]
+    source: Source,
+    /// Several issuers, each with its own keys. The token's `iss` selects the issuer whose keys must verify it.
+    #[key(shape = Shape::ListOf(&ISSUER_SHAPE), read = entries, also = ["providers", "authorities"])]
+    issuers: Option<Vec<Entry>>,
+    /// Accepted algorithms. Default: `HS256` with `secret`, otherwise every public-key algorithm.
+    #[key(shape = Shape::OneOrMany(&ALGORITHM_SHAPE), each = algorithm, also = ["algorithm", "alg", "algs"])]
+    algorithms: Option<Vec<&'static str>>,
+    /// The token's `iss` must be one of these.
+    #[key(text = TEXT, each = word, also = ["iss"])]
+    issuer: Vec<String>,
+    /// The token's `aud` must have one of these.
+    #[key(text = TEXT, each = word, also = ["aud", "audiences"])]
+    audience: Vec<String>,
+    /// Tolerated difference of the issuer's clock, for `exp` and `nbf`.
+    #[key(time = "0s"..="600s", default = "30s", also = ["clock_skew", "skew"])]
+    leeway: Duration,
+    /// A cookie that may hold the token if `Authorization` does not. `from` can name more places.
+    #[key(text = COOKIE, parse = cookie)]
+    cookie: Option<String>,
+    /// The places where the credential may be. A request with credentials in two of them is rejected (401).
+    #[key(shape = PLACES, read = places)]
+    from: Option<Vec<CredentialSource>>,
+    /// Whether a request without such a credential passes, without a consumer. An invalid credential is still
+    /// rejected (401).
+    #[key(default = off)]
+    optional: bool,
+    /// Whether the token is forwarded upstream. A token from the query never is.
+    #[key(default = on, also = ["keep"])]
+    forward: bool,
+    /// Required claims, each with its accepted values. `a.b` is `b` in `a`.
+    #[key(
+        shape = Shape::MapOf(&CLAIM_SHAPE), read = claims,
+        also = ["claims_to_verify", "required_claims", "require"],
+    )]
+    claims: Vec<(String, Vec<String>)>,
+    /// Fields that carry claims upstream: name and claim. The gateway removes these fields from client requests.
+    #[key(
+        text = TEXT, pairs = (claim_header, word),
+        also = ["claims_headers", "claim_to_headers", "headers"],
+    )]
+    claim_headers: Vec<(String, String)>,
+    #[key(flatten)]
+    claim_names: ClaimNames,
+    #[key(flatten)]
+    identity: IdentityHeaders,
+    #[key(flatten)]
+    fetch: FetchRules,
+    /// Number of verified tokens that each worker caches.
+    #[key(count = 0..=1_000_000, off, default = 1000)]
+    cache: Option<usize>,
+}
 
-const JWKS: KeySpec = KeySpec::new(
-    "jwks",
-    "The keys: a file with a JWK set or with public keys in PEM, or the URL of a JWK set.",
-    Shape::Text(&KEYS),
-)
-.aliases(&[
-    "jwks_uri",
-    "jwks_url",
-    "jwksUri",
-    "keys",
-    "key",
-    "remote_jwks",
-    "public_key",
-    "public_keys",
-    "pem",
-]);
-const JWT_SECRET: KeySpec = KeySpec::new(
-    "secret",
-    "A secret that the issuer shares with the gateway, for `HS256`, `HS384` and `HS512`.",
-    Shape::Text(&SECRET),
-)
-.secret()
-.aliases(&["key", "shared_secret"]);
-const ALGORITHMS: KeySpec = KeySpec::new(
-    "algorithms",
-    "Accepted algorithms. Default: `HS256` with `secret`, otherwise every public-key algorithm.",
-    Shape::OneOrMany(&ALGORITHM_SHAPE),
-)
-.aliases(&["algorithm", "alg", "algs"]);
-const AUDIENCE: KeySpec =
-    KeySpec::new("audience", "The token's `aud` must have one of these.", Shape::OneOrMany(&TEXT_SHAPE))
-        .aliases(&["aud", "audiences"]);
-const CLAIMS: KeySpec = KeySpec::new(
-    "claims",
-    "Required claims, each with its accepted values. `a.b` is `b` in `a`.",
-    Shape::MapOf(&CLAIM_SHAPE),
-)
-.aliases(&["claims_to_verify", "required_claims", "require"]);
-const CONSUMER_CLAIM: KeySpec =
-    KeySpec::new("consumer_claim", "The claim that holds the consumer's name.", Shape::Text(&TEXT))
-        .default("sub");
-const GROUPS_CLAIM: KeySpec =
-    KeySpec::new("groups_claim", "The claim that holds the consumer's groups.", Shape::Text(&TEXT))
-        .default("groups");
-const REFRESH: KeySpec = KeySpec::new(
-    "refresh",
-    "How long keys from a URL are used before they are fetched again. If that fails, the last good keys stay in use.",
-    Shape::Time { min: SECOND, max: DAY, off: false },
-)
-.default("5m")
-.aliases(&["cache_duration", "interval"]);
-const COOLDOWN: KeySpec = KeySpec::new(
-    "cooldown",
-    "Minimum time between two fetches, even if tokens name unknown keys.",
-    Shape::Time { min: Duration::from_millis(100), max: DAY, off: false },
-)
-.default("5s");
-const FETCH_TIMEOUT: KeySpec = KeySpec::new(
-    "timeout",
-    "Maximum duration of a fetch.",
-    Shape::Time { min: Duration::from_millis(1), max: MINUTE, off: false },
-)
-.default("5s");
-const JWKS_CA: KeySpec = KeySpec::new(
-    "ca",
-    "A PEM file of CA certificates that verify the certificate of the URL. Default: the system's trust \
-    store.",
-    PEM,
-)
-.aliases(&["cas", "ca_file", "trust"]);
+/// An issuer of tokens. Its `audience`, `claims`, `consumer_claim` and `groups_claim` override those keys of the
+/// policy.
+#[derive(Clone, Debug, Section)]
+#[section(
+    name = "jwt_issuer", noun = "an entry of `issuers`", exactly_one = ["jwks", "secret"], makes = Entry, by = entry,
+)]
+struct EntryKeys {
+    /// Accepted values of `iss`.
+    #[key(text = TEXT, each = word, required, also = ["iss", "name"])]
+    issuer: Option<Vec<String>>,
+    #[key(flatten, required, decisive)]
+    source: Source,
+    /// Accepted algorithms. Default: `HS256` with `secret`, otherwise every public-key algorithm.
+    #[key(shape = Shape::OneOrMany(&ALGORITHM_SHAPE), each = algorithm, also = ["algorithm", "alg", "algs"])]
+    algorithms: Option<Vec<&'static str>>,
+    /// The token's `aud` must have one of these.
+    #[key(text = TEXT, each = word, also = ["aud", "audiences"])]
+    audience: Option<Vec<String>>,
+    /// Required claims, each with its accepted values. `a.b` is `b` in `a`.
+    #[key(
+        shape = Shape::MapOf(&CLAIM_SHAPE), read = claims,
+        also = ["claims_to_verify", "required_claims", "require"],
+    )]
+    claims: Option<Vec<(String, Vec<String>)>>,
+    #[key(flatten)]
+    claim_names: ClaimNames,
+    #[key(flatten)]
+    fetch: FetchRules,
+}
 
-static ISSUER_SHAPE: Shape = Shape::Section(&JWT_ISSUER);
+/// An entry of `issuers`. Keys that it does not have are those of the policy.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// Source position of its names.
+    at: At,
+    names: Vec<String>,
+    keys: JwtKeys,
+    algorithms: Vec<&'static str>,
+    audience: Option<Vec<String>>,
+    claims: Option<Vec<(String, Vec<String>)>>,
+    claim_names: ClaimNames,
+}
 
-static JWT_ISSUER: SectionSpec = SectionSpec {
-    name: "jwt_issuer",
-    noun: "an entry of `issuers`",
-    doc: "An issuer of tokens. Its `audience`, `claims`, `consumer_claim` and `groups_claim` override those keys of the policy.",
-    choice: Choice::ExactlyOne(&["jwks", "secret"]),
-    keys: &[
-        KeySpec::new("issuer", "Accepted values of `iss`.", Shape::OneOrMany(&TEXT_SHAPE))
-            .required()
-            .aliases(&["iss", "name"]),
-        JWKS,
-        JWT_SECRET,
-        ALGORITHMS,
-        AUDIENCE,
-        CLAIMS,
-        CONSUMER_CLAIM,
-        GROUPS_CLAIM,
-        REFRESH,
-        COOLDOWN,
-        FETCH_TIMEOUT,
-        JWKS_CA,
-    ],
-};
+/// The place of the keys that verify tokens.
+#[derive(Clone, Debug)]
+enum Source {
+    /// The section itself says it.
+    Own(JwtKeys),
+    /// Each entry of `issuers` says it.
+    Issuers,
+}
 
-static JWT_POLICY: SectionSpec = SectionSpec {
-    name: "jwt_policy",
-    noun: "`jwt`",
-    doc: "Admits requests with a token that a trusted issuer signed (RFC 7519).",
-    choice: Choice::ExactlyOne(&["jwks", "secret", "issuers"]),
-    keys: &[
-        JWKS,
-        JWT_SECRET,
-        KeySpec::new(
-            "issuers",
-            "Several issuers, each with its own keys. The token's `iss` selects the issuer whose keys must verify it.",
-            Shape::ListOf(&ISSUER_SHAPE),
-        )
-        .aliases(&["providers", "authorities"]),
-        ALGORITHMS,
-        KeySpec::new("issuer", "The token's `iss` must be one of these.", Shape::OneOrMany(&TEXT_SHAPE))
-            .aliases(&["iss"]),
-        AUDIENCE,
-        KeySpec::new(
-            "leeway",
-            "Tolerated difference of the issuer's clock, for `exp` and `nbf`.",
-            Shape::Time { min: Duration::ZERO, max: Duration::from_secs(600), off: false },
-        )
-        .default("30s")
-        .aliases(&["clock_skew", "skew"]),
-        KeySpec::new(
-            "cookie",
-            "A cookie that may hold the token if `Authorization` does not. `from` can name more places.",
-            Shape::Text(&COOKIE),
-        ),
-        FROM,
-        Admission::KEYS[0],
-        KeySpec::new(
-            "forward",
-            "Whether the token is forwarded upstream. A token from the query never is.",
-            Shape::Switch,
-        )
-        .default("on")
-        .aliases(&["keep"]),
-        CLAIMS,
-        KeySpec::new(
-            "claim_headers",
-            "Fields that carry claims upstream: name and claim. The gateway removes these fields from client \
-            requests.",
-            Shape::MapOf(&TEXT_SHAPE),
-        )
-        .aliases(&["claims_headers", "claim_to_headers", "headers"]),
-        CONSUMER_CLAIM,
-        GROUPS_CLAIM,
-        IdentityHeaders::KEYS[0],
-        IdentityHeaders::KEYS[1],
-        REFRESH,
-        COOLDOWN,
-        FETCH_TIMEOUT,
-        JWKS_CA,
-        KeySpec::new(
-            "cache",
-            "Number of verified tokens that each worker caches.",
-            Shape::Count { min: 0, max: 1_000_000, off: true },
-        )
-        .default("1000"),
-    ],
-};
+/// The keys `jwks` and `secret`, of the policy or of an entry of `issuers`.
+#[derive(Clone, Debug, Section)]
+#[section(makes = Source, by = source)]
+struct SourceKeys {
+    /// The keys: a file with a JWK set or with public keys in PEM, or the URL of a JWK set.
+    #[key(
+        text = KEYS, read = jwks,
+        also = [
+            "jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks", "public_key", "public_keys", "pem",
+        ],
+    )]
+    jwks: Option<JwtKeys>,
+    /// A secret that the issuer shares with the gateway, for `HS256`, `HS384` and `HS512`.
+    #[key(text = SECRET, read = without_jwks, secret, also = ["key", "shared_secret"])]
+    secret: (),
+}
 
-/// The places where the credential may be.
-const FROM: KeySpec = KeySpec::new(
-    "from",
-    "The places where the credential may be. A request with credentials in two of them is rejected (401).",
-    PLACES,
-);
+/// The claims that describe the consumer.
+#[derive(Clone, Debug, Section)]
+struct ClaimNames {
+    /// The claim that holds the consumer's name.
+    #[key(text = TEXT, parse = word, default = sub, absent = None)]
+    consumer_claim: Option<String>,
+    /// The claim that holds the consumer's groups.
+    #[key(text = TEXT, parse = word, default = groups, absent = None)]
+    groups_claim: Option<String>,
+}
 
-fn read(reader: &mut Reader, field: Field<'_>) -> Option<JwtSettings> {
-    let fields = reader.fields(field.node, &JWT_POLICY)?;
-    let issuers = match fields.get("issuers") {
-        Some(list) => several(reader, &fields, list)?,
-        None => vec![issuer(reader, &fields, None)?],
+/// How keys are fetched from a URL.
+#[derive(Clone, Debug, PartialEq, Section)]
+struct FetchRules {
+    /// How long keys from a URL are used before they are fetched again. If that fails, the last good keys stay in use.
+    #[key(time = "1s"..="1d", default = "5m", also = ["cache_duration", "interval"])]
+    refresh: Duration,
+    /// Minimum time between two fetches, even if tokens name unknown keys.
+    #[key(time = "100ms"..="1d", default = "5s")]
+    cooldown: Duration,
+    /// Maximum duration of a fetch.
+    #[key(time = "1ms"..="1m", default = "5s")]
+    timeout: Duration,
+    /// A PEM file of CA certificates that verify the certificate of the URL. Default: the system's trust store.
+    #[key(shape = PEM, read = pem, also = ["cas", "ca_file", "trust"])]
+    ca: Option<PemFile>,
+}
+
+fn jwt(reader: &mut Reader, fields: &Fields<'_>, keys: JwtPolicyKeys) -> Option<JwtSettings> {
+    let issuers = match (keys.source, fields.get("issuers")) {
+        (Source::Own(own), _) => {
+            let own = with_fetch_rules(reader, fields, own, keys.fetch);
+            vec![JwtIssuer {
+                algorithms: algorithms(reader, fields, keys.algorithms, &own),
+                keys: own,
+                names: keys.issuer,
+                audiences: keys.audience,
+                claims: keys.claims,
+                consumer_claim: keys.claim_names.consumer_claim.unwrap_or_else(|| "sub".to_owned()),
+                groups_claim: keys.claim_names.groups_claim.unwrap_or_else(|| "groups".to_owned()),
+            }]
+        }
+        (Source::Issuers, list) => {
+            misplaced(reader, fields, list?);
+            let entries = keys.issuers?;
+            check_names(reader, &entries);
+            let (audience, claims, names) = (keys.audience, keys.claims, keys.claim_names);
+            entries.into_iter().map(|entry| entry.within(&audience, &claims, &names)).collect()
+        }
     };
-    let from = places_of(reader, &fields);
-    let mut out = JwtSettings {
+    check_places(reader, fields, &["cookie"]);
+    Some(JwtSettings {
         issuers,
-        leeway: Duration::from_secs(30),
-        from,
-        forward: true,
-        optional: false,
-        headers: reader.pairs(fields.get("claim_headers"), claim_header, word),
-        identity: IdentityHeaders::default(),
-        cache: 1000,
-    };
-    reader.time_into(fields.get("leeway"), &mut out.leeway);
-    reader.switch(fields.get("forward"), &mut out.forward);
-    reader.switch(fields.get("optional"), &mut out.optional);
-    out.identity = IdentityHeaders::read_keys(reader, &fields)?;
-    match reader.number(fields.get("cache")) {
-        Some(Some(tokens)) => out.cache = usize::try_from(tokens).unwrap_or(out.cache),
-        Some(None) => out.cache = 0,
-        None => {}
-    }
-    Some(out)
+        leeway: keys.leeway,
+        from: places_of(keys.from, keys.cookie),
+        forward: keys.forward,
+        optional: keys.optional,
+        headers: keys.claim_headers,
+        identity: keys.identity,
+        cache: keys.cache.unwrap_or(0),
+    })
 }
 
 /// Returns the places of `from`, or `Authorization` and the cookie that `cookie` names. The default prefix of
 /// `Authorization` is `Bearer`.
-fn places_of(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialSource> {
-    check_places(reader, fields, &["cookie"]);
-    if let Some(field) = fields.get("from") {
-        let mut places = places(reader, field).unwrap_or_default();
-        for place in &mut places {
-            if let CredentialSource::Header { name, prefix: prefix @ None } = place
-                && name.eq_ignore_ascii_case("authorization")
-            {
-                *prefix = Some("Bearer".to_owned());
-            }
+fn places_of(from: Option<Vec<CredentialSource>>, cookie: Option<String>) -> Vec<CredentialSource> {
+    let Some(mut places) = from else {
+        let bearer =
+            CredentialSource::Header { name: "Authorization".to_owned(), prefix: Some("Bearer".to_owned()) };
+        return std::iter::once(bearer).chain(cookie.map(CredentialSource::Cookie)).collect();
+    };
+    for place in &mut places {
+        if let CredentialSource::Header { name, prefix: prefix @ None } = place
+            && name.eq_ignore_ascii_case("authorization")
+        {
+            *prefix = Some("Bearer".to_owned());
         }
-        return places;
     }
-    let bearer =
-        CredentialSource::Header { name: "Authorization".to_owned(), prefix: Some("Bearer".to_owned()) };
-    let cookie = fields.get("cookie").and_then(|field| reader.field(field, cookie));
-    std::iter::once(bearer).chain(cookie.map(CredentialSource::Cookie)).collect()
+    places
 }
 
-/// Reads the entries of `issuers`. The policy's audiences and claims apply to entries without their own.
-fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<Vec<JwtIssuer>> {
+/// Reads the entries of `issuers`.
+fn entries(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Entry>> {
+    let NodeKind::List(_) = &field.node.kind else {
+        reader.mismatch(field.node, "`issuers`", field.key.shape.expected());
+        return None;
+    };
+    let items = reader.list_items(field, true, true);
+    Some(items.iter().filter_map(|item| Entry::read_section(reader, item)).collect())
+}
+
+fn entry(reader: &mut Reader, fields: &Fields<'_>, keys: EntryKeys) -> Option<Entry> {
+    let EntryKeys { issuer, source, algorithms, audience, claims, claim_names, fetch } = keys;
+    let Source::Own(own) = source else { return None };
+    let own = with_fetch_rules(reader, fields, own, fetch);
+    let algorithms = self::algorithms(reader, fields, algorithms, &own);
+    let names = issuer.unwrap_or_default();
+    let field = fields.get("issuer");
+    if let Some(field) = field.filter(|_| names.is_empty()) {
+        reader.missing(field.node.at, "`issuer` is empty".to_owned(), &field.key.shape);
+    }
+    let at = field.map_or(fields.at, |field| field.at);
+    Some(Entry { at, names, keys: own, algorithms, audience, claims, claim_names })
+}
+
+impl Entry {
+    /// Returns the issuer, with the policy's own keys where the entry has none.
+    fn within(self, audience: &[String], claims: &[(String, Vec<String>)], names: &ClaimNames) -> JwtIssuer {
+        let claim = |own: Option<String>, shared: &Option<String>, usual: &str| {
+            own.or_else(|| shared.clone()).unwrap_or_else(|| usual.to_owned())
+        };
+        JwtIssuer {
+            names: self.names,
+            keys: self.keys,
+            algorithms: self.algorithms,
+            audiences: self.audience.unwrap_or_else(|| audience.to_vec()),
+            claims: self.claims.unwrap_or_else(|| claims.to_vec()),
+            consumer_claim: claim(self.claim_names.consumer_claim, &names.consumer_claim, "sub"),
+            groups_claim: claim(self.claim_names.groups_claim, &names.groups_claim, "groups"),
+        }
+    }
+}
+
+/// Reports keys of the policy that belong into each entry of `issuers`.
+fn misplaced(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) {
     for name in ["issuer", "algorithms", "refresh", "cooldown", "timeout", "ca"] {
         if let Some(field) = fields.get(name) {
             let problem = Problem::error(field.at, format!("write `{name}` in each entry of `issuers`"));
             reader.problems.push(problem.related(list.at, "`issuers` is here"));
         }
     }
-    let NodeKind::List(items) = &list.node.kind else {
-        reader.mismatch(list.node, "`issuers`", list.key.shape.expected());
-        return None;
-    };
-    if items.is_empty() {
-        reader.missing(list.node.at, "`issuers` is an empty list".to_owned(), &list.key.shape);
-    }
-    let items = reader.bounded_items(list.node, "`issuers`");
-    let mut out: Vec<JwtIssuer> = Vec::new();
-    let mut known: Vec<(String, At)> = Vec::new();
-    for item in items {
-        let Some(own) = reader.fields(item, &JWT_ISSUER) else { continue };
-        let Some(one) = issuer(reader, &own, Some(fields)) else { continue };
-        let at = own.get("issuer").map_or(item.at, |field| field.at);
-        for name in &one.names {
+}
+
+/// Reports names that two entries have: their order would decide which keys verify a token.
+fn check_names(reader: &mut Reader, entries: &[Entry]) {
+    let mut known: Vec<(&str, At)> = Vec::new();
+    for entry in entries {
+        for name in &entry.names {
             match known.iter().find(|(known, _)| known == name) {
-                // Otherwise the order would decide which keys verify a token.
                 Some((_, first)) => reader.problems.push(
-                    Problem::error(at, "two of `issuers` have the same `issuer`")
+                    Problem::error(entry.at, "two of `issuers` have the same `issuer`")
                         .related(*first, "first written here"),
                 ),
-                None => known.push((name.clone(), at)),
+                None => known.push((name, entry.at)),
             }
         }
-        out.push(one);
     }
-    Some(out)
 }
 
-/// Reads an issuer from the policy itself or from an entry of `issuers`. In the latter case, `shared` is the
-/// policy.
-fn issuer(reader: &mut Reader, fields: &Fields<'_>, shared: Option<&Fields<'_>>) -> Option<JwtIssuer> {
-    let keys = keys(reader, fields)?;
-    let secret = matches!(keys, JwtKeys::Secret(_));
-    let own_or_shared = |name| fields.get(name).or_else(|| shared?.get(name));
-    let mut out = JwtIssuer {
-        keys,
-        algorithms: match secret {
+/// Returns the accepted algorithms. Reports one that does not go with the keys.
+fn algorithms(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    given: Option<Vec<&'static str>>,
+    keys: &JwtKeys,
+) -> Vec<&'static str> {
+    let is_secret = matches!(keys, JwtKeys::Secret(_));
+    let is_shared = |name: &&&str| name.starts_with("HS");
+    let (Some(given), Some(field)) = (given, fields.get("algorithms")) else {
+        return match is_secret {
             true => vec!["HS256"],
-            false => JWT_ALGORITHMS.iter().filter(|name| !name.starts_with("HS")).copied().collect(),
-        },
-        names: texts(reader, fields.get("issuer")),
-        audiences: texts(reader, own_or_shared("audience")),
-        claims: own_or_shared("claims").and_then(|field| claims(reader, field)).unwrap_or_default(),
-        consumer_claim: "sub".to_owned(),
-        groups_claim: "groups".to_owned(),
-    };
-    if shared.is_some()
-        && let Some(field) = fields.get("issuer").filter(|_| out.names.is_empty() && reader.complete)
-    {
-        reader.missing(field.node.at, "`issuer` is empty".to_owned(), &field.key.shape);
-    }
-    if let Some(field) = fields.get("algorithms") {
-        out.algorithms = reader.each(one_or_many(field.node), field, "an entry of `algorithms`", algorithm);
-        let shared = |name: &&&str| name.starts_with("HS");
-        let wrong = match (secret, &out.keys) {
-            (true, _) => out.algorithms.iter().find(|name| !shared(name)),
-            (false, JwtKeys::Url { .. }) => out.algorithms.iter().find(shared),
-            (false, _) => None,
+            false => JWT_ALGORITHMS.iter().filter(|name| !is_shared(name)).copied().collect(),
         };
-        if let Some(name) = wrong {
-            let of = if secret { "a shared secret" } else { "public keys" };
-            let problem = Problem::error(field.at, format!("`{name}` cannot be used with {of}"));
-            reader.problems.push(problem.help(
-                "`HS` algorithms need a shared secret (with a public key anyone could \
+    };
+    let wrong = match keys {
+        JwtKeys::Secret(_) => given.iter().find(|name| !is_shared(name)),
+        JwtKeys::Url { .. } => given.iter().find(is_shared),
+        JwtKeys::File(_) => None,
+    };
+    if let Some(name) = wrong {
+        let of = if is_secret { "a shared secret" } else { "public keys" };
+        let problem = Problem::error(field.at, format!("`{name}` cannot be used with {of}"));
+        reader.problems.push(problem.help(
+            "`HS` algorithms need a shared secret (with a public key anyone could \
                     sign); all others need a public key",
-            ));
-        }
+        ));
     }
-    for (name, claim) in
-        [("consumer_claim", &mut out.consumer_claim), ("groups_claim", &mut out.groups_claim)]
-    {
-        if let Some(text) = own_or_shared(name).and_then(|field| reader.field(field, word)) {
-            *claim = text;
-        }
-    }
-    Some(out)
+    given
 }
 
-fn keys(reader: &mut Reader, fields: &Fields<'_>) -> Option<JwtKeys> {
-    let Some(field) = fields.get("jwks") else {
-        let secret = reader.field(fields.get("secret")?, secret)?;
-        only_of_urls(reader, fields);
-        return Some(JwtKeys::Secret(secret));
-    };
-    let text = field.node.scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default();
-    if !text.contains("://") {
-        let file: PemFile = pem(reader, field)?;
-        only_of_urls(reader, fields);
-        return Some(JwtKeys::File(file));
+fn source(reader: &mut Reader, fields: &Fields<'_>, keys: SourceKeys) -> Option<Source> {
+    // Only the policy has the key `issuers`.
+    if fields.key("issuers").is_some() && fields.get("issuers").is_some() {
+        return Some(Source::Issuers);
     }
-    let url = reader.field(field, service_url)?;
-    let (mut refresh, mut cooldown, mut timeout) =
-        (Duration::from_secs(300), Duration::from_secs(5), Duration::from_secs(5));
-    reader.time_into(fields.get("refresh"), &mut refresh);
-    reader.time_into(fields.get("cooldown"), &mut cooldown);
-    reader.time_into(fields.get("timeout"), &mut timeout);
-    let ca = fields.get("ca").and_then(|field| pem(reader, field));
-    Some(JwtKeys::Url { url, ca, refresh, cooldown, timeout })
+    let SourceKeys { jwks, secret: () } = keys;
+    match fields.get("jwks") {
+        Some(_) => jwks.map(Source::Own),
+        None => reader.field(fields.get("secret")?, secret).map(JwtKeys::Secret).map(Source::Own),
+    }
+}
+
+/// Reads the file or the URL of a key set.
+fn jwks(reader: &mut Reader, field: Field<'_>) -> Option<JwtKeys> {
+    let text = field.node.scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default();
+    match text.contains("://") {
+        true => {
+            let url = reader.field(field, service_url)?;
+            Some(JwtKeys::Url { url, fetch: FetchRules::default() })
+        }
+        false => pem(reader, field).map(JwtKeys::File),
+    }
+}
+
+/// Skips `secret`, which [`source`] reads: beside `jwks` it is not read.
+fn without_jwks(_: &mut Reader, _: Field<'_>) -> Option<()> {
+    Some(())
+}
+
+/// Sets how keys are fetched. Reports these rules for keys that are not fetched.
+fn with_fetch_rules(reader: &mut Reader, fields: &Fields<'_>, keys: JwtKeys, fetch: FetchRules) -> JwtKeys {
+    match keys {
+        JwtKeys::Url { url, .. } => JwtKeys::Url { url, fetch },
+        fixed => {
+            only_of_urls(reader, fields);
+            fixed
+        }
+    }
 }
 
 fn only_of_urls(reader: &mut Reader, fields: &Fields<'_>) {
@@ -544,10 +551,4 @@ fn algorithm(text: &str) -> Result<&'static str, ScalarError> {
 /// changing fields.
 fn claim_header(text: &str) -> Result<String, ScalarError> {
     own_header(text).map_err(|fault| ScalarError { help: None, ..fault })
-}
-
-/// Reads a list of texts.
-fn texts(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<String> {
-    let Some(field) = field else { return Vec::new() };
-    reader.each(one_or_many(field.node), field, &format!("an entry of `{}`", field.key.name), word)
 }

@@ -3,8 +3,11 @@
 //!
 //! An exchange with a client and a [hedged](super::hedged) one both apply them.
 
+use std::io;
+
+use tollgate_net::TlsFault;
 use tollgate_observe::Reason;
-use tollgate_upstream::Outcome;
+use tollgate_upstream::{ConnectError, Outcome};
 
 use super::progress::{DownloadProgress, Repeatable};
 use crate::exchange::forward::Replay;
@@ -52,6 +55,23 @@ pub(super) fn without_head<U: UpstreamSide>(
     repeatable.unwrite();
     let stale = is_free && upstream.is_reused() && response.replay(*repeatable) == Replay::Unsent;
     HeadFailure { reason, blame: Some(Outcome::NoConnection), stale }
+}
+
+/// Returns the failure if the connection failed because the endpoint refused the gateway's certificate, and
+/// records it. In TLS 1.3 the refusal may arrive after the gateway's handshake. The endpoint has not seen the
+/// request then, so the request counts as unsent.
+#[cold]
+pub(super) fn refused_by_tls<U: UpstreamSide>(
+    error: &io::Error,
+    upstream: &U,
+    response: DownloadProgress,
+    repeatable: &mut Repeatable,
+) -> Option<HeadFailure> {
+    let fault = TlsFault::of_io(error).filter(|_| response == DownloadProgress::Nothing)?;
+    upstream.pool().tls_failed(&fault);
+    repeatable.unwrite();
+    let reason = ConnectError::Tls(fault).reason();
+    Some(HeadFailure { reason, blame: Some(Outcome::NoConnection), stale: false })
 }
 
 /// Returns whether a failure on a reused connection may count as stale, given how often the request was

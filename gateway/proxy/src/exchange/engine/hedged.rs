@@ -16,7 +16,7 @@ use tollgate_observe::Reason;
 use tollgate_plan::Timeouts;
 use tollgate_upstream::Outcome;
 
-use super::failure::{HeadFailure, by_endpoint, timeout_reason, without_head};
+use super::failure::{HeadFailure, by_endpoint, refused_by_tls, timeout_reason, without_head};
 use super::progress::{DownloadProgress, Repeatable, Upload};
 use super::response_heads::{HeadStep, ResponseHeads};
 use super::resume::StartedResponse;
@@ -201,8 +201,10 @@ impl<'r, 'a, U: UpstreamSide> HedgedExchange<'r, 'a, U> {
         }
         loop {
             let mut buffer = self.worker.receive.borrow_mut();
-            let Ok(count @ 1..) = ready!(self.connection.poll_read(cx, &mut buffer)) else {
-                return Poll::Ready(Err(self.without_head(NoHead::Broken)));
+            let count = match ready!(self.connection.poll_read(cx, &mut buffer)) {
+                Ok(0) => return Poll::Ready(Err(self.without_head(NoHead::Broken))),
+                Ok(count) => count,
+                Err(error) => return Poll::Ready(Err(self.unread(&error))),
             };
             self.response.reach(DownloadProgress::Started);
             self.received.extend_from_slice(&buffer[..count]);
@@ -271,6 +273,21 @@ impl<'r, 'a, U: UpstreamSide> HedgedExchange<'r, 'a, U> {
         let (_, awaited) = self.upload.awaited(timeouts);
         let reason = timeout_reason(total, Some(due), awaited);
         self.ended(HeadFailure { reason, blame: by_endpoint(awaited), stale: false })
+    }
+
+    /// Ends the attempt after a failed read from the endpoint.
+    #[cold]
+    fn unread(&mut self, error: &PeerError) -> HedgedFailure {
+        let refused = match error {
+            PeerError::Io(error) => {
+                refused_by_tls(error, &self.connection, self.response, &mut self.repeatable)
+            }
+            _ => None,
+        };
+        match refused {
+            Some(failure) => self.ended(failure),
+            None => self.without_head(NoHead::Broken),
+        }
     }
 
     fn without_head(&mut self, no_head: NoHead) -> HedgedFailure {

@@ -10,11 +10,11 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::grpc::GrpcStatus;
 use tollgate_http::h1::{BodyError, BodyLength, BodyPart, BodyReader};
 use tollgate_http::{Name, ResponseHead, Version, websocket};
-use tollgate_net::TlsFault;
 use tollgate_observe::Reason;
-use tollgate_upstream::{ConnectError, Outcome};
+use tollgate_upstream::Outcome;
 
 use super::client_head::{self, Framing};
+use super::failure::{HeadFailure, refused_by_tls};
 use super::response_heads::HeadStep;
 use super::{
     CLIENT_WAIT_MAX, ClientAfter, DownloadProgress, Exchange, ExchangeEnd, Parties, ResponseStage, Upload,
@@ -506,17 +506,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Ends the exchange because the connection failed. In TLS 1.3 an endpoint may refuse the gateway's
-    /// certificate after the gateway's handshake; it has not seen the request then.
+    /// Ends the exchange because the connection failed.
     #[cold]
     fn broken_by(&mut self, error: &io::Error) -> ExchangeEnd {
-        let Some(fault) = TlsFault::of_io(error).filter(|_| self.response == DownloadProgress::Nothing)
-        else {
-            return self.broken();
-        };
-        self.parties.upstream.pool().tls_failed(&fault);
-        self.repeatable.unwrite();
-        self.ended(ConnectError::Tls(fault).reason(), Some(Outcome::NoConnection), false)
+        let upstream = &*self.parties.upstream;
+        match refused_by_tls(error, upstream, self.response, &mut self.repeatable) {
+            Some(HeadFailure { reason, blame, stale }) => self.ended(reason, blame, stale),
+            None => self.broken(),
+        }
     }
 
     fn broken(&mut self) -> ExchangeEnd {

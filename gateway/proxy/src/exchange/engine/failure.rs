@@ -4,6 +4,7 @@
 //! An exchange with a client and a [hedged](super::hedged) one both apply them.
 
 use std::io;
+use std::time::Instant;
 
 use tollgate_net::TlsFault;
 use tollgate_observe::Reason;
@@ -106,4 +107,12 @@ pub(super) fn timeout_reason(total: TimeLimit, head_due: Option<TimeLimit>, awai
     } else {
         awaited
     }
+}
+
+/// Returns whether the client used up more of the request's time than the endpoint. `started` is the start of
+/// the request, and `asked` the time from which the endpoint alone was awaited. The rule is for requests whose
+/// body the gateway had to wait for: the endpoint is not at fault if little time was left for it.
+pub(crate) fn is_client_slower(started: Instant, asked: Instant) -> bool {
+    let now = tollgate_net::now();
+    now.saturating_duration_since(asked) < asked.saturating_duration_since(started)
 }

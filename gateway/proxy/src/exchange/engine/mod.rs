@@ -39,6 +39,7 @@ use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 
+pub(crate) use self::failure::is_client_slower;
 use self::failure::{HeadFailure, by_endpoint, timeout_reason};
 pub(crate) use self::hedged::{HedgedExchange, HedgedFailure, HedgedRequest, HedgedResponse};
 pub(crate) use self::progress::ClientAfter;
@@ -393,9 +394,20 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         // An endpoint that started to respond before the request was complete cannot end before the client
         // does.
         let is_clients = self.is_final_sent() && self.upload == Upload::Open && state.to_upstream.is_empty();
-        let blame = by_endpoint(awaited).filter(|_| !is_clients);
+        let blame = by_endpoint(awaited).filter(|_| !is_clients && !self.is_clients_time());
         let head_due = (!self.is_final_sent()).then_some(self.head_due);
         self.ended(timeout_reason(self.total, head_due, awaited), blame, false)
+    }
+
+    /// Returns whether the request's time is over because the client took most of it to send its body.
+    #[cold]
+    fn is_clients_time(&self) -> bool {
+        let Parties { state, collected, .. } = &self.parties;
+        let is_body_awaited = state.paces.sending.is_some() || collected.is_some();
+        self.total.is_over()
+            && is_body_awaited
+            && state.page().is_none()
+            && state.record.started().is_some_and(|started| is_client_slower(started, self.now))
     }
 
     fn failed(&self, reason: Reason) -> ExchangeEnd {

@@ -8,11 +8,14 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, ProxyHeader};
+use tollgate_observe::Reason;
 use tollgate_upstream::Pool;
 
 use super::connect::{ConnectBounds, connected};
 use super::retry::AttemptFailure;
-use crate::exchange::engine::{HedgedExchange, HedgedFailure, HedgedRequest, HedgedResponse};
+use crate::exchange::engine::{
+    HedgedExchange, HedgedFailure, HedgedRequest, HedgedResponse, is_client_slower,
+};
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::worker::Worker;
 
@@ -23,6 +26,9 @@ pub(super) struct AttemptTask<'a> {
     /// The PROXY header that names the client to the endpoint.
     pub client_header: ProxyHeader,
     pub request: HedgedRequest<'a>,
+    /// The start of the request.
+    pub started: Instant,
+    /// The start of this attempt.
     pub began: Instant,
     pub facts: Rc<AttemptFacts>,
 }
@@ -64,6 +70,10 @@ impl AttemptTask<'_> {
                 continue;
             }
             let HedgedFailure { reason, again, blame, rejected_bytes, .. } = failure;
+            let is_clients_time = reason == Reason::RequestTimeout
+                && self.request.body.is_some()
+                && is_client_slower(self.started, self.began);
+            let blame = blame.filter(|_| !is_clients_time);
             self.facts.rejected_bytes.replace(rejected_bytes);
             return Err(AttemptFailure { reason, again, body_taken: false, blame });
         }

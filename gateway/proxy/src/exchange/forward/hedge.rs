@@ -224,6 +224,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
                 is_total_clients: self.client.stream.may_be_grpc()
                     && self.state.grpc.is_some_and(|grpc| grpc.is_sooner(self.route.timeouts.total)),
             },
+            started: self.state.record.started().unwrap_or(began),
             began,
             facts: facts.clone(),
         };

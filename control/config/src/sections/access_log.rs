@@ -71,6 +71,7 @@ impl AccessLog {
         let mut hasher = DefaultHasher::new();
         (format!("{to:?}"), format, fields, format!("{filter:?}")).hash(&mut hasher);
         if let Some(Collector { url, export: ExportSettings { service, headers, resource, ca } }) = otlp {
+            let headers: Vec<_> = headers.iter().map(|(name, value)| (name, value.reveal())).collect();
             (url, service, headers, resource, ca.as_ref().map(|ca| &ca.path)).hash(&mut hasher);
         }
         hasher.finish()

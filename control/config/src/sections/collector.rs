@@ -1,5 +1,6 @@
 //! OpenTelemetry collectors, to which the gateway exports records and spans.
 
+use crate::model::Secret;
 use crate::read::service_url;
 use crate::scalar::field as header;
 use crate::section::{Field, Fields, Reader, ScalarError, Section, Shape, Text, Value};
@@ -61,8 +62,8 @@ pub struct ExportSettings {
     )]
     pub service: String,
     /// Header fields of requests to the collector.
-    #[key(expected = "a value", loose, pairs = (field_name, header::value), concealed)]
-    pub headers: Vec<(String, String)>,
+    #[key(expected = "a value", loose, pairs = (field_name, field_value), concealed)]
+    pub headers: Vec<(String, Secret)>,
     /// Additional resource attributes of this gateway, such as `deployment.environment.name`.
     #[key(expected = "a value", loose, pairs = (attribute, any_text))]
     pub resource: Vec<(String, String)>,
@@ -78,6 +79,11 @@ fn any_text(text: &str) -> Result<String, ScalarError> {
 /// Parses the name of a field. The advice on names does not apply here.
 fn field_name(text: &str) -> Result<String, ScalarError> {
     header::name(text).map_err(|fault| ScalarError { help: None, ..fault })
+}
+
+/// Parses the value of a field. It may be a token.
+fn field_value(text: &str) -> Result<Secret, ScalarError> {
+    header::value(text).map(Secret::from)
 }
 
 /// Checks the key of an attribute.

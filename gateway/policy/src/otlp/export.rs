@@ -171,7 +171,7 @@ impl BatchSender {
         let mut post = ServiceRequest { body: Some(body), ..ServiceRequest::new(Method::Post) };
         let mut whole = post.add(b"Content-Type", b"application/json");
         for (name, value) in &self.rule.headers {
-            whole &= post.add(name.as_bytes(), value.as_bytes());
+            whole &= post.add(name.as_bytes(), value.reveal().as_bytes());
         }
         if !whole {
             return Err(never("one of `headers` cannot be a field".to_owned()));

@@ -9,7 +9,7 @@ pub(crate) use self::document::{ExportItem, Signal, any};
 pub(crate) use self::export::Exporter;
 pub use self::logs::LogExport;
 
-use tollgate_config::{ExportSettings, Problem};
+use tollgate_config::{ExportSettings, Problem, Secret};
 
 use crate::Trust;
 use crate::client::trust;
@@ -34,7 +34,7 @@ pub struct CollectorRule {
     /// The TLS settings for the URL.
     pub trust: Trust,
     /// Header fields of each batch.
-    pub headers: Vec<(String, String)>,
+    pub headers: Vec<(String, Secret)>,
     /// The value of `service.name`.
     pub service: String,
     /// Further attributes of the resource.

@@ -61,6 +61,7 @@ pub struct ReloadResult<T> {
     file_config: Option<Arc<FileConfig>>,
     files: Arc<Vec<SourceFile>>,
     files_read: Vec<PathBuf>,
+    document_files: Vec<PathBuf>,
 }
 
 impl<T> ReloadResult<T> {
@@ -176,6 +177,7 @@ impl Sources {
                 file_config: None,
                 files: Arc::default(),
                 files_read: Vec::new(),
+                document_files: Vec::new(),
             };
         };
         let mut store_problem = None;
@@ -212,6 +214,7 @@ impl Sources {
             Ok((compiled, messages)) => (Some(compiled), messages),
             Err(messages) => (None, messages),
         };
+        let document_files = config.document_files.clone();
         let settings = config.settings();
         reading.problems.extend(messages);
         let problems = self.documents.collect(reading.problems);
@@ -226,6 +229,7 @@ impl Sources {
             file_config,
             files,
             files_read,
+            document_files,
         }
     }
 
@@ -235,7 +239,8 @@ impl Sources {
             self.file_config = Some(file_config);
         }
         let files = std::mem::take(&mut reload.files);
-        self.view.update(|state| state.files = files);
+        let document_files = std::mem::take(&mut reload.document_files);
+        self.view.update(|state| (state.files, state.document_files) = (files, document_files));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state in force, for readers. They never wait for a change in progress.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -96,6 +97,8 @@ pub struct ViewState {
     pub store: Option<Arc<Store>>,
     /// The texts of the file and of its includes.
     pub files: Arc<Vec<SourceFile>>,
+    /// The directories in which clients of the API may name files (`admin.files`).
+    pub document_files: Vec<PathBuf>,
     /// The state of etcd; `None`: etcd is not a source.
     pub etcd: Option<crate::EtcdView>,
     documents: Vec<BTreeMap<String, (Arc<Document>, u64)>>,

@@ -272,6 +272,16 @@ pub(crate) fn create_tables(database: &Database) -> Result<(), Error> {
 pub(crate) fn open(path: &Path) -> Result<Database, Error> {
     let file =
         OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    database_of(file)
+}
+
+/// Creates a file that does not exist yet, readable only by its owner.
+pub(crate) fn create_new(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Opens the database in this file; in an empty file, a new one.
+pub(crate) fn database_of(file: File) -> Result<Database, Error> {
     Ok(Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(FileBackend::new(file)?)?)
 }
 

@@ -371,9 +371,10 @@ Examples:
 
 const BACKUP: &str = "\
 A copy is a store: to restore it, stop the gateway, replace the store by the copy, and start the gateway.
+The copy is a new file in the directory of the store, or in a directory of `admin.files`.
 
 Examples:
-  tollgate backup /var/backups/tollgate.store";
+  tollgate backup /var/lib/tollgate/store.backup";
 
 const LOG: &str = "\
 Components:

@@ -1,4 +1,5 @@
 use super::*;
+use crate::store::open;
 use crate::{DocumentChange, NewVersion};
 
 fn put(name: &str, before: Option<&str>, after: Option<&str>) -> NewVersion {
@@ -59,7 +60,13 @@ fn a_backup_is_a_store() {
     let (path, copy) = (folder.path().join("store"), folder.path().join("copy"));
     let store = Store::open(&path, 10).expect("a new store");
     store.commit(&[put("a", None, Some("1"))]).expect("written");
+    let part = folder.path().join("copy.part");
+    std::fs::write(&part, "another file").expect("written");
+    assert!(store.backup(&copy).is_err(), "a backup overwrites nothing");
+    assert_eq!(std::fs::read(&part).expect("kept"), b"another file");
+    std::fs::remove_file(&part).expect("removed");
     store.backup(&copy).expect("copied");
+    assert!(!part.exists());
     assert!(store.backup(&copy).is_err(), "a backup overwrites nothing");
     store.commit(&[put("b", None, Some("2"))]).expect("written");
     store.compact().expect("made small");

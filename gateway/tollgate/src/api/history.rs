@@ -1,15 +1,16 @@
 //! Endpoints of the admin API for the history, rollbacks, and copies of the store.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path as UrlPath, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollgate_config::file_access::Scope;
 use tollgate_sources::{ChangeError, EtcdHandle, Intent, list_versions};
 use tollgate_store::{Error, Store, VersionRecord};
 
@@ -145,7 +146,7 @@ fn summary(entry: &VersionRecord) -> Value {
 /// version.
 pub async fn one(
     State(context): State<AdminContext>,
-    Path(version): Path<u64>,
+    UrlPath(version): UrlPath<u64>,
     Query(VersionQuery { since }): Query<VersionQuery>,
     headers: HeaderMap,
 ) -> Response {
@@ -264,7 +265,7 @@ fn changes_to_json(changes: &BTreeMap<(String, String), BeforeAfter>) -> Vec<Val
 pub async fn rollback(
     State(context): State<AdminContext>,
     client: ClientName,
-    Path(version): Path<u64>,
+    UrlPath(version): UrlPath<u64>,
     Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
 ) -> Response {
@@ -274,7 +275,18 @@ pub async fn rollback(
     }
 }
 
-/// `POST /api/v1/store/backup` with `{"to": PATH}`: copies the store to a file on the gateway's machine.
+/// Returns the real path of a new backup; `None` if no backup may lie there. A backup lies in the store's own
+/// directory, or below a directory of `admin.files`.
+fn backup_path(store: &Path, files: &[PathBuf], to: &Path) -> Option<PathBuf> {
+    if let Ok(real) = Scope::below(files).resolve(to) {
+        return Some(real);
+    }
+    let directory = store.parent()?.canonicalize().ok()?;
+    let real = Scope::below(std::slice::from_ref(&directory)).resolve(to).ok()?;
+    (real.parent() == Some(&directory)).then_some(real)
+}
+
+/// `POST /api/v1/store/backup` with `{"to": PATH}`: copies the store to a new file on the gateway's machine.
 pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, content: Body) -> Response {
     let value = match read(&headers, content).await {
         Ok(value) => value,
@@ -287,8 +299,18 @@ pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, con
         ));
     };
     let to = path.clone();
-    match with_store(&context, move |store| store.backup(&to)).await {
-        Ok(()) => body(StatusCode::OK, wants_yaml(&headers), &json!({ "to": path.display().to_string() })),
+    let files = context.view.read(|state| state.document_files.clone());
+    let copied = with_store(&context, move |store| match backup_path(store.path(), &files, &to) {
+        Some(real) => store.backup(&real).map(|()| true),
+        None => Ok(false),
+    });
+    match copied.await {
+        Ok(true) => body(StatusCode::OK, wants_yaml(&headers), &json!({ "to": path.display().to_string() })),
+        Ok(false) => error_response(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "invalid",
+            "`to` must be a file in the directory of the store, or in a directory of `admin.files`",
+        ),
         Err(response) => *response,
     }
 }

@@ -92,7 +92,14 @@ pub fn openapi() -> Value {
     explain["requestBody"]["content"] = json!({ "application/json": { "schema": question } });
     paths.insert("/api/v1/explain".to_owned(), json!({ "post": explain }));
     let to = json!({ "type": "object", "properties": { "to": { "type": "string" } }, "required": ["to"] });
-    paths.insert("/api/v1/store/backup".to_owned(), post("Copies the store to a file.", json!([]), Some(to)));
+    paths.insert(
+        "/api/v1/store/backup".to_owned(),
+        post(
+            "Copies the store to a new file, beside the store or in a directory of `admin.files`.",
+            json!([]),
+            Some(to),
+        ),
+    );
     paths.insert("/api/v1/store/compact".to_owned(), post("Makes the store's file small.", json!([]), None));
     json!({
         "openapi": "3.1.0",

@@ -194,7 +194,7 @@ pub struct LogArgs {
 /// The destination of a backup.
 #[derive(Clone, Debug, Args)]
 pub struct BackupArgs {
-    /// A file that does not exist yet, on the gateway's machine.
+    /// A file that does not exist yet, beside the store or in a directory of `admin.files`, on the gateway's machine.
     pub to: PathBuf,
     /// The gateway to ask.
     #[command(flatten)]

@@ -15,13 +15,13 @@ use crate::texts::cookie;
 
 /// The rules, in the order tried.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CanarySettings(Vec<Rule>);
+pub(crate) struct CanarySettings(Vec<CanaryRuleSettings>);
 
 /// A rule that sends requests to one of the route's upstreams, regardless of weights. All of its conditions must
 /// hold.
 #[derive(Clone, Debug, PartialEq, Section)]
 #[section(name = "canary_rule", noun = "a rule of `canary`")]
-struct Rule {
+struct CanaryRuleSettings {
     /// One of the route's upstreams, by name; its weight may be 0.
     #[key(
         text = UPSTREAM_NAME, parse = upstream_name, required,
@@ -48,7 +48,7 @@ struct Rule {
 
 impl Value for CanarySettings {
     const SHAPE: Shape = {
-        const RULE: Shape = Shape::Section(Rule::SPEC);
+        const RULE: Shape = Shape::Section(CanaryRuleSettings::SPEC);
         Shape::AnyOf(&[Shape::Off, RULE, Shape::ListOf(&RULE)])
     };
 
@@ -57,7 +57,7 @@ impl Value for CanarySettings {
             reader.missing(field.at, "`canary` is an empty list".to_owned(), &field.key.shape);
         }
         let rules = reader.bounded_items(field.node, "`canary`");
-        Some(Self(rules.iter().filter_map(|rule| Rule::read_section(reader, rule)).collect()))
+        Some(Self(rules.iter().filter_map(|rule| CanaryRuleSettings::read_section(reader, rule)).collect()))
     }
 }
 
@@ -73,7 +73,7 @@ impl PolicyConfig for CanarySettings {
             let values = values.iter();
             values.map(|(name, value)| (name.as_str().into(), value.as_deref().map(Into::into))).collect()
         };
-        let rule = |rule: &Rule| CanaryRule {
+        let rule = |rule: &CanaryRuleSettings| CanaryRule {
             to: rule.to.value.as_str().into(),
             headers: values(&rule.headers),
             cookies: values(&rule.cookies),

@@ -18,14 +18,14 @@ const BODY_MAX: usize = 64 << 10;
 
 /// The rules, in the order tried.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct InterceptSettings(Vec<Rule>);
+pub(crate) struct InterceptSettings(Vec<InterceptRuleSettings>);
 
 /// A rule that answers requests. All of its conditions must hold.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 #[section(
     name = "intercept_rule", noun = "a rule of `intercept`", at_most_one = ["location", "replace"], check = check,
 )]
-struct Rule {
+struct InterceptRuleSettings {
     /// A regular expression that occurs in the path or the query.
     #[key(
         expected = "a regular expression such as `^/old/(.*)$`", pattern = ".", parse = regex,
@@ -81,7 +81,7 @@ enum Scheme {
 
 impl Value for InterceptSettings {
     const SHAPE: Shape = {
-        const RULE: Shape = Shape::Section(Rule::SPEC);
+        const RULE: Shape = Shape::Section(InterceptRuleSettings::SPEC);
         Shape::AnyOf(&[Shape::Off, RULE, Shape::ListOf(&RULE)])
     };
 
@@ -90,11 +90,13 @@ impl Value for InterceptSettings {
             reader.missing(field.at, "`intercept` is an empty list".to_owned(), &field.key.shape);
         }
         let rules = reader.bounded_items(field.node, "`intercept`");
-        Some(Self(rules.iter().filter_map(|rule| Rule::read_section(reader, rule)).collect()))
+        Some(Self(
+            rules.iter().filter_map(|rule| InterceptRuleSettings::read_section(reader, rule)).collect(),
+        ))
     }
 }
 
-impl Rule {
+impl InterceptRuleSettings {
     fn status(&self) -> u16 {
         let leads = self.location.is_some() || self.replace.is_some();
         self.status.unwrap_or(if leads { 302 } else { 403 })
@@ -109,7 +111,7 @@ impl PolicyConfig for InterceptSettings {
     .aliases(&["uri_blocker", "uri-blocker", "block", "deny_uris", "http_to_https"]);
 
     fn compile(&self, compilation: &mut Compilation<'_>) -> Arc<dyn Planned> {
-        let rule = |rule: &Rule| {
+        let rule = |rule: &InterceptRuleSettings| {
             // The reader has checked them.
             let regex = |text: &Option<String>| text.as_deref().and_then(|text| Regex::new(text).ok());
             let location = match (&rule.location, &rule.replace) {
@@ -136,7 +138,7 @@ impl PolicyConfig for InterceptSettings {
     }
 }
 
-fn check(reader: &mut Reader, fields: &Fields<'_>, rule: &mut Rule) {
+fn check(reader: &mut Reader, fields: &Fields<'_>, rule: &mut InterceptRuleSettings) {
     if let Some(field) = fields.get("replace") {
         check_groups(reader, field, rule);
         if fields.get("path").is_none() {
@@ -154,7 +156,7 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, rule: &mut Rule) {
 }
 
 /// Reports a replacement that refers to a group that the pattern does not have.
-fn check_groups(reader: &mut Reader, field: Field<'_>, rule: &Rule) {
+fn check_groups(reader: &mut Reader, field: Field<'_>, rule: &InterceptRuleSettings) {
     let (Some(replace), Some(path)) = (&rule.replace, &rule.path) else { return };
     let Ok(pattern) = pattern::regex(path, false) else { return };
     let missing =

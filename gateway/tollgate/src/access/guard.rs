@@ -21,7 +21,7 @@ use tollgate_tls::PeerCertificate;
 use tracing::warn;
 
 use super::attempts::{ClientSource, FailedAttempt, FailedAttempts};
-use super::report::{AuditedChange, AuditedSetting, ErrorCode};
+use super::report::{ApiErrorCode, AuditedChange, AuditedSetting};
 use super::tokens::AccessRules;
 use super::{audit, host};
 use crate::admin_context::AdminContext;
@@ -335,7 +335,7 @@ impl AuditEntry {
     fn complete(self, response: &Response) -> (PathBuf, Value) {
         let Self { to, mut record } = self;
         let changed = response.extensions().get::<AuditedChange>();
-        let error = response.extensions().get::<ErrorCode>().map(|problem| problem.0.as_str());
+        let error = response.extensions().get::<ApiErrorCode>().map(|problem| problem.0.as_str());
         record["at"] = audit_time().into();
         record["status"] = response.status().as_u16().into();
         record["outcome"] = match (response.status().is_success(), changed) {

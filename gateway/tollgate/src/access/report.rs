@@ -28,4 +28,4 @@ pub struct AuditedSetting {
 
 /// The code of an error response, for the audit log.
 #[derive(Clone, Debug)]
-pub struct ErrorCode(pub String);
+pub struct ApiErrorCode(pub String);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollgate_config::{DocumentProblem, KINDS, Severity, kind, masked, to_yaml};
 use tollgate_sources::{ChangeError, ChangeResult, ResourceDiff};
 
-use crate::access::{AuditedChange, ErrorCode};
+use crate::access::{ApiErrorCode, AuditedChange};
 
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
@@ -49,7 +49,7 @@ pub fn error_response(status: StatusCode, error: &str, message: &str) -> Respons
 
 fn with_error_code(status: StatusCode, error: &str, value: &Value) -> Response {
     let mut response = body(status, false, value);
-    response.extensions_mut().insert(ErrorCode(error.to_owned()));
+    response.extensions_mut().insert(ApiErrorCode(error.to_owned()));
     response
 }
 

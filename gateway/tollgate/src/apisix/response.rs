@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tollgate_sources::{ChangeError, ChangeResult};
 
 use super::list::ListedObject;
-use crate::access::ErrorCode;
+use crate::access::ApiErrorCode;
 use crate::api;
 
 fn json_response(status: StatusCode, value: &Value) -> Response {
@@ -81,7 +81,7 @@ pub fn valid() -> Response {
 /// Returns an error response.
 pub fn wrong(status: StatusCode, message: &str) -> Response {
     let mut response = json_response(status, &json!({ "error_msg": message, "message": message }));
-    response.extensions_mut().insert(ErrorCode("apisix".to_owned()));
+    response.extensions_mut().insert(ApiErrorCode("apisix".to_owned()));
     response
 }
 

@@ -30,7 +30,7 @@ use tracing::{error, warn};
 
 use crate::print::{can_show_colour, print_error_text};
 use levels::LevelTable;
-use writer::{Writer, open};
+use writer::{DiagnosticsWriter, open};
 
 /// How long the end of the process waits for the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
@@ -47,7 +47,7 @@ struct LineSink {
     output: DiagnosticOutput,
     /// Without a writer, lines go to standard error, and the reporting thread waits for it. A command does
     /// so, and a gateway that has not read its file yet.
-    writer: Option<Arc<Writer>>,
+    writer: Option<Arc<DiagnosticsWriter>>,
 }
 
 impl LineSink {
@@ -84,7 +84,7 @@ pub fn install() {
 pub struct PreparedLog {
     settings: DiagnosticLog,
     /// The writer of a changed output; `None` if the output stays as it is.
-    writer: Option<Arc<Writer>>,
+    writer: Option<Arc<DiagnosticsWriter>>,
 }
 
 /// Opens the output of these settings, unless it is in use already. May wait for a file system.
@@ -94,7 +94,7 @@ pub struct PreparedLog {
 pub fn prepare(settings: &DiagnosticLog) -> io::Result<PreparedLog> {
     let current = destination();
     let is_open = current.writer.is_some() && current.output == settings.output;
-    let writer = if is_open { None } else { Some(Writer::start(open(&settings.output)?)?) };
+    let writer = if is_open { None } else { Some(DiagnosticsWriter::start(open(&settings.output)?)?) };
     Ok(PreparedLog { settings: settings.clone(), writer })
 }
 

@@ -28,7 +28,7 @@ const WRITE_MAX_BYTES: usize = 4096;
 
 /// An open output.
 #[derive(Debug)]
-pub enum Sink {
+pub enum LineSink {
     Stderr,
     Stdout,
     File { path: PathBuf, file: File },
@@ -38,12 +38,12 @@ pub enum Sink {
 ///
 /// # Errors
 /// Returns a readable reason why the file cannot be opened.
-pub fn open(output: &DiagnosticOutput) -> io::Result<Sink> {
+pub fn open(output: &DiagnosticOutput) -> io::Result<LineSink> {
     match output {
-        DiagnosticOutput::Stderr => Ok(Sink::Stderr),
-        DiagnosticOutput::Stdout => Ok(Sink::Stdout),
+        DiagnosticOutput::Stderr => Ok(LineSink::Stderr),
+        DiagnosticOutput::Stdout => Ok(LineSink::Stdout),
         DiagnosticOutput::File(path) => match open_file(path) {
-            Ok(file) => Ok(Sink::File { path: path.clone(), file }),
+            Ok(file) => Ok(LineSink::File { path: path.clone(), file }),
             Err(error) => {
                 let advice = match error.kind() {
                     io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
@@ -64,7 +64,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags.bits() as i32).open(path)
 }
 
-impl Sink {
+impl LineSink {
     /// Writes all bytes, however long that takes.
     fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         let (error, output) = (io::stderr(), io::stdout());
@@ -99,14 +99,14 @@ impl Sink {
 
 /// The writer of one output.
 #[derive(Debug)]
-pub struct Writer {
-    queue: Mutex<Queue>,
+pub struct DiagnosticsWriter {
+    queue: Mutex<PendingLines>,
     /// Signals every change of the queue.
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct PendingLines {
     lines: VecDeque<String>,
     bytes: usize,
     /// Lines that were lost and are not reported yet.
@@ -117,26 +117,26 @@ struct Queue {
     is_closed: bool,
 }
 
-impl Queue {
+impl PendingLines {
     fn lose(&mut self, lines: u64) {
         self.lost += lines;
         self.lost_in_total += lines;
     }
 }
 
-impl Writer {
+impl DiagnosticsWriter {
     /// Starts the thread that writes to this output.
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub fn start(sink: Sink) -> io::Result<Arc<Self>> {
+    pub fn start(sink: LineSink) -> io::Result<Arc<Self>> {
         let writer = Arc::new(Self { queue: Mutex::default(), changed: Condvar::new() });
         let this = writer.clone();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || this.run(sink))?;
         Ok(writer)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, PendingLines> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,7 +182,7 @@ impl Writer {
         }
     }
 
-    fn run(&self, mut sink: Sink) {
+    fn run(&self, mut sink: LineSink) {
         let mut queue = self.lock();
         loop {
             if std::mem::take(&mut queue.must_reopen) {
@@ -233,8 +233,9 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(20);
 
-    fn to_file(path: &Path) -> Arc<Writer> {
-        Writer::start(open(&DiagnosticOutput::File(path.to_owned())).expect("it opens")).expect("a thread")
+    fn to_file(path: &Path) -> Arc<DiagnosticsWriter> {
+        DiagnosticsWriter::start(open(&DiagnosticOutput::File(path.to_owned())).expect("it opens"))
+            .expect("a thread")
     }
 
     #[test]

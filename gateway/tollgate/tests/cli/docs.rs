@@ -77,6 +77,8 @@ fn every_key_of_an_upstream_has_an_example() {
         "discover",
         "adaptive",
         "overload",
+        "endpoint",
+        "pool",
     ] {
         let table = reference.split(&format!("\n## {section}\n")).nth(1).expect("the section");
         let table = table.split("\n## ").next().unwrap_or_default();

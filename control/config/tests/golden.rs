@@ -1,5 +1,5 @@
 //! Compares the results of good and bad configuration files with golden files. `BLESS=1 cargo test -p
-//! tollgate-config` rewrites the golden files; read the difference before committing it.
+//! tollgate-config --test golden` rewrites the golden files; read the difference before committing it.
 
 use std::fmt::{Debug, Write as _};
 use std::path::{Path, PathBuf};

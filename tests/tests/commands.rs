@@ -187,6 +187,10 @@ fn a_backup_is_a_store() {
     said(&gateway, &["set", "routes/a", "{match: /a, respond: kept}"]);
     let copy = gateway.directory().join("copy");
     said(&gateway, &["backup", copy.to_str().expect("UTF-8")]);
+    let told = refused(&gateway, &["backup", "/etc/tollgate-copy"], 1);
+    assert!(told.contains("`to` must be a file in the directory of the store"), "{told}");
+    let told = refused(&gateway, &["backup", copy.to_str().expect("UTF-8")], 1);
+    assert!(told.contains("is there already"), "{told}");
     let other = Gateway::start(&format!("store: {}\nroutes: []", copy.display()));
     assert_eq!(other.client().get("/a").text(), "kept");
 }

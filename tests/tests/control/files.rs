@@ -263,3 +263,65 @@ fn directories_that_a_reload_takes_away_are_missed() {
     gateway.signal(Signal::HUP);
     eventually("the new file", || gateway.client().get("/new").status == 200);
 }
+
+/// Asks for a copy of the store.
+fn backup(gateway: &Gateway, to: &Path) -> tollgate_tests::Response {
+    let lines = "Content-Type: application/json\r\n";
+    call(gateway, "POST", "/store/backup", lines, &json!({ "to": to }).to_string())
+}
+
+#[test]
+fn a_backup_lies_beside_the_store_or_in_the_operators_directories() {
+    let gateway = gateway();
+    let (own, elsewhere) = (gateway.directory(), gateway.directory().join("elsewhere"));
+    fs::create_dir_all(&elsewhere).expect("a directory");
+    fs::create_dir_all(file(&gateway, "deep")).expect("a directory");
+    symlink(&elsewhere, file(&gateway, "link")).expect("a link");
+    symlink(elsewhere.join("copy"), file(&gateway, "dangling")).expect("a link");
+    let here = elsewhere.join("existing");
+    fs::write(&here, "kept").expect("written");
+    for to in [
+        elsewhere.join("copy"),
+        here.clone(),
+        own.join("../tollgate-e2e-copy"),
+        file(&gateway, "link/copy"),
+        file(&gateway, "dangling"),
+        file(&gateway, "../elsewhere/copy"),
+        PathBuf::from("/etc/passwd"),
+        PathBuf::from("/etc/tollgate-e2e-copy"),
+        PathBuf::from("/no/such/directory/copy"),
+    ] {
+        let answer = backup(&gateway, &to);
+        assert_eq!(answer.status, 422, "{}: {answer:?}", to.display());
+        assert!(answer.text().contains("`admin.files`"), "{answer:?}");
+    }
+    assert_eq!(backup(&gateway, Path::new("copy")).status, 400, "the path is absolute");
+    assert_eq!(fs::read_dir(&elsewhere).expect("readable").count(), 1);
+    assert_eq!(fs::read(&here).expect("readable"), b"kept");
+    for to in
+        [own.join("copy"), file(&gateway, "copy"), file(&gateway, "deep/copy"), file(&gateway, "../other")]
+    {
+        let answer = backup(&gateway, &to);
+        assert_eq!(answer.status, 200, "{}: {answer:?}", to.display());
+        assert!(fs::metadata(&to).expect("the copy").len() > 0);
+    }
+    // No existing file is changed: neither the copy, nor a file with the name of its beginning.
+    let kept = file(&gateway, "kept");
+    fs::write(&kept, "kept").expect("written");
+    let part = file(&gateway, "new.part");
+    fs::write(&part, "kept").expect("written");
+    for to in [&kept, &file(&gateway, "new"), &own.join("store"), &gateway.config()] {
+        let answer = backup(&gateway, to);
+        assert_eq!(answer.status, 507, "{}: {answer:?}", to.display());
+        assert!(answer.text().contains("is there already"), "{answer:?}");
+    }
+    for kept in [kept, part] {
+        assert_eq!(fs::read(&kept).expect("readable"), b"kept");
+    }
+    // Directories that a reload takes away are not written to any more.
+    gateway.write_config("store: $DIR/store\nroutes: [{name: fixed, match: /fixed, respond: other}]");
+    gateway.signal(Signal::HUP);
+    eventually("the new plan", || gateway.client().get("/fixed").text() == "other");
+    eventually("the directories to be gone", || backup(&gateway, &file(&gateway, "later")).status == 422);
+    assert_eq!(backup(&gateway, &own.join("later")).status, 200);
+}

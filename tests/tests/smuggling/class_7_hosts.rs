@@ -175,3 +175,25 @@ fn a_host_with_an_empty_label_is_none_in_http2_either() {
         assert_eq!(response.status, status, "{host}");
     }
 }
+
+#[test]
+fn in_http2_the_default_port_of_plain_text_is_no_difference() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    let mut client = gateway.http2();
+    for (authority, host, status) in [
+        ("x.example:80", "x.example", 200),
+        ("x.example", "x.example:80", 200),
+        ("X.example:80", "x.EXAMPLE", 200),
+        ("x.example:81", "x.example:81", 200),
+        ("x.example:443", "x.example", 400),
+        ("x.example", "x.example:443", 400),
+        ("x.example:81", "x.example", 400),
+        ("x.example:80", "y.example", 400),
+    ] {
+        let mut request = http2::request("GET", "/", &[("host", host)]);
+        *request.uri_mut() = format!("http://{authority}/").parse().expect("an URI");
+        assert_eq!(client.ask(request).status, status, "{authority} {host}");
+    }
+    assert_eq!(origin.count(), 4);
+}

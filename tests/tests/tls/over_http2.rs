@@ -126,3 +126,33 @@ fn every_answer_says_once_that_browsers_are_to_come_by_https() {
     assert_eq!((answer.status, answer.reason()), (400, "bad_host"));
     assert_eq!(answer.headers.all("Strict-Transport-Security"), [TOLD]);
 }
+
+#[test]
+fn over_tls_the_port_443_is_no_difference_between_target_and_host() {
+    let origin = Origin::ok();
+    let (gateway, authority, _files) = gateway(&format!(
+        "listen: {{bind: $LISTEN, tls: {{$A}}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+        origin.address()
+    ));
+    let mut http2 = connect(&gateway, &authority, "a.example");
+    let peer = TlsPeer::trusting(&authority);
+    let mut accepted = 0;
+    for (target, host, status) in [
+        ("a.example:443", "a.example", 200),
+        ("a.example", "a.example:443", 200),
+        ("A.example:443", "a.EXAMPLE", 200),
+        ("a.example:80", "a.example", 400),
+        ("a.example", "a.example:80", 400),
+        ("a.example:443", "a.example:80", 400),
+    ] {
+        let mut request = get(target, "/");
+        request.headers_mut().insert("host", host.parse().expect("a value"));
+        assert_eq!(http2.ask(request).status, status, "HTTP/2 {target} {host}");
+        let mut http1 = peer.connect(gateway.address(), "a.example").expect("a handshake");
+        http1.send(format!("GET https://{target}/ HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+        let answer = http1.answer().expect("an answer");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {host}: {answer}");
+        accepted += if status == 200 { 2 } else { 0 };
+    }
+    assert_eq!(origin.count(), accepted);
+}

@@ -207,3 +207,41 @@ fn services_copies_and_templates_get_the_same() {
         assert_eq!(asked.headers.all("X-Forwarded-Host"), ["shop.example"]);
     }
 }
+
+#[test]
+fn every_proxys_name_of_the_scheme_is_understood() {
+    let gateway = Gateway::start(&format!(
+        "listen: [{{bind: $LISTEN, redirect_to_https: on}}]\n{TRUST}routes: [{{match: /*, respond: here}}]\n"
+    ));
+    let cases = [
+        ("Front-End-Https: on", true),
+        ("Front-End-Https: off", false),
+        ("X-Url-Scheme: https", true),
+        ("X-Url-Scheme: http", false),
+        ("X-Forwarded-Scheme: https", true),
+        ("X-Forwarded-Protocol: https", true),
+        ("X-Scheme: https", true),
+        ("X-Forwarded-Ssl: on", true),
+        ("CloudFront-Forwarded-Proto: https", true),
+        ("CloudFront-Forwarded-Proto: http", false),
+        ("CF-Visitor: {\"scheme\":\"https\"}", true),
+        ("CF-Visitor: {\"scheme\":\"http\"}", false),
+    ];
+    for (line, secure) in cases {
+        let path = format!("/{}", line.len());
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: {CLIENT}\r\n{line}\r\n\r\n"
+        );
+        let response = gateway.client().ask(request);
+        let to = format!("https://shop.example{path}");
+        let location = response.headers.get("Location");
+        assert_eq!(location, (!secure).then_some(to.as_str()), "{line}");
+        assert_eq!(response.status == 200, secure, "{line}");
+    }
+    let records = gateway.wait_records(cases.len());
+    for (line, secure) in cases {
+        let (path, scheme) = (format!("/{}", line.len()), if secure { "https" } else { "http" });
+        let of_line = records.iter().filter(|record| record["path"] == path.as_str());
+        assert!(of_line.clone().any(|record| record["scheme"] == scheme), "{line}: {records:#?}");
+    }
+}

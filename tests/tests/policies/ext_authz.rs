@@ -370,3 +370,41 @@ fn an_answer_that_says_twice_who_it_is_lets_nobody_in() {
     ));
     refused(&gateway, &origin, &[], 503, "authorization_unavailable");
 }
+
+#[test]
+fn behind_a_trusted_proxy_the_service_is_asked_about_the_client() {
+    let (origin, service) = (Origin::ok(), service());
+    let gateway = Gateway::start(&format!(
+        "forwarded: {{trusted_proxies: 127.0.0.0/8}}\npolicies: {{ext_authz: {{url: \"http://{}\", timeout: 10s}}}}\n\
+         routes: [{{to: \"{}\"}}]\n",
+        service.address(),
+        origin.address()
+    ));
+    let by_names = [
+        ("X-Pass", "yes"),
+        ("X-Forwarded-For", "6.6.6.6, 203.0.113.7"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Host", "shop.example"),
+    ];
+    let by_element = [("X-Pass", "yes"), ("Forwarded", "for=203.0.113.7;proto=https;host=shop.example")];
+    for fields in [&by_names[..], &by_element] {
+        for answer in both(&gateway, "/", fields) {
+            assert_eq!(answer.status, 200, "{fields:?}");
+        }
+    }
+    let questions = service.requests();
+    assert_eq!(questions.len(), 4);
+    for asked in questions {
+        let message = &asked.body[5..];
+        let told = told(message);
+        for (name, value) in [
+            ("x-forwarded-for", "203.0.113.7"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-host", "shop.example"),
+            (":scheme", "https"),
+        ] {
+            assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}: {told:?}");
+        }
+        assert_eq!(field(message, &[1, 1, 1, 1, 2]), b"203.0.113.7");
+    }
+}

@@ -309,3 +309,33 @@ fn a_body_is_the_one_that_was_signed() {
     let empty = gateway.client().ask(head(&long, "Content-Length: 0"));
     assert_eq!(empty.status, 200);
 }
+
+#[test]
+fn behind_a_trusted_proxy_the_signature_covers_the_clients_scheme_and_host() {
+    let origin = Origin::ok();
+    let config = |trust: &str| {
+        format!(
+            "{trust}{}routes: [{{to: it, policies: {{hmac: {{components: [\"@scheme\", \"@authority\"]}}}}}}]\n\
+             upstreams: {{it: \"{}\"}}\n",
+            consumers(),
+            origin.address()
+        )
+    };
+    let (input, value) = signature(
+        "\"@scheme\": https\n\"@authority\": shop.example\n",
+        &parameters("\"@scheme\" \"@authority\"", 0),
+    );
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: inner:81\r\nX-Forwarded-For: 203.0.113.7\r\nX-Forwarded-Proto: https\r\n\
+         X-Forwarded-Host: shop.example\r\nSignature-Input: {input}\r\nSignature: {value}\r\n\r\n"
+    );
+    let trusting = Gateway::start(&config("forwarded: {trusted_proxies: 127.0.0.0/8}\n"));
+    assert_eq!(trusting.client().ask(request.as_str()).status, 200);
+    let record = &trusting.wait_records(1)[0];
+    assert_eq!((&record["client"], &record["consumer"]), (&"203.0.113.7".into(), &"alice".into()));
+    // A peer that is not trusted only claims that.
+    let other = Gateway::start(&config(""));
+    let answer = other.client().ask(request.as_str());
+    assert_eq!((answer.status, answer.reason()), (401, "credentials_refused"));
+    assert_eq!(origin.count(), 1);
+}

@@ -125,3 +125,44 @@ fn a_gateways_canary_leaves_routes_alone_that_do_not_go_there() {
         ("next".to_owned(), "stable".to_owned())
     );
 }
+
+/// 0.5 % of 20,000 requests are 100. More than six deviations from that are not chance; 1 % would be ten.
+#[test]
+fn half_a_percent_is_half_a_percent_of_canaries_copies_and_traces() {
+    const EXPECTED: std::ops::RangeInclusive<usize> = 40..=160;
+    let (stable, next, shadow) = (Origin::named("stable"), Origin::named("next"), Origin::ok());
+    let collector =
+        Origin::fixed("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
+    let gateway = Gateway::start(&format!(
+        "policies: {{trace: {{otlp: \"http://{}/v1/traces\", sample: 0.5%}}}}\n\
+         routes: [{{to: [stable, {{upstream: next, weight: 0}}], policies: {{\
+         canary: {{to: next, percent: 0.5}}, mirror: {{to: shadow, percent: 0.5, in_flight: 400}}}}}}]\n\
+         upstreams: {{stable: \"{}\", next: \"{}\", shadow: \"{}\"}}\n",
+        collector.address(),
+        stable.address(),
+        next.address(),
+        shadow.address()
+    ));
+    let mut client = gateway.client();
+    let mut canaries = 0;
+    for _ in 0..200 {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100));
+        canaries += (0..100).filter(|_| client.response().text() == "next").count();
+    }
+    assert!(EXPECTED.contains(&canaries), "{canaries} canaries");
+    let main: Vec<_> = stable.requests().into_iter().chain(next.requests()).collect();
+    let sampled = |request: &&tollgate_tests::Request| {
+        request.headers.get("traceparent").is_some_and(|context| context.ends_with("-01"))
+    };
+    let traces = main.iter().filter(sampled).count();
+    assert_eq!(main.len(), 20_000);
+    assert!(EXPECTED.contains(&traces), "{traces} traces");
+    let events = |event: &str| {
+        let sum = gateway.metrics().sum("tollgate_policy_events_total", &format!("event=\"{event}\""));
+        sum.unwrap_or_default() as usize
+    };
+    // Every copy is one of these, and none is made later: its request has ended.
+    let copies = events("sent") + events("dropped");
+    assert!(EXPECTED.contains(&copies), "{copies} copies");
+    eventually("a copy and a span to arrive", || shadow.count() > 0 && collector.count() > 0);
+}

@@ -207,8 +207,15 @@ fn a_stream_that_is_under_way_outlives_the_age_of_its_connection() {
 
 #[test]
 fn an_old_connection_is_told_to_leave_with_its_next_answer() {
+    for settings in ["timeouts: {age: 400ms}", "listen: [{bind: $LISTEN, timeouts: {age: 400ms}}]"] {
+        leaves_at_its_age(settings);
+    }
+}
+
+/// Asserts that connections end after 400 ms.
+fn leaves_at_its_age(settings: &str) {
     let origin = Origin::ok();
-    let gateway = Gateway::with(&origin, "timeouts: {age: 400ms}");
+    let gateway = Gateway::with(&origin, settings);
     let start = Instant::now();
     let mut client = gateway.client();
     // The next request has always started, because an idle connection would close without an answer.
@@ -233,4 +240,21 @@ fn an_old_connection_is_told_to_leave_with_its_next_answer() {
     assert_eq!(http2.get("/").status, 200);
     eventually("GOAWAY", || !http2.is_open());
     http2.wait_close().expect("an orderly end");
+}
+
+#[test]
+fn the_age_of_one_listener_is_not_the_age_of_another() {
+    let origin = Origin::ok();
+    let listen = ", {bind: \"unix:$DIR/in.sock\", timeouts: {age: 200ms}}";
+    let gateway = Gateway::start(&config(&origin, listen));
+    let mut other = gateway.client();
+    assert_eq!(other.get("/").status, 200);
+    let mut stream = UnixStream::connect(socket(&gateway)).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    // The connection is idle behind the answer, and ends at its age.
+    stream.read_to_string(&mut answer).expect("an answer and an end");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert_eq!(other.get("/").status, 200, "the older connection goes on");
 }

@@ -95,6 +95,7 @@ fn copies_and_questions_do_not_go_round_for_ever() {
     for policy in [
         "mirror: {to: own}",
         "forward_auth: {url: \"http://$LISTEN/auth\"}",
+        "ext_authz: {url: \"http://$LISTEN\", timeout: 5s}",
         "aggregate: {parts: {a: {to: own, path: /x}}}",
     ] {
         let origin = Origin::ok();
@@ -108,6 +109,31 @@ fn copies_and_questions_do_not_go_round_for_ever() {
         let count = gateway.records().len();
         assert!(count <= 8, "{policy}: one request became {count}");
     }
+}
+
+#[test]
+fn a_loop_over_a_unix_socket_ends_with_508() {
+    let gateway = Gateway::start(
+        "listen: [\"$LISTEN\", \"unix:$DIR/own.sock\"]\nroutes: [{match: \"/*\", to: [\"unix:$DIR/own.sock\"]}]\n",
+    );
+    let response = gateway.client().get("/x");
+    assert_eq!((response.status, response.reason()), (508, "loop_detected"));
+    let count = carried(&gateway);
+    assert!((3..=8).contains(&count), "one request became {count}: {:#?}", gateway.records());
+}
+
+/// Each of two attempts comes back, and is hedged again, until it has come back as often as it may.
+#[test]
+fn hedged_requests_to_the_gateway_itself_are_bounded() {
+    let gateway = Gateway::start(
+        "listen: [\"$LISTEN\", \"unix:$DIR/own.sock\"]\nroutes: [{match: \"/*\", to: own}]\n\
+         upstreams: {own: {endpoints: [$LISTEN, \"unix:$DIR/own.sock\"], hedge: 1ms, retry: {budget_min: 100}}}\n",
+    );
+    let response = gateway.client().get("/x");
+    assert_eq!((response.status, response.reason()), (508, "loop_detected"));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let count = carried(&gateway);
+    assert!((3..=16).contains(&count), "one request became {count}");
 }
 
 #[test]

@@ -250,3 +250,25 @@ fn certificates_are_not_verified_only_where_that_is_called_dangerous() {
     assert_eq!(gateway.client().get("/").text(), "ok");
     gateway.await_message("certificates are not verified here");
 }
+
+#[test]
+fn a_hedged_attempt_reports_a_late_refusal_too() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    let origin = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), Some(&authority), OK, None);
+    // Without retries there is no other attempt than the hedged one.
+    let gateway = Gateway::start(&format!(
+        "upstreams: {{up: {{endpoints: [\"https://{}\"], tls: {{ca: {}/ca.pem}}, hedge: 10s, retry: off}}}}\n\
+         routes: [{{match: \"/*\", to: up}}]\n",
+        origin.address(),
+        files.path().display()
+    ));
+    let answer = gateway.client().get("/");
+    assert_eq!((answer.status, answer.reason()), (502, "tls_alert_received"));
+    told(
+        &gateway,
+        "client_certificate_required",
+        "the endpoint demands a client certificate, and the gateway showed none",
+    );
+    assert_eq!(origin.heads().len(), 0);
+}

@@ -176,6 +176,62 @@ fn a_response_that_is_read_in_bits_is_cut_and_the_endpoint_let_go() {
     eventually("the endpoint to be let go", || origin.open() == 0);
 }
 
+/// An endpoint may give a client up whose response it cannot send on.
+#[test]
+fn an_endpoint_that_gives_a_slow_reader_up_is_not_ejected() {
+    const LENGTH: usize = 64 << 20;
+    const PATIENCE: Duration = Duration::from_millis(1500);
+    let impatient = |conn: &mut tollgate_tests::OriginConn| {
+        let Some(request) = conn.request() else { return };
+        conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {LENGTH}\r\n\r\n"));
+        if request.target == "/cut" {
+            return;
+        }
+        let stream = conn.wire().stream().expect("open");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        let piece = vec![b'x'; 1 << 16];
+        while conn.send(&piece) {}
+    };
+    // The only endpoint would never be ejected.
+    let origins = [Origin::play(impatient), Origin::play(impatient)];
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: \"/*\", to: u}}]\nupstreams: {{u: {{endpoints: [\"{}\", \"{}\"], retry: off, \
+         outlier: {{consecutive_5xx: 1, consecutive_gateway_errors: 1, max_ejected: 100%}}}}}}\n",
+        origins[0].address(),
+        origins[1].address()
+    ));
+    let ejections =
+        || gateway.metrics().sum("tollgate_upstream_ejections_total", "upstream=\"u\"").expect("the metric");
+    let begun = |count: usize| {
+        eventually("the endpoint to be asked", || origins.iter().map(Origin::count).sum::<usize>() == count);
+    };
+    let given_up =
+        || eventually("the endpoint to give up", || origins.iter().all(|origin| origin.open() == 0));
+    let mut client = gateway.small_client(16 << 10);
+    client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    begun(1);
+    given_up();
+    assert!(client.try_response("GET").is_err(), "the response is cut");
+    // In HTTP/2 the client's window is shut until then.
+    let mut frames = gateway.frames(&[(4, 0)]);
+    assert!(frames.ask(1, &pseudo("/slow")));
+    begun(2);
+    given_up();
+    for stream in [0, 1] {
+        frames.send(8, 0, stream, &(1_u32 << 30).to_be_bytes());
+    }
+    let reset = frames.wait_for(|frame| frame.kind == 3 && frame.stream == 1);
+    assert!(reset.is_some(), "the stream is reset");
+    let cut = || gateway.records().iter().filter(|it| it["reason"] == "http_response_incomplete").count();
+    eventually("both records", || cut() == 2);
+    assert_eq!(ejections(), 0.0);
+    // The endpoint is blamed if its client has read all the time.
+    let mut client = gateway.client();
+    client.send("GET /cut HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.try_response("GET").is_err(), "the response is cut");
+    eventually("the ejection", || ejections() == 1.0);
+}
+
 /// The memory that the gateway keeps for unfinished heads is about the number of bytes sent.
 #[test]
 fn an_unfinished_head_costs_about_its_bytes() {

@@ -270,6 +270,56 @@ mod total {
         gateway.reconcile(&[&origin]);
     }
 
+    /// Starts an origin that never answers.
+    fn silent() -> Origin {
+        Origin::play(|conn| {
+            conn.request();
+            conn.wait_close();
+        })
+    }
+
+    /// Returns how often an endpoint was ejected. One failure is enough for that.
+    fn ejections(gateway: &Gateway) -> f64 {
+        gateway.metrics().sum("tollgate_upstream_ejections_total", "upstream=\"u\"").expect("the metric")
+    }
+
+    #[test]
+    fn an_upload_that_uses_it_up_is_not_the_endpoints_fault() {
+        const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n";
+        for (upstream, route) in [
+            ("", ""),
+            ("", ", buffer: request"),
+            (", hedge: {after: 20s, methods: [POST]}", ", buffer: request"),
+        ] {
+            // The only endpoint would never be ejected.
+            let origins = [silent(), silent()];
+            let gateway = Gateway::start(&format!(
+                "timeouts: {{total: 1500ms}}\nroutes: [{{match: \"/*\", to: u{route}}}]\n\
+                 upstreams: {{u: {{endpoints: [{}, {}], retry: off, outlier: {{consecutive_5xx: 1, \
+                 consecutive_gateway_errors: 1, max_ejected: 100%}}{upstream}}}}}\n",
+                origins[0].address(),
+                origins[1].address()
+            ));
+            let mut client = gateway.client();
+            client.send(POST);
+            for _ in 0..10 {
+                std::thread::sleep(Duration::from_millis(110));
+                client.send("x");
+            }
+            let response = client.response();
+            assert_eq!((response.status, response.reason()), (504, "request_timeout"), "{upstream}{route}");
+            eventually("the endpoint to be let go", || origins.iter().all(|origin| origin.open() == 0));
+            assert_eq!(ejections(&gateway), 0.0, "{upstream}{route}");
+            // With a quick upload it is.
+            let mut client = gateway.client();
+            client.send(POST);
+            std::thread::sleep(Duration::from_millis(10));
+            client.send("xxxxxxxxxx");
+            assert_eq!(client.response().status, 504, "{upstream}{route}");
+            eventually("the ejection", || ejections(&gateway) == 1.0);
+        }
+    }
+
     #[test]
     fn within_the_answer_cuts_it() {
         let origin = Origin::play(|conn| {

@@ -67,7 +67,7 @@ impl Problems {
         }
     }
 
-    /// Adds a problem. Its [`At::file`] indexes the files given to [`Problems::new`].
+    /// Adds a problem. Its [`At::file`](crate::At::file) indexes the files given to [`Problems::new`].
     pub fn push(&mut self, mut problem: Problem) {
         self.lines.update_positions(&mut problem);
         self.list.push(problem);

@@ -3,11 +3,14 @@
 //! A connection takes a [`RequestState`] in a [guard](crate::state::request_guard) when a request starts, and
 //! returns it when the connection is idle.
 
+use std::time::Duration;
+
 use tollgate_http::h1::BodyReader;
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_policy::Context;
 
 use crate::state::backlog::Backlog;
+use crate::state::client_side::ClientStream;
 use crate::state::fallback_state::{ErrorPage, FallbackState};
 use crate::state::grpc_call::GrpcCall;
 use crate::state::pace::Paces;
@@ -53,6 +56,12 @@ pub(crate) struct RequestState {
 }
 
 impl RequestState {
+    /// Returns whether the client's own deadline ends the request before `total`, the route's limit. Such an end
+    /// says nothing about the endpoint or its connection.
+    pub fn is_deadline_clients(&self, stream: &impl ClientStream, total: Option<Duration>) -> bool {
+        stream.may_be_grpc() && self.grpc.is_some_and(|grpc| grpc.is_sooner(total))
+    }
+
     /// Returns the page that is requested in place of an error, if there is one.
     #[inline]
     pub fn page(&self) -> Option<&ErrorPage> {

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use tollgate_net::DetachedStream;
 
-use super::mailboxes::WorkerRing;
 use super::wait_times::WaitTimes;
+use super::worker_ring::WorkerRing;
 use super::{EndpointState, Permit, UpstreamState};
 
 /// A message to a worker, which passes it to [`Upstreams::receive`](crate::Upstreams::receive).
@@ -44,23 +44,6 @@ pub(crate) struct PermitFreed {
 }
 
 impl PermitFreed {
-    /// Sends the message, if any request waits.
-    pub fn announce(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) {
-        let limits = &upstream.limits;
-        if limits.queued.get() == 0 {
-            return;
-        }
-        if limits.has_connection_limit() {
-            Self::start(upstream, None);
-        }
-        // With both kinds of limit, two counts went down, and other requests may use the upstream's. A
-        // request that waits for this endpoint must also learn that it now helps to close an idle connection
-        // to another one.
-        if !limits.has_connection_limit() || limits.has_endpoint_limit() {
-            Self::start(upstream, Some(endpoint));
-        }
-    }
-
     fn start(upstream: &Arc<UpstreamState>, endpoint: Option<&Arc<EndpointState>>) {
         let mut freed =
             Self { upstream: upstream.clone(), endpoint: endpoint.cloned(), ring: WorkerRing::default() };
@@ -85,6 +68,25 @@ impl PermitFreed {
             .endpoint
             .as_ref()
             .map_or_else(|| limits.is_full(), |endpoint| limits.is_full_at(&endpoint.limits))
+    }
+}
+
+impl UpstreamState {
+    /// Tells the workers whose requests wait that a permit for `endpoint` was returned.
+    pub(super) fn announce_freed_permit(self: &Arc<Self>, endpoint: &Arc<EndpointState>) {
+        let limits = &self.limits;
+        if limits.queued.get() == 0 {
+            return;
+        }
+        if limits.has_connection_limit() {
+            PermitFreed::start(self, None);
+        }
+        // With both kinds of limit, two counts went down, and other requests may use the upstream's. A
+        // request that waits for this endpoint must also learn that it now helps to close an idle connection
+        // to another one.
+        if !limits.has_connection_limit() || limits.has_endpoint_limit() {
+            PermitFreed::start(self, Some(endpoint));
+        }
     }
 }
 

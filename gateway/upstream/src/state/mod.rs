@@ -9,7 +9,7 @@
 //! | `mod.rs` | [`UpstreamStates`], the process's registry, and [`UpstreamState`] |
 //! | `endpoint.rs`, `clock.rs` | [`EndpointState`], and the form of times in atomics |
 //! | `limits.rs`, `permits.rs` | the limits and their use, and the guards that hold a part |
-//! | `message.rs`, `mailboxes.rs` | messages between workers, and their delivery |
+//! | `message.rs`, `mailboxes.rs`, `worker_ring.rs` | messages between workers, their delivery, and the order of workers |
 //! | `wait_times.rs` | since when requests of each worker wait |
 //!
 //! An entry lives as long as something holds it: a worker whose plan has the upstream, an exchange that began
@@ -23,6 +23,7 @@ mod mailboxes;
 pub(crate) mod message;
 mod permits;
 mod wait_times;
+mod worker_ring;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -4,13 +4,12 @@
 //! A worker takes a connection's permit before it opens the socket, and returns it after it closed the
 //! socket. The kernel's table therefore never has more established connections than the limit. This costs two
 //! shared additions for each connection, and none for a request. Requests and retries are counted only if
-//! they are limited. A permit that is returned while requests wait is [announced](PermitFreed) to them.
+//! they are limited. A permit that is returned while requests wait is [announced](UpstreamState::announce_freed_permit) to them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::limits::{Count, NO_LIMIT, UpstreamLimits};
-use super::message::PermitFreed;
 use super::{EndpointState, UpstreamState};
 
 /// Counts a request or a retry as in flight until it is dropped.
@@ -104,7 +103,7 @@ impl Permit {
             endpoint.limits.connections.release();
             // For a moment the endpoint's count was too high. Another worker may have seen it full and waits
             // now.
-            PermitFreed::announce(upstream, endpoint);
+            upstream.announce_freed_permit(endpoint);
             return None;
         }
         Some(Self { upstream: upstream.clone(), endpoint: endpoint.clone() })
@@ -123,7 +122,7 @@ impl Permit {
         }
         let before = std::mem::replace(&mut self.endpoint, endpoint.clone());
         before.limits.connections.release();
-        PermitFreed::announce(&self.upstream, &before);
+        self.upstream.announce_freed_permit(&before);
         Some(self)
     }
 
@@ -140,7 +139,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.endpoint.limits.connections.release();
         self.upstream.limits.connections.release();
-        PermitFreed::announce(&self.upstream, &self.endpoint);
+        self.upstream.announce_freed_permit(&self.endpoint);
     }
 }
 

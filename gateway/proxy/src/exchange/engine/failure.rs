@@ -79,8 +79,8 @@ pub(super) fn refused_by_tls<U: UpstreamSide>(
 /// `sent`. In HTTP/1 each stale connection is gone after one try. An HTTP/2 connection may survive, so the
 /// number of tries is bounded.
 fn may_be_stale<U: UpstreamSide>(sent: u8) -> bool {
-    const MOST: u8 = 8;
-    !U::SEPARATE_HEADS || sent < MOST
+    const MAX_SENDS: u8 = 8;
+    !U::SEPARATE_HEADS || sent < MAX_SENDS
 }
 
 /// Returns the endpoint's share in a failure with this reason, if it has one.

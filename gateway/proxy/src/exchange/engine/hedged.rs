@@ -47,7 +47,7 @@ pub(crate) struct HedgedRequest<'a> {
     pub due: TimeLimit,
     pub total: TimeLimit,
     /// Whether `total` is a deadline that the client chose.
-    pub is_total_clients: bool,
+    pub is_deadline_clients: bool,
 }
 
 /// A response whose head has arrived.
@@ -265,9 +265,9 @@ impl<'r, 'a, U: UpstreamSide> HedgedExchange<'r, 'a, U> {
     }
 
     fn timed_out(&self) -> HedgedFailure {
-        let HedgedRequest { timeouts, due, total, is_total_clients, .. } = *self.request;
+        let HedgedRequest { timeouts, due, total, is_deadline_clients, .. } = *self.request;
         // A deadline that the client chose does not show a problem of the connection.
-        if !(is_total_clients && total.is_over()) {
+        if !(is_deadline_clients && total.is_over()) {
             self.connection.timed_out();
         }
         let (_, awaited) = self.upload.awaited(timeouts);

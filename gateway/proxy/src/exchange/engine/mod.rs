@@ -383,11 +383,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             return self.ended(reason, None, false);
         }
         let Parties { client, state, route, upstream, .. } = &self.parties;
-        // A deadline that the client chose does not show a problem of the connection.
-        let own = client.stream.may_be_grpc()
-            && self.total.is_over()
-            && state.grpc.is_some_and(|grpc| grpc.is_sooner(route.timeouts.total));
-        if !own {
+        if !(self.total.is_over() && state.is_deadline_clients(&client.stream, route.timeouts.total)) {
             upstream.timed_out();
         }
         let awaited = self.awaited().1;

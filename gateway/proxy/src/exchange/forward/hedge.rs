@@ -221,8 +221,9 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
                 body,
                 due: self.attempts.head_due(began),
                 total: self.attempts.total(),
-                is_total_clients: self.client.stream.may_be_grpc()
-                    && self.state.grpc.is_some_and(|grpc| grpc.is_sooner(self.route.timeouts.total)),
+                is_deadline_clients: self
+                    .state
+                    .is_deadline_clients(&self.client.stream, self.route.timeouts.total),
             },
             started: self.state.record.started().unwrap_or(began),
             began,

@@ -2,14 +2,15 @@
 //! requests.
 //!
 //! The `h2` crate handles frames, HPACK and flow control. This module decides when a connection is opened
-//! (`connecting`), which connection takes a request (`stream`), and how a connection ends (`connection`). A
+//! (`connecting`), which connection takes a request (`assignment`), and how a connection ends (`connection`). A
 //! request gets a [`StreamPermit`]: the right to one stream. A connection knows only the other connections to
-//! its endpoint; `stream` and `connecting` join them to the [`Pool`](super::Pool) and its queue.
+//! its endpoint; `assignment` and `connecting` join them to the [`Pool`](super::Pool) and its queue.
 //!
 //! Unlike HTTP/1 connections, these are shared by requests and never move to another worker. The same limits
 //! apply. A request that finds all connections full joins the same queue, and gets a free stream or a permit
 //! to open another connection.
 
+mod assignment;
 mod connecting;
 mod connection;
 mod opening;

@@ -39,8 +39,8 @@ pub struct Config {
     pub log: DiagnosticLog,
     /// Request ids: off by default.
     pub request_id: RequestId,
-    /// Whether statistics are kept. Default true.
-    pub metrics: bool,
+    /// Statistics of routes and upstreams: on by default.
+    pub metrics: Metrics,
     /// Fields that tell the upstream about the client and the proxies between.
     pub forwarded: Forwarded,
     /// Sizes and counts that a peer may not exceed.
@@ -90,7 +90,7 @@ impl Default for Config {
             access_log: Vec::new(),
             log: DiagnosticLog::default(),
             request_id: RequestId { enabled: false, ..RequestId::default() },
-            metrics: true,
+            metrics: Metrics::default(),
             forwarded: Forwarded::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),

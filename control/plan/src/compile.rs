@@ -10,6 +10,7 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
 
 use crate::compile_cache::CompileCache;
+use crate::inline_names;
 use crate::logs;
 use crate::matches::{Matches, matches, path_rules};
 use crate::policies::PolicyCompiler;
@@ -99,7 +100,8 @@ pub fn compile_with_cache(
         warnings.extend(semicolon_bypass::warnings(&parts.routes, router, &rules, guards));
     }
     warnings.extend(self_loops::warnings(parts));
-    let Compiler { mut problems, upstreams, .. } = compiler;
+    let Compiler { mut problems, mut upstreams, .. } = compiler;
+    inline_names::shorten(upstreams.get_mut(parts.upstreams.len()..).unwrap_or_default());
     problems.extend(policy_compiler.problems());
     warnings.extend(policy_compiler.warnings());
     problems.extend(ineffective_keep_entries(config));

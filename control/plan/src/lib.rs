@@ -7,6 +7,7 @@
 mod compile;
 mod compile_cache;
 mod endpoint_list;
+mod inline_names;
 mod logs;
 mod matches;
 mod plan;

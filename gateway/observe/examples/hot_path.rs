@@ -70,6 +70,7 @@ fn main() -> io::Result<()> {
         reason: record.reason,
         status: record.status,
         protocol: tollgate_observe::Protocol::Http11,
+        method: tollgate_observe::RequestMethod::Get,
         route_slot: registry.route_slot("items"),
         upstream_slot: registry.upstream_slot("shop"),
         bytes_in: record.bytes_in,
@@ -79,7 +80,7 @@ fn main() -> io::Result<()> {
     };
     let cost = nanoseconds(|| {
         stats.request_started();
-        stats.record(black_box(&tally));
+        stats.record(black_box(&tally), || tally.route_slot);
     });
     writeln!(out, "counts            {cost:6.1} ns")?;
     let mut ids = RequestIds::new([7; 16]);

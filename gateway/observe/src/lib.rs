@@ -40,13 +40,13 @@ pub use log::{
     LogTarget, SyslogTarget, SyslogTransport, Template, TemplateError,
 };
 pub use reason::Reason;
-pub use record::{Protocol, Record, Tally, TlsRecord};
+pub use record::{Protocol, Record, RequestMethod, Tally, TlsRecord};
 pub use request_id::RequestIds;
 pub use stats::{
     BUCKETS, BreakerTransition, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
     HandshakesSnapshot, HistogramSnapshot, LookupCounts, MethodsSnapshot, PolicyEvents, PolicyEventsSnapshot,
-    ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot,
-    Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
+    ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, ResponseCounts, RouteSlots,
+    RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
 pub use status::{EtcdStatus, OperationResult, Status};
 pub use upstreams::{

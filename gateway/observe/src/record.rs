@@ -34,6 +34,60 @@ impl Protocol {
     }
 }
 
+/// The method of a request, as a label: methods that clients make up share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the variants are the methods")]
+pub enum RequestMethod {
+    Get,
+    Head,
+    Post,
+    Put,
+    Delete,
+    Options,
+    Patch,
+    Trace,
+    Connect,
+    /// Any other method.
+    Other,
+    /// The request line could not be read.
+    Unknown,
+}
+
+impl RequestMethod {
+    /// Every variant, in order.
+    pub const ALL: [Self; 11] = [
+        Self::Get,
+        Self::Head,
+        Self::Post,
+        Self::Put,
+        Self::Delete,
+        Self::Options,
+        Self::Patch,
+        Self::Trace,
+        Self::Connect,
+        Self::Other,
+        Self::Unknown,
+    ];
+
+    /// Returns the label in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Options => "OPTIONS",
+            Self::Patch => "PATCH",
+            Self::Trace => "TRACE",
+            Self::Connect => "CONNECT",
+            Self::Other => "other",
+            Self::Unknown => "-",
+        }
+    }
+}
+
 /// The TLS connection on which a request arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsRecord<'a> {
@@ -58,7 +112,9 @@ pub struct Tally {
     pub status: u16,
     /// The version of HTTP.
     pub protocol: Protocol,
-    /// The route's label slot, from [`Registry::route_slot`](crate::Registry::route_slot).
+    /// The method.
+    pub method: RequestMethod,
+    /// The route's slot, from [`RouteSlots::get`](crate::RouteSlots::get).
     pub route_slot: Slot,
     /// The upstream's label slot, from [`Registry::upstream_slot`](crate::Registry::upstream_slot).
     pub upstream_slot: Slot,
@@ -212,6 +268,7 @@ pub(crate) mod sample {
             reason: Reason::None,
             status: 200,
             protocol: Protocol::Http11,
+            method: RequestMethod::Get,
             route_slot: Slot::NONE,
             upstream_slot: Slot::NONE,
             bytes_in: 0,

@@ -36,6 +36,10 @@ pub struct Status {
     pub guards: GuardReading,
     /// The listeners' certificates: each file once, with its expiry in seconds since 1970.
     pub certificates: Vec<(String, i64)>,
+    /// Bound of open client connections; `None`: no limit.
+    pub connections_limit: Option<u64>,
+    /// Lines of the gateway's own log that were lost.
+    pub log_lines_lost: u64,
     /// State of etcd; `None`: etcd is not a source of the configuration.
     pub etcd: Option<EtcdStatus>,
 }
@@ -80,6 +84,8 @@ impl Default for Status {
             last_upgrade: None,
             guards: GuardReading::default(),
             certificates: Vec::new(),
+            connections_limit: None,
+            log_lines_lost: 0,
             etcd: None,
         }
     }

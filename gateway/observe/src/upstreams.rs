@@ -24,6 +24,8 @@ pub struct UpstreamStatus {
     pub ejections: Vec<(&'static str, u64)>,
     /// Ejections that were due but refused, because too few endpoints would have remained.
     pub ejections_refused: u64,
+    /// The limits that are set: `connections`, `endpoint_connections`, `requests` and `retries`.
+    pub limits: Vec<(&'static str, u64)>,
     /// State of endpoint look-ups; `None`: all endpoints are written in the configuration.
     pub lookups: Option<LookupStatus>,
     /// State of the adaptive limit; `None`: the upstream has none.
@@ -231,6 +233,7 @@ pub(crate) mod sample {
             ejections: vec![("consecutive_5xx", 3), ("success_rate", 0)],
             tls_failures: Vec::new(),
             ejections_refused: 2,
+            limits: vec![("connections", 500)],
             lookups: Some(LookupStatus {
                 source: "dns://shop.internal:8080".to_owned(),
                 count: 90,

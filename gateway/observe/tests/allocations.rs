@@ -21,6 +21,7 @@ fn tally(route_slot: Slot, upstream_slot: Slot) -> Tally {
         reason: Reason::None,
         status: 200,
         protocol: tollgate_observe::Protocol::Http11,
+        method: tollgate_observe::RequestMethod::Get,
         route_slot,
         upstream_slot,
         bytes_in: 10,
@@ -85,7 +86,7 @@ fn recording_allocates_nothing() {
                 ids.write(&mut id);
                 stats.request_started();
                 stats.upstream_reused(upstream);
-                stats.record(&tally(route, upstream));
+                stats.record(&tally(route, upstream), || route);
                 sink.record(&record(&id));
             }
             sink.flush();

@@ -227,6 +227,7 @@ impl ControlThread {
                     meter.sample(Instant::now(), process_cpu_time(), registry.requests(), cores);
                     registry.set_cost(meter.reading());
                     registry.record_second(SystemTime::now());
+                    registry.update_status(|status| status.log_lines_lost = diagnostics::lines_lost());
                     let now = self.gateway.log.problem();
                     if now != problem {
                         if let Some(text) = &now {

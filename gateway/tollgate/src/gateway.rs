@@ -13,8 +13,8 @@ use tollgate_config as config;
 use tollgate_config::{Config, LogFormat, LogTarget};
 use tollgate_net::component;
 use tollgate_observe::{
-    AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SyslogTarget, SyslogTransport,
-    available_cores,
+    AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SeriesBounds, SyslogTarget,
+    SyslogTransport, available_cores,
 };
 use tollgate_plan::{Plan, PlannedLog};
 use tollgate_policy::{BackgroundIo, LogExport};
@@ -119,7 +119,11 @@ impl Gateway {
         let audit_log = audit_log(&config).map(Path::to_owned);
         runtime.block_on(run_file_job(move || check_audit_log(audit_log.as_deref())))?;
         let access = watch::Sender::new(Arc::new(AccessRules::new(config.admin.as_ref())));
-        let registry = Registry::new(config.metrics);
+        let bounds = SeriesBounds {
+            routes: config.metrics.routes as usize,
+            upstreams: config.metrics.upstreams as usize,
+        };
+        let registry = Registry::with_bounds(bounds, config.metrics.enabled);
         let current = Rollout::first(plan, &registry);
         let log = runtime.block_on(access_log(&current.logs, current.side()))?;
         registry.watch_log(&log);
@@ -135,6 +139,7 @@ impl Gateway {
             status.workers = count;
             status.generation = current.generation();
             status.routes = current.routes.len();
+            status.connections_limit = current.settings.limits.connections;
             status.certificates.clone_from(&files.certificates);
             status.routes_read = routes_read;
         });
@@ -256,7 +261,7 @@ impl Gateway {
         self.admin.apply(admin, admin_tls(&self.current));
         let listening = listening.and(self.serve_admin());
         // These settings keep their values from the start, whatever the new file says.
-        let (workers, metrics) = (self.config.workers, self.config.metrics);
+        let (workers, metrics) = (self.config.workers, self.config.metrics.clone());
         let (store, etcd) = (self.config.store.take(), self.config.etcd.take());
         self.config = Config { workers, metrics, store, etcd, ..config };
         (receipts, listening)

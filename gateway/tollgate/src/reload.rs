@@ -334,6 +334,7 @@ fn record_in_force(rollout: &Rollout, registry: &Registry) {
         if generation > status.generation {
             status.generation = generation;
             status.routes = routes;
+            status.connections_limit = rollout.settings.limits.connections;
             status.certificates = certificate_expiries(rollout);
             status.in_force_since = SystemTime::now();
         }

@@ -34,7 +34,7 @@ fn handshakes_are_counted_by_version_and_kind() {
         let labels = format!("version=\"{version}\",kind=\"{kind}\"");
         assert_eq!(metrics.sum("tollgate_tls_handshakes_total", &labels), Some(count), "{labels}");
     }
-    let ends = metrics.sum("tollgate_tls_certificate_not_after_seconds", "a.pem").expect("known");
+    let ends = metrics.sum("tollgate_tls_certificate_not_after_timestamp_seconds", "a.pem").expect("known");
     assert!(ends > 1.9e9, "{ends}");
 }
 

@@ -17,8 +17,8 @@ use super::route::RouteKeys;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
-    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, Limits, Overload, Paths,
-    RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
+    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, Limits, Metrics, Overload,
+    Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
 };
 
 static PATTERN_SHAPE: Shape = Shape::Text(&Text {
@@ -55,9 +55,9 @@ pub(crate) struct RootKeys {
     /// An id for each request, sent upstream and logged.
     #[key(default = off)]
     request_id: RequestId,
-    /// Whether statistics are kept.
-    #[key(default = on)]
-    metrics: bool,
+    /// Whether statistics are kept, and for how many routes and upstreams each.
+    #[key(default = on, also = ["statistics", "stats", "prometheus"])]
+    metrics: Metrics,
     /// Fields that tell the upstream about the client and the proxies in between.
     forwarded: Forwarded,
     /// Sizes and counts that a peer may not exceed.

@@ -12,7 +12,7 @@ use super::{
 use crate::stats::resident_bytes;
 use crate::status::seconds;
 use crate::{
-    EndpointStatus, HistogramSnapshot, OperationResult, Protocol, Reason, Registry, Snapshot, Status,
+    EndpointStatus, OperationResult, Protocol, Reason, Registry, Snapshot, Status,
     UpstreamSnapshot, UpstreamStatus,
 };
 
@@ -43,7 +43,7 @@ impl Registry {
                 rejected: snapshot.client_connections_rejected,
                 limit: None,
             },
-            workers: self.worker_counts(),
+            workers: snapshot.workers.clone(),
             routes: routes(&snapshot),
             upstreams,
             upstreams_left_out,
@@ -66,20 +66,13 @@ fn last_change(attempt: &OperationResult) -> LastChange {
 }
 
 fn requests(snapshot: &Snapshot) -> Requests {
-    let (mut codes, mut latency) = ([0; 6], HistogramSnapshot::default());
-    for route in &snapshot.routes {
-        for (sum, count) in codes.iter_mut().zip(route.codes) {
-            *sum += count;
-        }
-        latency.add(&route.duration);
-    }
     Requests {
         total: snapshot.requests,
         in_flight: snapshot.in_flight,
-        codes,
+        codes: snapshot.codes,
         bytes_in: snapshot.bytes_in,
         bytes_out: snapshot.bytes_out,
-        latency: Latency::new(&latency),
+        latency: Latency::new(&snapshot.duration),
         protocols: counted(Protocol::ALL.iter().map(|protocol| protocol.as_str()).zip(snapshot.protocols)),
     }
 }
@@ -87,7 +80,7 @@ fn requests(snapshot: &Snapshot) -> Requests {
 fn routes(snapshot: &Snapshot) -> Vec<RouteLive> {
     let one = |route: &crate::RouteSnapshot| RouteLive {
         name: route.name.to_string(),
-        requests: route.codes.iter().sum(),
+        requests: route.requests(),
         codes: route.codes,
         latency: Latency::new(&route.duration),
     };
@@ -204,7 +197,7 @@ mod tests {
         worker.upstream_failed(shop_slot, Reason::ConnectionRefused);
         for reason in [Reason::None, Reason::None, Reason::NoRoute] {
             worker.request_started();
-            worker.record(&Tally { route_slot: items, reason, ..sample::tally() });
+            worker.record(&Tally { route_slot: items, reason, ..sample::tally() }, || items);
         }
         worker.request_started();
         registry.record_second(SystemTime::now());

@@ -52,7 +52,7 @@ pub struct LiveDocument {
     pub clients: ClientsLive,
     /// The workers, in order.
     pub workers: Vec<WorkerLive>,
-    /// Routes with requests, the busiest first. `-` is no route; `other` is every route past the first 256.
+    /// Routes with requests, the busiest first. `-` is no route; `other` is every route without figures of its own.
     pub routes: Vec<RouteLive>,
     /// Upstreams, the busiest first.
     pub upstreams: Vec<UpstreamLive>,

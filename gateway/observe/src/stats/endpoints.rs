@@ -14,8 +14,23 @@ const NAMED_ENDPOINTS_MAX: usize = 1000;
 pub struct EndpointsSnapshot {
     /// One entry per upstream; upstreams past the bound of labels are added up.
     pub upstreams: Vec<UpstreamEndpoints>,
-    /// The upstream's label, the endpoint's address, and whether it takes requests; the first 1,000.
-    pub up: Vec<(Arc<str>, String, bool)>,
+    /// The first 1,000 endpoints.
+    pub endpoints: Vec<EndpointCounts>,
+}
+
+/// The state and counts of one endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointCounts {
+    /// The label of its upstream.
+    pub upstream: Arc<str>,
+    /// Its address.
+    pub address: String,
+    /// Whether it takes requests.
+    pub is_up: bool,
+    /// Attempts that ended.
+    pub attempts: u64,
+    /// Attempts that failed, or were answered with 5xx.
+    pub failures: u64,
 }
 
 /// The state and counts of one upstream's endpoints.
@@ -33,6 +48,8 @@ pub struct UpstreamEndpoints {
     pub ejections: Vec<(&'static str, u64)>,
     /// Ejections that were due but refused, because too few endpoints would have remained.
     pub refused: u64,
+    /// The limits that are set, added up over the upstreams of a label.
+    pub limits: Vec<(&'static str, u64)>,
     /// Look-ups of endpoints; `None`: all endpoints are written in the configuration.
     pub lookups: Option<LookupCounts>,
     /// The adaptive limit; `None`: there is none. Those under one label are added up, with the longest
@@ -53,11 +70,11 @@ pub struct LookupCounts {
 }
 
 impl EndpointsSnapshot {
-    pub(super) fn new(all: Vec<UpstreamStatus>, label: impl Fn(&str) -> Arc<str>) -> Self {
+    /// `labels` has the label of each upstream.
+    pub(super) fn new(all: Vec<UpstreamStatus>, labels: &[Arc<str>]) -> Self {
         let mut snapshot = Self::default();
         let mut places: HashMap<Arc<str>, usize> = HashMap::new();
-        for upstream in all {
-            let name = label(&upstream.name);
+        for (upstream, name) in all.into_iter().zip(labels) {
             let place = *places.entry(name.clone()).or_insert_with(|| {
                 let (probes, ejections) = (Vec::new(), Vec::new());
                 let states = [0; EndpointState::ALL.len()];
@@ -68,6 +85,7 @@ impl EndpointsSnapshot {
                     tls_failures: Vec::new(),
                     ejections,
                     refused: 0,
+                    limits: Vec::new(),
                     lookups: None,
                     adaptive: None,
                 });
@@ -80,6 +98,7 @@ impl EndpointsSnapshot {
             add(&mut sum.tls_failures, &upstream.tls_failures);
             add(&mut sum.ejections, &upstream.ejections);
             sum.refused += upstream.ejections_refused;
+            add(&mut sum.limits, &upstream.limits);
             if let Some(lookups) = upstream.lookups {
                 let counts = sum.lookups.get_or_insert_default();
                 counts.count += lookups.count;
@@ -92,12 +111,24 @@ impl EndpointsSnapshot {
                 for (count, one) in sum.states.iter_mut().zip(EndpointState::ALL) {
                     *count += u64::from(one == state);
                 }
-                if snapshot.up.len() < NAMED_ENDPOINTS_MAX && &*name != "other" {
-                    snapshot.up.push((name.clone(), endpoint.address, state == EndpointState::Available));
+                if snapshot.endpoints.len() < NAMED_ENDPOINTS_MAX && &**name != "other" {
+                    snapshot.endpoints.push(EndpointCounts {
+                        upstream: name.clone(),
+                        address: endpoint.address,
+                        is_up: state == EndpointState::Available,
+                        attempts: endpoint.requests,
+                        failures: endpoint.failures,
+                    });
                 }
             }
         }
         snapshot
+    }
+}
+
+impl EndpointCounts {
+    pub(super) fn labels(&self) -> [(&str, &str); 2] {
+        [("upstream", &self.upstream), ("endpoint", &self.address)]
     }
 }
 
@@ -128,11 +159,11 @@ mod tests {
     #[test]
     fn upstreams_past_the_bound_are_added_up() {
         let all = vec![shop(), shop(), shop()];
-        let snapshot = EndpointsSnapshot::new(all, |_| "other".into());
+        let snapshot = EndpointsSnapshot::new(all, &["other".into(), "other".into(), "other".into()]);
         assert_eq!(snapshot.upstreams.len(), 1);
         assert_eq!(snapshot.upstreams[0].states, [3, 3, 3, 0]);
         assert_eq!(snapshot.upstreams[0].probes[2], ("connection_refused", 54));
-        assert_eq!((snapshot.upstreams[0].refused, snapshot.up.len()), (6, 0));
+        assert_eq!((snapshot.upstreams[0].refused, snapshot.endpoints.len()), (6, 0));
         let age = Some(Duration::from_secs(15));
         let adaptive = snapshot.upstreams[0].adaptive.map(|adaptive| (adaptive.limit, adaptive.in_flight));
         assert_eq!(adaptive, Some((120, 36)));
@@ -148,14 +179,14 @@ mod tests {
         };
         let endpoints = (0..NAMED_ENDPOINTS_MAX + 500).map(endpoint).collect();
         let all = vec![UpstreamStatus { name: "big".to_owned(), endpoints, ..UpstreamStatus::default() }];
-        let snapshot = EndpointsSnapshot::new(all, |name| name.into());
-        assert_eq!((snapshot.up.len(), snapshot.upstreams[0].states[0]), (NAMED_ENDPOINTS_MAX, 1500));
+        let snapshot = EndpointsSnapshot::new(all, &["big".into()]);
+        assert_eq!((snapshot.endpoints.len(), snapshot.upstreams[0].states[0]), (NAMED_ENDPOINTS_MAX, 1500));
     }
 
     #[test]
     fn who_never_probes_has_no_series_of_probes() {
         let quiet = UpstreamStatus { probes: vec![("good", 0)], ..shop() };
-        let snapshot = EndpointsSnapshot::new(vec![quiet], |name| name.into());
+        let snapshot = EndpointsSnapshot::new(vec![quiet], &["shop".into()]);
         assert!(snapshot.upstreams[0].probes.is_empty());
     }
 }

@@ -13,11 +13,22 @@ use super::policies;
 use super::process::Process;
 use super::queueing;
 use super::resilience;
+use super::responses;
 use super::shedding;
 use super::snapshot::{Snapshot, UpstreamSnapshot};
+use crate::live::WorkerLive;
 use crate::{AdminRefusal, EndpointState, Protocol, Reason};
 
-const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Reasons of failed attempts whose counters start at 0 for each upstream. Without a sample of 0, `rate` does not see
+/// the first failure.
+const COMMON_FAILURES: [Reason; 6] = [
+    Reason::ConnectionRefused,
+    Reason::ConnectionTimeout,
+    Reason::ConnectionTerminated,
+    Reason::HttpResponseTimeout,
+    Reason::ConnectionReadTimeout,
+    Reason::TlsProtocolError,
+];
 
 pub(super) fn render(snapshot: Snapshot, format: Exposition) -> String {
     let mut registry = prometheus_client::registry::Registry::default();
@@ -49,7 +60,11 @@ impl Collector for Scrape {
         self.endpoints(&mut page)?;
         resilience::encode(&self.of_upstreams(|upstream| &upstream.resilience), &mut page)?;
         shedding::encode_adaptive(&self.snapshot.endpoints, &mut page)?;
-        shedding::encode_upstreams(&self.of_upstreams(|upstream| &upstream.shed), &mut page)?;
+        shedding::encode_upstreams(
+            &self.of_upstreams(|upstream| &upstream.shed),
+            &self.snapshot.endpoints,
+            &mut page,
+        )?;
         shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.guards, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.log_and_cost(&mut page)?;
@@ -69,11 +84,29 @@ impl Scrape {
     fn requests(&self, page: &mut Exporter<'_>) -> fmt::Result {
         let sum = &self.snapshot;
         let mut family =
-            page.counter("tollgate_requests_total", "Finished requests, by route and class of status.")?;
+            page.counter("tollgate_requests_total", "Finished requests, by route, status and method.")?;
         for route in &sum.routes {
-            for (code, count) in CODES.iter().zip(route.codes) {
-                family.add(&[("route", &*route.name), ("code", code)], count)?;
+            for ((status, method), count) in &route.responses {
+                let code = responses::label(*status);
+                family.add(&[("route", &*route.name), ("code", &code), ("method", method.as_str())], *count)?;
             }
+        }
+        let mut family = page.counter("tollgate_reasons_total", "Finished requests, by route and reason.")?;
+        for route in &sum.routes {
+            for (reason, count) in Reason::ALL.iter().zip(route.reasons) {
+                if count > 0 {
+                    family.add(&[("route", &*route.name), ("reason", reason.as_str())], count)?;
+                }
+            }
+        }
+        page.counter("tollgate_internal_errors_total", "Requests that failed because of the gateway itself.")?
+            .set(sum.reasons[Reason::ProxyInternalError as usize])?;
+        let mut family = page.gauge(
+            "tollgate_other_names",
+            "Routes and upstreams that were used, and share the label `other`.",
+        )?;
+        for (label, count) in ["route", "upstream"].into_iter().zip(sum.in_other) {
+            family.add(&[("label", label)], count)?;
         }
         let mut family = page.histogram(
             "tollgate_request_duration_seconds",
@@ -85,10 +118,6 @@ impl Scrape {
         grpc::encode(sum.routes.iter().map(|route| (&*route.name, route.grpc)), page)?;
         grpc::encode_methods(&sum.grpc_methods, page)?;
         page.gauge("tollgate_requests_in_flight", "Requests in flight.")?.set(sum.in_flight)?;
-        let mut family = page.counter("tollgate_reasons_total", "Finished requests, by reason.")?;
-        for (reason, count) in Reason::ALL.iter().zip(sum.reasons) {
-            family.add(&[("reason", reason.as_str())], count)?;
-        }
         let mut family =
             page.counter("tollgate_protocol_requests_total", "Finished requests, by HTTP version.")?;
         for (protocol, count) in Protocol::ALL.iter().zip(sum.protocols) {
@@ -115,7 +144,46 @@ impl Scrape {
             "Client connections passed to a less loaded worker.",
         )?
         .set(sum.client_connections_handed_over)?;
-        page.counter("tollgate_worker_messages_total", "Messages between workers.")?.set(sum.messages)
+        let limit = sum.status.connections_limit;
+        let mut family = page.gauge(
+            "tollgate_client_connections_limit",
+            "Limit of open client connections; absent without a limit.",
+        )?;
+        if let Some(limit) = limit {
+            family.set(limit)?;
+        }
+        page.counter("tollgate_worker_messages_total", "Messages between workers.")?.set(sum.messages)?;
+        self.workers(page)
+    }
+
+    fn workers(&self, page: &mut Exporter<'_>) -> fmt::Result {
+        type Value = fn(&WorkerLive) -> u64;
+        let workers = || self.snapshot.workers.iter().enumerate();
+        let mut family =
+            page.counter("tollgate_worker_requests_total", "Finished requests, by worker.")?;
+        for (id, worker) in workers() {
+            family.add(&[("worker", &id.to_string())], worker.requests)?;
+        }
+        let gauges: [(_, _, Value); 2] = [
+            ("tollgate_worker_requests_in_flight", "Requests in flight, by worker.", |worker| worker.in_flight),
+            ("tollgate_worker_client_connections", "Open client connections, by worker.", |worker| {
+                worker.clients
+            }),
+        ];
+        for (name, help, value) in gauges {
+            let mut family = page.gauge(name, help)?;
+            for (id, worker) in workers() {
+                family.add(&[("worker", &id.to_string())], value(worker))?;
+            }
+        }
+        let mut family = page.counter(
+            "tollgate_worker_cpu_seconds_total",
+            "User and system CPU time of the thread of each worker.",
+        )?;
+        for (id, cpu) in &self.process.workers {
+            family.add(&[("worker", id)], cpu.as_secs_f64())?;
+        }
+        Ok(())
     }
 
     fn upstreams(&self, page: &mut Exporter<'_>) -> fmt::Result {
@@ -126,6 +194,15 @@ impl Scrape {
         )?;
         for upstream in upstreams {
             family.add(&[("upstream", &*upstream.name)], &upstream.header)?;
+        }
+        let mut family = page.counter(
+            "tollgate_upstream_errors_total",
+            "Requests that the upstream answered with an error, by class of status.",
+        )?;
+        for upstream in upstreams {
+            for (class, count) in ["4xx", "5xx"].into_iter().zip(upstream.errors) {
+                family.add(&[("upstream", &*upstream.name), ("code", class)], count)?;
+            }
         }
         let mut family =
             page.gauge("tollgate_upstream_connections", "Open connections to upstreams, by state.")?;
@@ -155,7 +232,7 @@ impl Scrape {
         for upstream in upstreams {
             for (reason, count) in Reason::ALL.iter().zip(upstream.failures) {
                 // Most upstreams never have most of the reasons.
-                if count > 0 {
+                if count > 0 || COMMON_FAILURES.contains(reason) {
                     family.add(&[("upstream", &*upstream.name), ("reason", reason.as_str())], count)?;
                 }
             }
@@ -164,7 +241,7 @@ impl Scrape {
     }
 
     fn endpoints(&self, page: &mut Exporter<'_>) -> fmt::Result {
-        let EndpointsSnapshot { upstreams, up } = &self.snapshot.endpoints;
+        let EndpointsSnapshot { upstreams, endpoints } = &self.snapshot.endpoints;
         let mut family = page.gauge("tollgate_upstream_endpoints", "Endpoints of upstreams, by state.")?;
         for upstream in upstreams {
             for (state, count) in EndpointState::ALL.iter().zip(upstream.states) {
@@ -173,8 +250,31 @@ impl Scrape {
         }
         let mut family =
             page.gauge("tollgate_endpoint_up", "Whether an endpoint is available for requests.")?;
-        for (upstream, endpoint, up) in up {
-            family.add(&[("upstream", &**upstream), ("endpoint", endpoint)], u64::from(*up))?;
+        for one in endpoints {
+            family.add(&one.labels(), u64::from(one.is_up))?;
+        }
+        let mut family = page.counter(
+            "tollgate_endpoint_attempts_total",
+            "Attempts at an endpoint that ended, failed ones included.",
+        )?;
+        for one in endpoints {
+            family.add(&one.labels(), one.attempts)?;
+        }
+        let mut family = page.counter(
+            "tollgate_endpoint_failures_total",
+            "Attempts at an endpoint that failed, or were answered with 5xx.",
+        )?;
+        for one in endpoints {
+            family.add(&one.labels(), one.failures)?;
+        }
+        let mut family = page.gauge(
+            "tollgate_upstream_limit",
+            "Limits of an upstream, by what they limit; absent without a limit.",
+        )?;
+        for upstream in upstreams {
+            for (resource, limit) in &upstream.limits {
+                family.add(&[("upstream", &*upstream.name), ("resource", resource)], *limit)?;
+            }
         }
         let mut family = page.counter("tollgate_upstream_probes_total", "Health check probes, by result.")?;
         for upstream in upstreams {
@@ -243,13 +343,19 @@ impl Scrape {
             "Access log lines dropped because the log could not keep up.",
         )?
         .set(sum.log_dropped)?;
+        page.counter(
+            "tollgate_log_lost_total",
+            "Lines of the gateway's own log that were lost because the output could not keep up.",
+        )?
+        .set(sum.status.log_lines_lost)?;
         let window = sum.cost.now();
+        page.gauge("tollgate_cores", "Cores that the workers can use.")?.set(sum.cost.cores)?;
         let mut family = page.gauge(
-            "tollgate_cost_cpu_microseconds_per_request",
+            "tollgate_cost_cpu_seconds_per_request",
             "CPU time of the process per request, over 10 s; absent while unknown.",
         )?;
         if let Some(cost) = window.cpu_microseconds_per_request() {
-            family.set(cost)?;
+            family.set(cost / 1e6)?;
         }
         let mut family = page.gauge(
             "tollgate_headroom_requests_per_second",
@@ -334,6 +440,22 @@ impl Scrape {
         if let Some(bytes) = self.process.resident_bytes {
             family.set(bytes)?;
         }
+        let mut family = page.gauge("process_virtual_memory_bytes", "Virtual memory of the process.")?;
+        if let Some(bytes) = self.process.virtual_bytes {
+            family.set(bytes)?;
+        }
+        let mut family = page.gauge(
+            "process_start_time_seconds",
+            "Time at which the process started, in seconds since 1970.",
+        )?;
+        if let Some(started) = self.process.started {
+            family.set(started)?;
+        }
+        let mut family =
+            page.gauge("process_max_fds", "File descriptors that the process may have open; absent without a limit.")?;
+        if let Some(count) = self.process.max_fds {
+            family.set(count)?;
+        }
         let mut family = page.gauge("process_open_fds", "Open file descriptors of the process.")?;
         if let Some(count) = self.process.open_fds {
             family.set(count)?;
@@ -359,7 +481,7 @@ mod tests {
         worker.upstream_opened(upstream_slot);
         worker.upstream_failed(upstream_slot, Reason::DnsError);
         worker.request_started();
-        worker.record(&Tally { route_slot, upstream_slot, ..sample::tally() });
+        worker.record(&Tally { route_slot, upstream_slot, ..sample::tally() }, || route_slot);
         registry
     }
 
@@ -373,6 +495,10 @@ mod tests {
             "tollgate_upstream_endpoints{upstream=\"shop\",state=\"ejected\"} 1",
             "tollgate_endpoint_up{upstream=\"shop\",endpoint=\"10.0.0.1:8080\"} 1",
             "tollgate_endpoint_up{upstream=\"shop\",endpoint=\"10.0.0.2:8080\"} 0",
+            "tollgate_endpoint_attempts_total{upstream=\"shop\",endpoint=\"10.0.0.1:8080\"} 1000",
+            "tollgate_endpoint_failures_total{upstream=\"shop\",endpoint=\"10.0.0.2:8080\"} 10",
+            "tollgate_upstream_limit{upstream=\"shop\",resource=\"connections\"} 500",
+            "tollgate_upstream_adaptive_shed_total{upstream=\"shop\",priority=\"low\"} 0",
             "tollgate_upstream_probes_total{upstream=\"shop\",result=\"connection_refused\"} 18",
             "tollgate_upstream_ejections_total{upstream=\"shop\",cause=\"consecutive_5xx\"} 3",
             "tollgate_upstream_ejections_refused_total{upstream=\"shop\"} 2",
@@ -397,10 +523,10 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
         assert!(text.contains("# TYPE tollgate_requests counter\n"), "{text}");
         assert!(
-            text.contains("tollgate_requests_total{route=\"a\\\"b\\\\c\\nd\",code=\"2xx\"} 1\n"),
+            text.contains("tollgate_requests_total{route=\"a\\\"b\\\\c\\nd\",code=\"200\",method=\"GET\"} 1\n"),
             "{text}"
         );
-        assert!(text.contains("tollgate_reasons_total{reason=\"-\"} 1\n"));
+        assert!(text.contains("tollgate_reasons_total{route=\"a\\\"b\\\\c\\nd\",reason=\"-\"} 1\n"));
         assert!(
             text.contains("tollgate_upstream_failures_total{upstream=\"shop\",reason=\"dns_error\"} 1\n")
         );
@@ -439,7 +565,7 @@ mod tests {
     fn what_the_cost_meter_does_not_know_is_absent() {
         let text = busy().render();
         assert!(!text.contains("\ntollgate_headroom_requests_per_second "));
-        assert!(!text.contains("\ntollgate_cost_cpu_microseconds_per_request "));
+        assert!(!text.contains("\ntollgate_cost_cpu_seconds_per_request "));
     }
 
     #[test]

@@ -147,7 +147,7 @@ mod tests {
         let registry = Registry::new(true);
         let worker = registry.worker();
         let greeter = registry.route_slot("greeter");
-        worker.record(&crate::Tally { route_slot: greeter, ..sample::tally() });
+        worker.record(&crate::Tally { route_slot: greeter, ..sample::tally() }, || greeter);
         for status in [Some(0), Some(14), Some(0), None, Some(99)] {
             worker.grpc_ended(greeter, status, (b"/hello.Greeter/Say", true));
         }

@@ -98,7 +98,7 @@ pub(super) fn encode(
         family.add(&[("reason", reason)], *count)?;
     }
     let mut family = page.gauge(
-        "tollgate_tls_certificate_not_after_seconds",
+        "tollgate_tls_certificate_not_after_timestamp_seconds",
         "Expiry of a listener's certificate, in seconds since 1970.",
     )?;
     for (file, not_after) in certificates {
@@ -136,7 +136,7 @@ mod tests {
             "tollgate_tls_handshakes_total{version=\"1.2\",kind=\"resumed\"} 1",
             "tollgate_tls_handshake_failures_total{reason=\"version\"} 1",
             "tollgate_tls_handshake_failures_total{reason=\"protocol\"} 1",
-            "tollgate_tls_certificate_not_after_seconds{certificate=\"a.pem\"} 1900000000",
+            "tollgate_tls_certificate_not_after_timestamp_seconds{certificate=\"a.pem\"} 1900000000",
             "tollgate_proxy_protocol_headers_total{result=\"timeout\"} 1",
         ] {
             assert!(text.lines().any(|other| other == line), "{line} in {text}");

@@ -9,7 +9,7 @@ use super::page::Exporter;
 
 /// Number of separate counters. Further places are counted together as `other`, so that a scrape has a
 /// bounded size.
-const COUNTERS_MAX: usize = 1024;
+const COUNTERS_MAX: usize = 8192;
 const OTHER: &str = "other";
 
 /// Counters of policy events, by the policy's kind and place. A counter lives as long as the process.

@@ -9,8 +9,10 @@ use super::handshakes::HandshakesSnapshot;
 use super::page::Exposition;
 use super::policies::PolicyEvents;
 use super::shedding::ShedSnapshot;
-use super::slots::{Slot, Slots};
-use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
+use super::routes::{RouteSlots, Routes};
+use super::slots::{NAMED_SLOTS_DEFAULT, NAMED_SLOTS_MAX, Slot, Slots};
+use super::histogram::HistogramSnapshot;
+use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
 use crate::live::{Columns, CounterTotals, History, WorkerLive};
 use crate::log::LogCounts;
@@ -19,13 +21,14 @@ use crate::{AccessLog, AdminCounts, CostReading, Protocol, Reason, Status, Upstr
 
 /// The process-wide registry: hands out label slots, owns the workers' counters, and adds them up.
 ///
-/// Routes and upstreams have 256 slots each, handed out in order of first mention and kept for the life of
-/// the process. Names past that share [`Slot::OTHER`]. So the size of a scrape, and the memory of a worker,
-/// stay bounded across any number of configurations.
+/// Routes and upstreams have a bounded number of slots each, for the names that are used; all others share
+/// [`Slot::OTHER`]. So the size of a scrape, and the memory of a worker, stay bounded across any number of
+/// configurations.
 #[derive(Debug)]
 pub struct Registry {
     enabled: bool,
-    routes: Slots,
+    bounds: SeriesBounds,
+    routes: Arc<Routes>,
     upstreams: Slots,
     workers: Mutex<Vec<Arc<WorkerStats>>>,
     cost: Mutex<CostReading>,
@@ -39,14 +42,42 @@ pub struct Registry {
     traces: Arc<TraceCounts>,
 }
 
+/// The number of routes and upstreams that have series of their own. Both are at most 50,000.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeriesBounds {
+    /// Routes.
+    pub routes: usize,
+    /// Upstreams.
+    pub upstreams: usize,
+}
+
+impl Default for SeriesBounds {
+    fn default() -> Self {
+        Self { routes: NAMED_SLOTS_DEFAULT, upstreams: NAMED_SLOTS_DEFAULT }
+    }
+}
+
 impl Registry {
-    /// Creates a registry without workers. With `enabled` false, only started and ended requests are counted.
+    /// Creates a registry without workers, with the default bounds. With `enabled` false, only started and ended
+    /// requests are counted.
     #[must_use]
     pub fn new(enabled: bool) -> Arc<Registry> {
+        let none = SeriesBounds { routes: 0, upstreams: 0 };
+        Self::with_bounds(if enabled { SeriesBounds::default() } else { none }, enabled)
+    }
+
+    /// Creates a registry without workers; see [`new`](Self::new).
+    #[must_use]
+    pub fn with_bounds(bounds: SeriesBounds, enabled: bool) -> Arc<Registry> {
+        let bounds = SeriesBounds {
+            routes: bounds.routes.min(NAMED_SLOTS_MAX),
+            upstreams: bounds.upstreams.min(NAMED_SLOTS_MAX),
+        };
         Arc::new(Registry {
             enabled,
-            routes: Slots::new(),
-            upstreams: Slots::new(),
+            bounds,
+            routes: Routes::new(bounds.routes),
+            upstreams: Slots::new(bounds.upstreams),
             workers: Mutex::default(),
             cost: Mutex::default(),
             status: Mutex::default(),
@@ -65,14 +96,21 @@ impl Registry {
         self.enabled
     }
 
-    /// Returns the slot of the route with this name; [`Slot::NONE`] for an empty name. Called when a plan is
-    /// built, not for a request: it takes a lock.
+    /// Returns the slots of the routes of a new plan, in their order.
     #[must_use]
-    pub fn route_slot(&self, name: &str) -> Slot {
-        self.routes.get(name)
+    pub fn route_slots<'a>(&self, names: impl Iterator<Item = &'a str>) -> RouteSlots {
+        self.routes.plan(names)
     }
 
-    /// Returns the slot of the upstream with this name; see [`route_slot`](Self::route_slot).
+    /// Returns the slot of the route with this name, which takes a free one if it has none; [`Slot::NONE`] for an
+    /// empty name. It takes a lock.
+    #[must_use]
+    pub fn route_slot(&self, name: &str) -> Slot {
+        self.routes.assign(name)
+    }
+
+    /// Returns the slot of the upstream with this name, which takes a free one if it has none; [`Slot::NONE`] for
+    /// an empty name. Called when a worker first uses an upstream, not for a request: it takes a lock.
     #[must_use]
     pub fn upstream_slot(&self, name: &str) -> Slot {
         self.upstreams.get(name)
@@ -81,7 +119,7 @@ impl Registry {
     /// Creates the counters of a new worker. They stay in the sums after the worker ends.
     #[must_use]
     pub fn worker(&self) -> Arc<WorkerStats> {
-        let stats = Arc::new(WorkerStats::new(self.enabled));
+        let stats = Arc::new(WorkerStats::new(self.enabled, self.bounds.routes, self.bounds.upstreams));
         lock(&self.workers).push(stats.clone());
         stats
     }
@@ -155,13 +193,15 @@ impl Registry {
         lock(&self.workers).iter().map(|worker| worker.in_flight()).sum()
     }
 
-    /// Adds a second to the history of [`live`](Self::live). Callers call it once per second, after
+    /// Adds a second to the history of [`live`](Self::live), and gives slots to busy routes. Callers call it once per second, after
     /// [`set_cost`](Self::set_cost).
     pub fn record_second(&self, now: SystemTime) {
         let mut totals = CounterTotals::default();
-        for worker in lock(&self.workers).iter() {
+        let workers = lock(&self.workers).clone();
+        for worker in &workers {
             worker.add_to_totals(&mut totals);
         }
+        self.routes.rebalance(&workers);
         let cost = self.cost();
         lock(&self.history).add(now, &cost, totals);
     }
@@ -180,6 +220,12 @@ impl Registry {
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let logs = lock(&self.logs).clone();
+        let owners = self.routes.owners();
+        let unnamed = ["-".into(), "other".into(), Arc::default()];
+        let routes = unnamed.iter().chain(owners.iter().map(|(name, _)| name));
+        let upstreams = self.upstreams.names();
+        let status = self.upstreams();
+        let labels = self.upstreams.labels(status.iter().map(|upstream| upstream.name.as_str()));
         let mut sum = Snapshot {
             in_flight: 0,
             requests: 0,
@@ -198,16 +244,30 @@ impl Registry {
             grpc_methods: Default::default(),
             protocols: [0; Protocol::ALL.len()],
             reasons: [0; Reason::ALL.len()],
-            routes: self.routes.names().into_iter().map(RouteSnapshot::new).collect(),
-            upstreams: self.upstreams.names().into_iter().map(UpstreamSnapshot::new).collect(),
+            codes: [0; CODES],
+            duration: HistogramSnapshot::default(),
+            routes: routes.map(|name| RouteSnapshot::new(name.clone())).collect(),
+            upstreams: unnamed.iter().chain(&upstreams).map(|name| UpstreamSnapshot::new(name.clone())).collect(),
+            in_other: [self.routes.in_other(), self.upstreams.in_other()],
+            workers: self.worker_counts(),
             log_lines: logs.iter().map(|log| log.written()).sum(),
             log_dropped: logs.iter().map(|log| log.dropped()).sum(),
             cost: self.cost(),
             status: self.status(),
-            endpoints: EndpointsSnapshot::new(self.upstreams(), |name| self.upstreams.label(name)),
+            endpoints: EndpointsSnapshot::new(status, &labels),
         };
         for worker in lock(&self.workers).iter() {
             worker.add_to(&mut sum);
+        }
+        for (index, route) in sum.routes.iter_mut().enumerate() {
+            // The totals have what was counted for earlier owners of a slot too.
+            add(&mut sum.codes, &route.codes);
+            add(&mut sum.reasons, &route.reasons);
+            sum.duration.add(&route.duration);
+            let owner = index.checked_sub(unnamed.len()).and_then(|owner| owners.get(owner));
+            if let Some((_, Some(base))) = owner {
+                route.subtract(base);
+            }
         }
         sum.routes.retain(RouteSnapshot::is_used);
         sum.upstreams.retain(UpstreamSnapshot::is_used);
@@ -224,6 +284,12 @@ impl Registry {
     #[must_use]
     pub fn render_as(&self, format: Exposition) -> String {
         exposition::render(self.snapshot(), format)
+    }
+}
+
+fn add(sum: &mut [u64], counts: &[u64]) {
+    for (sum, count) in sum.iter_mut().zip(counts) {
+        *sum += count;
     }
 }
 
@@ -254,7 +320,7 @@ mod tests {
             worker.upstream_idle(shop, 1);
             for _ in 0..3 {
                 worker.request_started();
-                worker.record(&tally);
+                worker.record(&tally, || items);
             }
             worker.request_started();
         }
@@ -285,7 +351,7 @@ mod tests {
         worker.request_started();
         worker.client_opened();
         worker.upstream_opened(registry.upstream_slot("shop"));
-        worker.record(&Tally { route_slot, total: Duration::from_secs(1), ..sample::tally() });
+        worker.record(&Tally { route_slot, total: Duration::from_secs(1), ..sample::tally() }, || route_slot);
         let sum = registry.snapshot();
         assert_eq!((sum.requests, sum.in_flight), (1, 1));
         assert_eq!((sum.bytes_out, sum.client_connections_opened), (0, 0));

@@ -10,6 +10,8 @@ use super::page::Exporter;
 pub(super) struct Resilience {
     pub(super) retries: Counter,
     pub(super) retries_denied: Counter,
+    pub(super) retried_well: Counter,
+    pub(super) retried_badly: Counter,
     pub(super) hedges: Counter,
     pub(super) hedges_won: Counter,
     pub(super) opened: Counter,
@@ -37,6 +39,10 @@ pub struct ResilienceSnapshot {
     pub retries: u64,
     /// Retries and hedged attempts that the budget or the limit prevented.
     pub retries_denied: u64,
+    /// Requests that succeeded after a retry.
+    pub retried_well: u64,
+    /// Requests that failed despite a retry.
+    pub retried_badly: u64,
     /// Hedged attempts, started in parallel with a slow first one.
     pub hedges: u64,
     /// Hedged attempts that provided the answer.
@@ -65,6 +71,8 @@ impl Resilience {
     pub(super) fn add_to(&self, sum: &mut ResilienceSnapshot) {
         sum.retries += self.retries.get();
         sum.retries_denied += self.retries_denied.get();
+        sum.retried_well += self.retried_well.get();
+        sum.retried_badly += self.retried_badly.get();
         sum.hedges += self.hedges.get();
         sum.hedges_won += self.hedges_won.get();
         // Read in this order: a change between the two reads never shows more closings than openings.
@@ -111,6 +119,14 @@ pub(super) fn encode(upstreams: &[(&str, &ResilienceSnapshot)], page: &mut Expor
         for (upstream, counts) in upstreams {
             family.add(&[("upstream", upstream)], value(counts))?;
         }
+    }
+    let mut family = page.counter(
+        "tollgate_upstream_retried_requests_total",
+        "Requests that took more than one attempt, by result.",
+    )?;
+    for (upstream, counts) in upstreams {
+        family.add(&[("upstream", upstream), ("result", "succeeded")], counts.retried_well)?;
+        family.add(&[("upstream", upstream), ("result", "failed")], counts.retried_badly)?;
     }
     let mut family =
         page.gauge("tollgate_upstream_breaker_open", "1 while a breaker lets nothing through but probes.")?;

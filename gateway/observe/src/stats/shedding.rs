@@ -1,5 +1,6 @@
 //! Counts of requests rejected under overload, by priority, and the use of the overload bounds.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::counter::Counter;
@@ -26,13 +27,23 @@ impl Shedding {
 }
 
 /// Writes the attempts that adaptive limits rejected, for upstreams with any.
-pub(super) fn encode_upstreams(upstreams: &[(&str, &ShedSnapshot)], page: &mut Exporter<'_>) -> fmt::Result {
+pub(super) fn encode_upstreams(
+    upstreams: &[(&str, &ShedSnapshot)],
+    endpoints: &EndpointsSnapshot,
+    page: &mut Exporter<'_>,
+) -> fmt::Result {
     let mut family = page.counter(
         "tollgate_upstream_adaptive_shed_total",
         "Attempts that the adaptive limit rejected, by priority.",
     )?;
-    for (upstream, shed) in upstreams.iter().filter(|(_, shed)| **shed != ShedSnapshot::default()) {
-        for (priority, count) in PRIORITIES.iter().zip(**shed) {
+    let mut all: BTreeMap<&str, ShedSnapshot> = BTreeMap::new();
+    // From 0, so that `rate` sees the first one.
+    let limited = endpoints.upstreams.iter().filter(|one| one.adaptive.is_some());
+    all.extend(limited.map(|one| (&*one.name, ShedSnapshot::default())));
+    let used = upstreams.iter().filter(|(_, shed)| **shed != ShedSnapshot::default());
+    all.extend(used.map(|(upstream, shed)| (*upstream, **shed)));
+    for (upstream, shed) in all {
+        for (priority, count) in PRIORITIES.iter().zip(shed) {
             family.add(&[("upstream", upstream), ("priority", priority)], count)?;
         }
     }

@@ -10,11 +10,16 @@ use super::histogram::HistogramSnapshot;
 use super::policies::PolicyEventsSnapshot;
 use super::queueing::QueueingSnapshot;
 use super::resilience::ResilienceSnapshot;
+use super::responses::ResponseCounts;
 use super::shedding::ShedSnapshot;
+use crate::live::WorkerLive;
 use crate::{CostReading, Protocol, Reason, Status};
 
 /// Number of status classes: none, 1xx, ... 5xx.
 pub(super) const CODES: usize = 6;
+
+/// Number of reasons.
+pub(super) const REASONS: usize = Reason::ALL.len();
 
 /// All counts at one moment, added up over the workers. Workers keep counting while it is taken, so sums that
 /// should agree may differ by the requests of that instant.
@@ -55,10 +60,18 @@ pub struct Snapshot {
     pub protocols: [u64; Protocol::ALL.len()],
     /// Exchanges that ended, by reason, in the order of [`Reason::ALL`].
     pub reasons: [u64; Reason::ALL.len()],
+    /// Requests that ended, by class of status: no answer, 1xx, ... 5xx.
+    pub codes: [u64; CODES],
+    /// Durations of whole exchanges.
+    pub duration: HistogramSnapshot,
     /// The routes that carried at least one request.
     pub routes: Vec<RouteSnapshot>,
     /// The upstreams that were used.
     pub upstreams: Vec<UpstreamSnapshot>,
+    /// Routes and upstreams that were used, and share the label `other`.
+    pub in_other: [u64; 2],
+    /// The workers, in order.
+    pub workers: Vec<WorkerLive>,
     /// Access log lines written.
     pub log_lines: u64,
     /// Access log lines dropped.
@@ -78,6 +91,10 @@ pub struct RouteSnapshot {
     pub name: Arc<str>,
     /// Requests by class of status: no answer, 1xx, ... 5xx.
     pub codes: [u64; CODES],
+    /// Requests by status and method.
+    pub responses: ResponseCounts,
+    /// Requests by reason, in the order of [`Reason::ALL`].
+    pub reasons: [u64; Reason::ALL.len()],
     /// Durations of whole exchanges.
     pub duration: HistogramSnapshot,
     /// gRPC calls by `grpc-status`; `None`: there were none.
@@ -101,6 +118,8 @@ pub struct UpstreamSnapshot {
     pub reused: u64,
     /// Pooled connections that turned out to be closed by the endpoint.
     pub stale: u64,
+    /// Responses with 4xx, and with 5xx.
+    pub errors: [u64; 2],
     /// Failed attempts by reason, in the order of [`Reason::ALL`].
     pub failures: [u64; Reason::ALL.len()],
     /// Effects of the connection limits.
@@ -113,11 +132,45 @@ pub struct UpstreamSnapshot {
 
 impl RouteSnapshot {
     pub(super) fn new(name: Arc<str>) -> Self {
-        RouteSnapshot { name, codes: [0; CODES], duration: HistogramSnapshot::default(), grpc: None }
+        RouteSnapshot {
+            name,
+            codes: [0; CODES],
+            responses: ResponseCounts::default(),
+            reasons: [0; REASONS],
+            duration: HistogramSnapshot::default(),
+            grpc: None,
+        }
+    }
+
+    /// Returns the number of requests.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.codes.iter().sum()
+    }
+
+    /// Leaves out the counts of the slot's earlier owners.
+    pub(super) fn subtract(&mut self, base: &RouteSnapshot) {
+        subtract(&mut self.codes, &base.codes);
+        subtract(&mut self.reasons, &base.reasons);
+        subtract(&mut self.duration.counts, &base.duration.counts);
+        self.duration.nanos = self.duration.nanos.wrapping_sub(base.duration.nanos);
+        for (response, count) in &mut self.responses {
+            *count = count.saturating_sub(base.responses.get(response).copied().unwrap_or_default());
+        }
+        self.responses.retain(|_, count| *count > 0);
+        if let (Some(counts), Some(base)) = (&mut self.grpc, &base.grpc) {
+            subtract(counts, base);
+        }
     }
 
     pub(super) fn is_used(&self) -> bool {
         self.codes != [0; CODES]
+    }
+}
+
+fn subtract(counts: &mut [u64], base: &[u64]) {
+    for (count, base) in counts.iter_mut().zip(base) {
+        *count = count.saturating_sub(*base);
     }
 }
 
@@ -131,6 +184,7 @@ impl UpstreamSnapshot {
             closed: 0,
             reused: 0,
             stale: 0,
+            errors: [0; 2],
             failures: [0; Reason::ALL.len()],
             queueing: QueueingSnapshot::default(),
             resilience: ResilienceSnapshot::default(),

@@ -45,8 +45,9 @@ impl Planned for TraceRules {
 
     fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let same = |exporter: &Exporter<Value>| exporter.is_for(&self.collector);
-        let make =
-            || Exporter::new(Signal::Spans, self.collector.clone(), shared.background(), Arc::default(), ());
+        let place = key.strip_suffix("/trace").unwrap_or(key);
+        let lost = shared.events().counter("trace", place, "spans_lost");
+        let make = || Exporter::new(Signal::Spans, self.collector.clone(), shared.background(), lost, ());
         let exporter = shared.state(key, same, make);
         Arc::new(Trace { rules: self, exporter })
     }

@@ -47,6 +47,11 @@ impl ActivePlan {
         self.plan.slot(index)
     }
 
+    #[cold]
+    pub fn claim_slot(&self, index: u32) -> Slot {
+        self.plan.claim_slot(index)
+    }
+
     /// Returns the worker's splits, for the next plan.
     pub fn splits(&self) -> Rc<Splits> {
         self.known_splits.clone()

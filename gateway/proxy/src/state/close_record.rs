@@ -7,11 +7,12 @@
 use std::time::{Duration, Instant};
 
 use tollgate_http::grpc::GrpcStatus;
-use tollgate_http::{Name, RequestHead, Version};
-use tollgate_observe::{Details, EndpointAttempt, Protocol, Reason, Record, Slot, Tally};
+use tollgate_http::{Method, Name, RequestHead, Version};
+use tollgate_observe::{Details, EndpointAttempt, Protocol, Reason, Record, RequestMethod, Slot, Tally};
 use tollgate_policy::{Context, ExchangeOutcome};
+use tollgate_upstream::Upstream;
 
-use crate::state::record::{EarlierAttempt, OpenRecord, RequestRecord};
+use crate::state::record::{EarlierAttempt, OpenRecord, Remarks, RequestRecord};
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
@@ -35,16 +36,21 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
     let header = record
         .head_received
         .map(|at| if at == now { total } else { at.saturating_duration_since(open.started) });
-    worker.stats.record(&Tally {
+    let route = record.route.as_ref();
+    let tally = Tally {
         reason: record.reason,
         status: record.status,
         protocol: protocol(request),
-        route_slot: record.route.as_ref().map_or(Slot::NONE, |(active, index)| active.slot(*index)),
+        method: method(request),
+        route_slot: route.map_or(Slot::NONE, |(active, index)| active.slot(*index)),
         upstream_slot: record.upstream.as_ref().map_or(Slot::NONE, |upstream| upstream.slot),
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
         header,
         total,
+    };
+    worker.stats.record(&tally, || {
+        route.map_or(Slot::NONE, |(active, index)| active.claim_slot(*index))
     });
     let mut log = worker.log.borrow_mut();
     let logs = record.route.as_ref().and_then(|(active, index)| active.route(*index).logs.as_deref());
@@ -66,10 +72,21 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
     drop(log);
     let record = &mut state.record;
     record.route = None;
-    record.upstream = None;
+    let upstream = record.upstream.take();
     record.endpoint = None;
     record.tls = None;
-    record.remarks = None;
+    if let Some(remarks) = record.remarks.take() {
+        count_retried(worker, upstream.as_deref(), &remarks, record);
+    }
+}
+
+/// Counts a request that took more than one attempt, with its outcome.
+#[cold]
+fn count_retried(worker: &Worker, upstream: Option<&Upstream>, remarks: &Remarks, record: &RequestRecord) {
+    if let (Some(upstream), false) = (upstream, remarks.earlier.is_empty()) {
+        let succeeded = record.reason == Reason::None && (1..500).contains(&record.status);
+        worker.stats.upstream_retry_ended(upstream.slot, succeeded);
+    }
 }
 
 /// Tells policies that the request is over, and releases their state.
@@ -88,6 +105,24 @@ fn protocol(request: &RequestHead) -> Protocol {
         Version::Http10 => Protocol::Http10,
         Version::Http11 => Protocol::Http11,
         Version::Http2 => Protocol::Http2,
+    }
+}
+
+fn method(request: &RequestHead) -> RequestMethod {
+    if request.head.bytes().is_empty() {
+        return RequestMethod::Unknown;
+    }
+    match request.method {
+        Method::Get => RequestMethod::Get,
+        Method::Head => RequestMethod::Head,
+        Method::Post => RequestMethod::Post,
+        Method::Put => RequestMethod::Put,
+        Method::Delete => RequestMethod::Delete,
+        Method::Options => RequestMethod::Options,
+        Method::Patch => RequestMethod::Patch,
+        Method::Trace => RequestMethod::Trace,
+        Method::Connect => RequestMethod::Connect,
+        Method::Other => RequestMethod::Other,
     }
 }
 

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tollgate_observe::{Registry, Slot};
+use tollgate_observe::{Registry, RouteSlots, Slot};
 use tollgate_plan::{Plan, UpstreamChange};
 use tollgate_policy::BackgroundIo;
 
@@ -25,7 +25,7 @@ pub struct Rollout {
     plan: Plan,
     generation: u64,
     /// The routes' slots in the statistics.
-    slots: Vec<Slot>,
+    slots: RouteSlots,
     /// The difference to the upstreams of the previous plan.
     change: UpstreamChange,
     /// The policies that requests meet; see [`Plan::chains`].
@@ -67,7 +67,7 @@ impl Rollout {
         registry: &Registry,
         policies: Arc<tollgate_policy::PolicyStates>,
     ) -> Arc<Self> {
-        let slots = plan.routes.iter().map(|route| registry.route_slot(&route.name)).collect();
+        let slots = registry.route_slots(plan.routes.iter().map(|route| route.name.as_str()));
         let live: Vec<_> =
             plan.policies.iter().map(|attached| ActivePolicy::new(attached, &policies)).collect();
         let chain = |chain: &Vec<u32>| chain.iter().map(|index| live[*index as usize].clone()).collect();
@@ -101,9 +101,16 @@ impl Rollout {
         &self.change
     }
 
-    /// Returns the slot of a route in the statistics.
+    /// Returns the slot of a route in the statistics. A route that had no request yet may have none.
+    #[inline]
     pub(crate) fn slot(&self, route: u32) -> Slot {
-        self.slots[route as usize]
+        self.slots.get(route)
+    }
+
+    /// Returns the slot of a route for a request, and takes one if it has none.
+    #[cold]
+    pub(crate) fn claim_slot(&self, route: u32) -> Slot {
+        self.slots.claim(route)
     }
 }
 
@@ -187,7 +194,10 @@ mod tests {
         let first = Rollout::first(plan("routes: [{name: a, match: /a, to: \"h:1\"}]"), &registry);
         let next = first.next(plan("routes: [{match: /b, to: \"h:2\"}, {name: a, to: \"h:1\"}]"), &registry);
         assert_eq!((first.generation(), next.generation()), (1, 2));
-        assert_eq!(first.slot(0), next.slot(1), "a route keeps its slot");
+        let slot = first.claim_slot(0);
+        assert_eq!(next.claim_slot(1), slot, "a route keeps its slot");
+        let later = next.next(plan("routes: [{name: a, to: \"h:1\"}]"), &registry);
+        assert_eq!(later.slot(0), slot);
         assert!(Arc::ptr_eq(&first.upstreams[0], &next.upstreams[1]));
         assert_eq!(next.change().added.len(), 1);
     }

@@ -158,6 +158,11 @@ pub fn state_to_json() -> Value {
     state
 }
 
+/// Returns how many lines the present output has lost.
+pub fn lines_lost() -> u64 {
+    destination().writer.map_or(0, |writer| writer.lost_in_total())
+}
+
 /// Opens the log's file again, after a rotation.
 pub fn reopen() {
     if let Some(writer) = destination().writer {

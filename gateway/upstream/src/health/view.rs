@@ -25,6 +25,7 @@ fn upstream_status(upstream: &UpstreamState) -> UpstreamStatus {
         probes: [("good", probes.good), ("skipped", probes.skipped)].into_iter().chain(bad).collect(),
         ejections: EjectionCause::ALL.iter().map(|cause| cause.as_str()).zip(ejections).collect(),
         ejections_refused,
+        limits: upstream.limits.by_name(),
         adaptive: upstream.adaptive.status(),
         tls_failures: upstream.tls.by_name(),
         lookups: upstream.lookups.report().map(|report| report.status(tollgate_net::now())),

@@ -94,6 +94,21 @@ impl UpstreamLimits {
         }
     }
 
+    /// Returns the limits that are set.
+    pub(crate) fn by_name(&self) -> Vec<(&'static str, u64)> {
+        let limits = [
+            ("connections", &self.max_connections),
+            ("endpoint_connections", &self.max_endpoint_connections),
+            ("requests", &self.max_requests),
+            ("retries", &self.max_retries),
+        ];
+        let set = |(name, limit): (_, &AtomicU32)| match limit.load(Ordering::SeqCst) {
+            NO_LIMIT => None,
+            limit => Some((name, u64::from(limit))),
+        };
+        limits.into_iter().filter_map(set).collect()
+    }
+
     /// Whether the upstream as a whole has a limit of connections.
     pub(crate) fn has_connection_limit(&self) -> bool {
         self.max_connections.load(Ordering::SeqCst) != NO_LIMIT

@@ -39,7 +39,7 @@ pub(crate) fn pass_deadline_on(state: &mut RequestState, total: TimeLimit, now: 
 pub(crate) fn count(worker: &Worker, state: &mut RequestState) {
     if state.grpc.take().is_some() {
         let route = state.record.route.as_ref();
-        let slot = route.map_or(Slot::NONE, |(active, index)| active.slot(*index));
+        let slot = route.map_or(Slot::NONE, |(active, index)| active.claim_slot(*index));
         let status = state.record.grpc_status.map(GrpcStatus::number);
         // The path as the endpoint gets it: a client can write the same method in many ways, with
         // percent-encoding.

@@ -1,7 +1,7 @@
 //! The log of the gateway's own messages: its forms, its levels at run time, and that it harms nothing.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
@@ -33,30 +33,68 @@ fn objects(text: &str) -> Vec<Value> {
         .collect()
 }
 
+/// Returns a line without the time with which it begins, such as `2026-01-31T23:59:59.123Z `.
+fn untimed(line: &str) -> &str {
+    let (time, rest) = line.split_once(' ').unwrap_or_else(|| panic!("no time: {line}"));
+    let form: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    assert_eq!(form, "0000-00-00T00:00:00.000Z", "{line}");
+    rest
+}
+
 #[test]
-fn by_default_it_is_text_without_level_and_time() {
+fn by_default_it_is_text_with_the_time() {
     let mut gateway = Gateway::start(&answering("one"));
     let program = Command::new(binary()).arg("--version").output().expect("it runs").stdout;
     let program = String::from_utf8(program).expect("UTF-8");
-    let mut expected = format!(
-        "{} listens on {}: 1 route, 1 worker\ndashboard, metrics, cost and health on http://{}/\n",
-        program.trim_end(),
-        gateway.address(),
-        gateway.admin_address()
-    );
-    gateway.await_message(&expected);
+    let mut expected = vec![
+        format!("{} listens on {}: 1 route, 1 worker", program.trim_end(), gateway.address()),
+        format!("dashboard, metrics, cost and health on http://{}/", gateway.admin_address()),
+    ];
+    gateway.await_message("dashboard, metrics, cost and health");
     let file = gateway.config().display().to_string();
     gateway.write_config("limits: {bodi: 1MiB}\nroutes: []");
     gateway.signal(Signal::HUP);
     gateway.await_message("goes on with what it has\n");
     let check = Command::new(binary()).args(["check", &file]).output().expect("it runs");
-    expected += &String::from_utf8(check.stderr).expect("UTF-8");
-    expected += &format!("error: {file} is not loaded; the gateway goes on with what it has\n");
+    // The problems of a file are a text of several lines, as `check` prints them.
+    let problems = String::from_utf8(check.stderr).expect("UTF-8");
+    expected.push(format!("error: {file} is not loaded; the gateway goes on with what it has"));
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.wait_exit().code(), Some(0));
-    expected += "tollgate stops: 0 requests in flight\n";
+    expected.push("tollgate stops: 0 requests in flight".to_owned());
     gateway.await_message("tollgate stops");
-    assert_eq!(gateway.stderr(), expected);
+    let told = gateway.stderr();
+    let (before, after) = told.split_once(&problems).expect("the problems");
+    let lines: Vec<&str> = before.lines().chain(after.lines()).map(untimed).collect();
+    assert_eq!(lines, expected);
+}
+
+/// The journal has the time of each line, and announces itself by the device and inode of the stream.
+#[test]
+fn in_the_journal_and_in_commands_lines_have_no_time() {
+    let other = Gateway::start(&answering("one"));
+    let (file, log) = (other.directory().join("own.yaml"), other.directory().join("journal"));
+    fs::write(&file, "listen: 127.0.0.1:0\nadmin: off\nroutes: [{respond: 204}]\n").expect("written");
+    for (is_journal, number) in [(true, 0), (false, 1)] {
+        let stream = fs::File::create(&log).expect("created");
+        let metadata = stream.metadata().expect("there");
+        let name = format!("{}:{}", metadata.dev(), metadata.ino() + number);
+        let mut gateway = Command::new(binary())
+            .arg("run")
+            .arg(&file)
+            .env("JOURNAL_STREAM", name)
+            .stderr(stream)
+            .spawn()
+            .expect("it runs");
+        let told = || fs::read_to_string(&log).expect("readable");
+        eventually("the start", || told().contains("listens on"));
+        assert_eq!(told().starts_with("tollgate "), is_journal, "{}", told());
+        gateway.kill().expect("it runs");
+        gateway.wait().expect("it ends");
+    }
+    fs::write(&file, "routes: []\n").expect("written");
+    let ran = Command::new(binary()).arg("run").arg(&file).output().expect("it runs");
+    assert!(ran.stderr.starts_with(b"error: "), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 #[test]

@@ -142,7 +142,10 @@ fn which_route_answers_429_and_why() {
         ("route=own,code=429,method=GET", 5.0),
         ("route=down,code=502,method=GET", 2.0),
     ];
-    assert_eq!(of("tollgate_requests_total"), expected.map(|(series, count)| (series.to_owned(), count)).into());
+    assert_eq!(
+        of("tollgate_requests_total"),
+        expected.map(|(series, count)| (series.to_owned(), count)).into()
+    );
     let expected = [
         ("route=narrow,reason=-", 2.0),
         ("route=narrow,reason=rate_limited", 4.0),
@@ -150,7 +153,10 @@ fn which_route_answers_429_and_why() {
         ("route=own,reason=-", 5.0),
         ("route=down,reason=connection_refused", 2.0),
     ];
-    assert_eq!(of("tollgate_reasons_total"), expected.map(|(series, count)| (series.to_owned(), count)).into());
+    assert_eq!(
+        of("tollgate_reasons_total"),
+        expected.map(|(series, count)| (series.to_owned(), count)).into()
+    );
 }
 
 /// Returns the configuration of many routes, of which `metrics` gives names to some.
@@ -166,7 +172,8 @@ fn many_routes(named: usize, routes: impl Iterator<Item = usize>) -> String {
 fn the_routes_with_traffic_have_series_of_their_own() {
     let gateway = Gateway::start(&many_routes(3, 0..50));
     let mut client = gateway.client();
-    let mut asked = |route: usize, count: usize| (0..count).for_each(|_| drop(client.get(&format!("/r{route}"))));
+    let mut asked =
+        |route: usize, count: usize| (0..count).for_each(|_| drop(client.get(&format!("/r{route}"))));
     for route in [49, 7, 30] {
         asked(route, 4);
     }
@@ -179,7 +186,8 @@ fn the_routes_with_traffic_have_series_of_their_own() {
     let other = || gateway.metrics().sum("tollgate_other_names", "label=\"route\"");
     assert_eq!(other(), Some(2.0));
     let live: serde_json::Value = serde_json::from_slice(&gateway.admin("/api/v1/live").body).expect("JSON");
-    let names: Vec<&str> = live["routes"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+    let names: Vec<&str> =
+        live["routes"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
     assert_eq!(names.len(), 4, "{names:?}");
 
     // The routes that are gone leave their places to the others, and `other` keeps what was counted there.
@@ -263,15 +271,25 @@ upstreams: {{ web: {{ endpoints: [\"{}\"], limits: {{ connections: 70, requests:
 
 /// Returns what is wrong with the names of a scrape: the rules that `promtool check metrics` applies too.
 fn unusual_names(text: &str) -> Vec<String> {
-    const UNITS: [&str; 8] =
-        ["milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "kilobytes", "megabytes", "percent"];
+    const UNITS: [&str; 8] = [
+        "milliseconds",
+        "microseconds",
+        "nanoseconds",
+        "minutes",
+        "hours",
+        "kilobytes",
+        "megabytes",
+        "percent",
+    ];
     let mut problems = Vec::new();
     let mut helped = Vec::new();
     for line in text.lines() {
         if let Some(help) = line.strip_prefix("# HELP ") {
             helped.extend(help.split(' ').next());
         }
-        let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) else { continue };
+        let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|line| line.split_once(' ')) else {
+            continue;
+        };
         if !helped.contains(&name) {
             problems.push(format!("{name} has no help"));
         }
@@ -281,7 +299,10 @@ fn unusual_names(text: &str) -> Vec<String> {
         if kind != "histogram" && ["_bucket", "_count", "_sum"].iter().any(|suffix| name.ends_with(suffix)) {
             problems.push(format!("{name} looks like a part of a histogram"));
         }
-        if name.split('_').any(|word| UNITS.contains(&word) || ["gauge", "counter", "histogram"].contains(&word)) {
+        if name
+            .split('_')
+            .any(|word| UNITS.contains(&word) || ["gauge", "counter", "histogram"].contains(&word))
+        {
             problems.push(format!("{name} has an unusual word"));
         }
         if name.contains(|c: char| c.is_uppercase() || c == ':') {
@@ -321,9 +342,11 @@ overload: {{ memory: 1GiB }}
         .spawn();
     // It is in the package `prometheus` of Debian.
     let Ok(mut promtool) = promtool else { return };
-    std::io::Write::write_all(&mut promtool.stdin.take().expect("a pipe"), text.as_bytes()).expect("it reads");
+    std::io::Write::write_all(&mut promtool.stdin.take().expect("a pipe"), text.as_bytes())
+        .expect("it reads");
     let output = promtool.wait_with_output().expect("it ends");
-    let told = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let told =
+        String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}");
     assert!(told.trim().is_empty(), "{told}");
 }

@@ -39,7 +39,8 @@ fn short_name(endpoints: &str) -> String {
 
 /// Returns 24 bits of the FNV-1a hash, which is the same in every version of the program.
 fn hash(text: &str) -> u32 {
-    let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash =
+        text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash >> 24 ^ hash) & 0x00ff_ffff
 }
 

@@ -46,7 +46,8 @@ pub use stats::{
     BUCKETS, BreakerTransition, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
     HandshakesSnapshot, HistogramSnapshot, LookupCounts, MethodsSnapshot, PolicyEvents, PolicyEventsSnapshot,
     ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, ResponseCounts, RouteSlots,
-    RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
+    RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot,
+    WorkerStats,
 };
 pub use status::{EtcdStatus, OperationResult, Status};
 pub use upstreams::{

@@ -47,7 +47,8 @@ fn a_certificate_serves_by_name_when_it_is_answered() {
     assert_eq!(put(&gateway, "/certificates/b", &value(&second)).status, 200);
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(second.der()));
     assert!(before.get("a.example", "/").ends_with("here"), "no connection was dropped");
-    let ends = gateway.metrics().sum("tollgate_tls_certificate_not_after_timestamp_seconds", "certificates/b");
+    let ends =
+        gateway.metrics().sum("tollgate_tls_certificate_not_after_timestamp_seconds", "certificates/b");
     assert!(ends.is_some_and(|ends| ends > 1.0), "{ends:?}");
     assert_eq!(call(&gateway, "POST", "/rollback/1", "", "").status, 200);
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(first.der()));

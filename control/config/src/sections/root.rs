@@ -17,8 +17,8 @@ use super::route::RouteKeys;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
-    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, Limits, Metrics, Overload,
-    Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
+    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, Limits, Metrics, Overload, Paths,
+    RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
 };
 
 static PATTERN_SHAPE: Shape = Shape::Text(&Text {

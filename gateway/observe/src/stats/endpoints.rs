@@ -1,6 +1,6 @@
 //! The state of endpoints for the metrics, in a bounded number of series.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +8,9 @@ use crate::{AdaptiveStatus, EndpointState, UpstreamStatus};
 
 /// Number of endpoints with a series of their own.
 const NAMED_ENDPOINTS_MAX: usize = 1000;
+
+/// The label of upstreams past the bound.
+const OTHER: &str = "other";
 
 /// The state of endpoints at one moment.
 #[derive(Clone, Debug, Default)]
@@ -69,9 +72,60 @@ pub struct LookupCounts {
     pub age: Option<Duration>,
 }
 
+/// The counters of the upstreams that share `other`. An upstream may leave them, or join them with a history: only
+/// what it counts between two snapshots is added, so that no counter of `other` goes back.
+#[derive(Debug, Default)]
+pub(super) struct OtherUpstreams {
+    last: HashMap<String, Counters>,
+    sum: Counters,
+}
+
+/// Counters by family and label.
+type Counters = BTreeMap<(&'static str, &'static str), u64>;
+
+impl OtherUpstreams {
+    /// Adds what these upstreams counted since the last snapshot in which they shared `other`.
+    fn add<'a>(&mut self, all: impl Iterator<Item = &'a UpstreamStatus>) {
+        let mut last = HashMap::new();
+        for upstream in all {
+            let counters = counters(upstream);
+            let before = self.last.get(&upstream.name);
+            for (key, count) in &counters {
+                let known = before.map_or(*count, |before| before.get(key).copied().unwrap_or_default());
+                *self.sum.entry(*key).or_default() += count.saturating_sub(known);
+            }
+            last.insert(upstream.name.clone(), counters);
+        }
+        self.last = last;
+    }
+
+    fn family(&self, family: &str) -> Vec<(&'static str, u64)> {
+        let own = self.sum.iter().filter(|((of, _), _)| *of == family);
+        own.map(|((_, label), count)| (*label, *count)).collect()
+    }
+
+    fn single(&self, family: &str) -> u64 {
+        self.family(family).iter().map(|(_, count)| count).sum()
+    }
+}
+
+fn counters(upstream: &UpstreamStatus) -> Counters {
+    let lookups = upstream.lookups.as_ref().map_or((0, 0), |lookups| (lookups.count, lookups.failures));
+    let single =
+        [("refused", upstream.ejections_refused), ("lookups", lookups.0), ("lookup_failures", lookups.1)];
+    let families =
+        [("probes", &upstream.probes), ("tls", &upstream.tls_failures), ("ejections", &upstream.ejections)];
+    let labelled = families
+        .into_iter()
+        .flat_map(|(family, all)| all.iter().map(move |(label, count)| ((family, *label), *count)));
+    single.into_iter().map(|(family, count)| ((family, ""), count)).chain(labelled).collect()
+}
+
 impl EndpointsSnapshot {
     /// `labels` has the label of each upstream.
-    pub(super) fn new(all: Vec<UpstreamStatus>, labels: &[Arc<str>]) -> Self {
+    pub(super) fn new(all: Vec<UpstreamStatus>, labels: &[Arc<str>], other: &mut OtherUpstreams) -> Self {
+        let in_other = all.iter().zip(labels).filter(|(_, label)| &***label == OTHER);
+        other.add(in_other.map(|(upstream, _)| upstream));
         let mut snapshot = Self::default();
         let mut places: HashMap<Arc<str>, usize> = HashMap::new();
         for (upstream, name) in all.into_iter().zip(labels) {
@@ -111,7 +165,7 @@ impl EndpointsSnapshot {
                 for (count, one) in sum.states.iter_mut().zip(EndpointState::ALL) {
                     *count += u64::from(one == state);
                 }
-                if snapshot.endpoints.len() < NAMED_ENDPOINTS_MAX && &**name != "other" {
+                if snapshot.endpoints.len() < NAMED_ENDPOINTS_MAX && &**name != OTHER {
                     snapshot.endpoints.push(EndpointCounts {
                         upstream: name.clone(),
                         address: endpoint.address,
@@ -120,6 +174,17 @@ impl EndpointsSnapshot {
                         failures: endpoint.failures,
                     });
                 }
+            }
+        }
+        if let Some(sum) = snapshot.upstreams.iter_mut().find(|sum| &*sum.name == OTHER) {
+            if !sum.probes.is_empty() {
+                sum.probes = other.family("probes");
+            }
+            (sum.tls_failures, sum.ejections) = (other.family("tls"), other.family("ejections"));
+            sum.refused = other.single("refused");
+            if let Some(lookups) = &mut sum.lookups {
+                (lookups.count, lookups.failures) =
+                    (other.single("lookups"), other.single("lookup_failures"));
             }
         }
         snapshot
@@ -153,21 +218,57 @@ fn add(sum: &mut Vec<(&'static str, u64)>, more: &[(&'static str, u64)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::EndpointStatus;
     use crate::upstreams::sample::shop;
+    use crate::{EndpointStatus, LookupStatus};
 
     #[test]
     fn upstreams_past_the_bound_are_added_up() {
-        let all = vec![shop(), shop(), shop()];
-        let snapshot = EndpointsSnapshot::new(all, &["other".into(), "other".into(), "other".into()]);
+        let all = ["a", "b", "c"].map(|name| UpstreamStatus { name: name.to_owned(), ..shop() }).to_vec();
+        let labels = ["other".into(), "other".into(), "other".into()];
+        let mut other = OtherUpstreams::default();
+        // What they counted before is not counted for `other`.
+        let fresh = all.iter().map(|upstream| UpstreamStatus {
+            name: upstream.name.clone(),
+            lookups: upstream.lookups.clone().map(|lookups| LookupStatus {
+                count: 0,
+                failures: 0,
+                ..lookups
+            }),
+            ..UpstreamStatus::default()
+        });
+        EndpointsSnapshot::new(fresh.collect(), &labels, &mut other);
+        let snapshot = EndpointsSnapshot::new(all, &labels, &mut other);
         assert_eq!(snapshot.upstreams.len(), 1);
         assert_eq!(snapshot.upstreams[0].states, [3, 3, 3, 0]);
-        assert_eq!(snapshot.upstreams[0].probes[2], ("connection_refused", 54));
+        assert!(snapshot.upstreams[0].probes.contains(&("connection_refused", 54)));
         assert_eq!((snapshot.upstreams[0].refused, snapshot.endpoints.len()), (6, 0));
         let age = Some(Duration::from_secs(15));
         let adaptive = snapshot.upstreams[0].adaptive.map(|adaptive| (adaptive.limit, adaptive.in_flight));
         assert_eq!(adaptive, Some((120, 36)));
         assert_eq!(snapshot.upstreams[0].lookups, Some(LookupCounts { count: 270, failures: 12, age }));
+    }
+
+    #[test]
+    fn counters_of_other_do_not_go_back_when_an_upstream_leaves_it() {
+        let mut other = OtherUpstreams::default();
+        let mut refused = |all: &[(&str, u64, &str)]| {
+            let status = |(name, count, _): &(&str, u64, &str)| UpstreamStatus {
+                name: (*name).to_owned(),
+                ejections_refused: *count,
+                ..UpstreamStatus::default()
+            };
+            let labels: Vec<Arc<str>> = all.iter().map(|(.., label)| (*label).into()).collect();
+            let snapshot = EndpointsSnapshot::new(all.iter().map(status).collect(), &labels, &mut other);
+            snapshot.upstreams.iter().find(|sum| &*sum.name == OTHER).map(|sum| sum.refused)
+        };
+        assert_eq!(refused(&[("a", 100, "other"), ("b", 7, "other")]), Some(0));
+        assert_eq!(refused(&[("a", 103, "other"), ("b", 8, "other")]), Some(4));
+        assert_eq!(refused(&[("a", 105, "a"), ("b", 8, "other")]), Some(4));
+        assert_eq!(refused(&[("a", 105, "other"), ("b", 9, "other")]), Some(5));
+        assert_eq!(refused(&[("a", 106, "other")]), Some(6));
+        // A new upstream with the name of an old one counts from 0.
+        assert_eq!(refused(&[("a", 1, "other")]), Some(6));
+        assert_eq!(refused(&[("a", 3, "other")]), Some(8));
     }
 
     #[test]
@@ -179,14 +280,14 @@ mod tests {
         };
         let endpoints = (0..NAMED_ENDPOINTS_MAX + 500).map(endpoint).collect();
         let all = vec![UpstreamStatus { name: "big".to_owned(), endpoints, ..UpstreamStatus::default() }];
-        let snapshot = EndpointsSnapshot::new(all, &["big".into()]);
+        let snapshot = EndpointsSnapshot::new(all, &["big".into()], &mut OtherUpstreams::default());
         assert_eq!((snapshot.endpoints.len(), snapshot.upstreams[0].states[0]), (NAMED_ENDPOINTS_MAX, 1500));
     }
 
     #[test]
     fn who_never_probes_has_no_series_of_probes() {
         let quiet = UpstreamStatus { probes: vec![("good", 0)], ..shop() };
-        let snapshot = EndpointsSnapshot::new(vec![quiet], &["shop".into()]);
+        let snapshot = EndpointsSnapshot::new(vec![quiet], &["shop".into()], &mut OtherUpstreams::default());
         assert!(snapshot.upstreams[0].probes.is_empty());
     }
 }

@@ -88,7 +88,8 @@ impl Scrape {
         for route in &sum.routes {
             for ((status, method), count) in &route.responses {
                 let code = responses::label(*status);
-                family.add(&[("route", &*route.name), ("code", &code), ("method", method.as_str())], *count)?;
+                family
+                    .add(&[("route", &*route.name), ("code", &code), ("method", method.as_str())], *count)?;
             }
         }
         let mut family = page.counter("tollgate_reasons_total", "Finished requests, by route and reason.")?;
@@ -99,8 +100,11 @@ impl Scrape {
                 }
             }
         }
-        page.counter("tollgate_internal_errors_total", "Requests that failed because of the gateway itself.")?
-            .set(sum.reasons[Reason::ProxyInternalError as usize])?;
+        page.counter(
+            "tollgate_internal_errors_total",
+            "Requests that failed because of the gateway itself.",
+        )?
+        .set(sum.reasons[Reason::ProxyInternalError as usize])?;
         let mut family = page.gauge(
             "tollgate_other_names",
             "Routes and upstreams that were used, and share the label `other`.",
@@ -159,13 +163,14 @@ impl Scrape {
     fn workers(&self, page: &mut Exporter<'_>) -> fmt::Result {
         type Value = fn(&WorkerLive) -> u64;
         let workers = || self.snapshot.workers.iter().enumerate();
-        let mut family =
-            page.counter("tollgate_worker_requests_total", "Finished requests, by worker.")?;
+        let mut family = page.counter("tollgate_worker_requests_total", "Finished requests, by worker.")?;
         for (id, worker) in workers() {
             family.add(&[("worker", &id.to_string())], worker.requests)?;
         }
         let gauges: [(_, _, Value); 2] = [
-            ("tollgate_worker_requests_in_flight", "Requests in flight, by worker.", |worker| worker.in_flight),
+            ("tollgate_worker_requests_in_flight", "Requests in flight, by worker.", |worker| {
+                worker.in_flight
+            }),
             ("tollgate_worker_client_connections", "Open client connections, by worker.", |worker| {
                 worker.clients
             }),
@@ -451,8 +456,10 @@ impl Scrape {
         if let Some(started) = self.process.started {
             family.set(started)?;
         }
-        let mut family =
-            page.gauge("process_max_fds", "File descriptors that the process may have open; absent without a limit.")?;
+        let mut family = page.gauge(
+            "process_max_fds",
+            "File descriptors that the process may have open; absent without a limit.",
+        )?;
         if let Some(count) = self.process.max_fds {
             family.set(count)?;
         }
@@ -523,7 +530,9 @@ mod tests {
         assert!(text.ends_with("# EOF\n"));
         assert!(text.contains("# TYPE tollgate_requests counter\n"), "{text}");
         assert!(
-            text.contains("tollgate_requests_total{route=\"a\\\"b\\\\c\\nd\",code=\"200\",method=\"GET\"} 1\n"),
+            text.contains(
+                "tollgate_requests_total{route=\"a\\\"b\\\\c\\nd\",code=\"200\",method=\"GET\"} 1\n"
+            ),
             "{text}"
         );
         assert!(text.contains("tollgate_reasons_total{route=\"a\\\"b\\\\c\\nd\",reason=\"-\"} 1\n"));

@@ -116,7 +116,9 @@ mod tests {
 
     #[test]
     fn the_limit_of_descriptors() {
-        let limits = |files: &str| format!("Max core file size  0  unlimited  bytes\nMax open files  {files}  files\n");
+        let limits = |files: &str| {
+            format!("Max core file size  0  unlimited  bytes\nMax open files  {files}  files\n")
+        };
         assert_eq!(max_fds(&limits("1024  524288")), Some(1024));
         assert_eq!(max_fds(&limits("unlimited  unlimited")), None);
     }
@@ -124,6 +126,10 @@ mod tests {
     #[test]
     fn the_time_of_a_worker() {
         let worker = std::thread::Builder::new().name("worker-7".to_owned());
-        worker.spawn(|| assert_eq!(workers().iter().filter(|(name, _)| name == "7").count(), 1)).unwrap().join().unwrap();
+        worker
+            .spawn(|| assert_eq!(workers().iter().filter(|(name, _)| name == "7").count(), 1))
+            .unwrap()
+            .join()
+            .unwrap();
     }
 }

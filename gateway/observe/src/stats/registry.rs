@@ -3,15 +3,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use super::endpoints::EndpointsSnapshot;
+use super::endpoints::{EndpointsSnapshot, OtherUpstreams};
 use super::exposition;
 use super::handshakes::HandshakesSnapshot;
+use super::histogram::HistogramSnapshot;
 use super::page::Exposition;
 use super::policies::PolicyEvents;
-use super::shedding::ShedSnapshot;
 use super::routes::{RouteSlots, Routes};
+use super::shedding::ShedSnapshot;
 use super::slots::{NAMED_SLOTS_DEFAULT, NAMED_SLOTS_MAX, Slot, Slots};
-use super::histogram::HistogramSnapshot;
 use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
 use crate::live::{Columns, CounterTotals, History, WorkerLive};
@@ -30,6 +30,7 @@ pub struct Registry {
     bounds: SeriesBounds,
     routes: Arc<Routes>,
     upstreams: Slots,
+    other: Mutex<OtherUpstreams>,
     workers: Mutex<Vec<Arc<WorkerStats>>>,
     cost: Mutex<CostReading>,
     status: Mutex<Status>,
@@ -78,6 +79,7 @@ impl Registry {
             bounds,
             routes: Routes::new(bounds.routes),
             upstreams: Slots::new(bounds.upstreams),
+            other: Mutex::default(),
             workers: Mutex::default(),
             cost: Mutex::default(),
             status: Mutex::default(),
@@ -247,14 +249,18 @@ impl Registry {
             codes: [0; CODES],
             duration: HistogramSnapshot::default(),
             routes: routes.map(|name| RouteSnapshot::new(name.clone())).collect(),
-            upstreams: unnamed.iter().chain(&upstreams).map(|name| UpstreamSnapshot::new(name.clone())).collect(),
+            upstreams: unnamed
+                .iter()
+                .chain(&upstreams)
+                .map(|name| UpstreamSnapshot::new(name.clone()))
+                .collect(),
             in_other: [self.routes.in_other(), self.upstreams.in_other()],
             workers: self.worker_counts(),
             log_lines: logs.iter().map(|log| log.written()).sum(),
             log_dropped: logs.iter().map(|log| log.dropped()).sum(),
             cost: self.cost(),
             status: self.status(),
-            endpoints: EndpointsSnapshot::new(status, &labels),
+            endpoints: EndpointsSnapshot::new(status, &labels, &mut lock(&self.other)),
         };
         for worker in lock(&self.workers).iter() {
             worker.add_to(&mut sum);

@@ -197,7 +197,8 @@ mod tests {
     #[test]
     fn each_combination_has_a_count_of_its_own() {
         let methods = RequestMethod::ALL.into_iter();
-        let all = methods.flat_map(|method| [0, 200, 429, 503, 999].map(|status| (status, method, Reason::None)));
+        let all =
+            methods.flat_map(|method| [0, 200, 429, 503, 999].map(|status| (status, method, Reason::None)));
         let limited = (429, RequestMethod::Post, Reason::RateLimited);
         let sum = counted(all.clone().chain(all).chain([limited]));
         assert_eq!(sum.len(), 5 * RequestMethod::ALL.len() + 1);

@@ -147,7 +147,10 @@ mod tests {
         assert!(all[20..].iter().all(|slot| *slot == Slot::OTHER));
         assert_eq!(slots.get("upstream-0"), all[0]);
         assert_eq!((slots.names().len(), slots.in_other()), (20, 10));
-        assert_eq!(slots.labels(["upstream-0", "upstream-26"].into_iter()), ["upstream-0".into(), "other".into()]);
+        assert_eq!(
+            slots.labels(["upstream-0", "upstream-26"].into_iter()),
+            ["upstream-0".into(), "other".into()]
+        );
     }
 
     #[test]

@@ -49,9 +49,7 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
         header,
         total,
     };
-    worker.stats.record(&tally, || {
-        route.map_or(Slot::NONE, |(active, index)| active.claim_slot(*index))
-    });
+    worker.stats.record(&tally, || route.map_or(Slot::NONE, |(active, index)| active.claim_slot(*index)));
     let mut log = worker.log.borrow_mut();
     let logs = record.route.as_ref().and_then(|(active, index)| active.route(*index).logs.as_deref());
     if log.takes(logs) {

@@ -1,7 +1,7 @@
 //! An event as a line of text or JSON.
 //!
-//! Text is for people: errors and warnings begin with that word, and the message of `info` stands alone.
-//! Messages of these levels are complete sentences, so their fields appear in JSON only. `debug` and `trace`
+//! Text is for people: errors and warnings begin with that word, and the message of `info` stands alone, unless
+//! nothing else adds the time. Messages of these levels are complete sentences, so their fields appear in JSON only. `debug` and `trace`
 //! lines begin with the time, the level and the component, and end with the fields. A peer may have chosen a
 //! part of such a line, so control characters in it are escaped.
 
@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
-use tollgate_config::{DiagnosticFormat, DiagnosticOutput, LogLevel};
+use tollgate_config::{DiagnosticFormat, LogLevel};
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
@@ -58,13 +58,13 @@ impl Visit for EventFields {
 }
 
 /// Returns the line of an event, with its line feed.
-pub fn line(event: &Event<'_>, format: DiagnosticFormat, output: &DiagnosticOutput) -> String {
+pub fn line(event: &Event<'_>, format: DiagnosticFormat, is_timed: bool) -> String {
     let mut content = EventFields::default();
     event.record(&mut content);
     let EventFields { message, fields } = content;
     let (level, component) = (level(*event.metadata().level()), event.metadata().target());
     match format {
-        DiagnosticFormat::Text => text(level, component, &message, &fields, output),
+        DiagnosticFormat::Text => text(level, component, &message, &fields, is_timed),
         DiagnosticFormat::Json => json(level, component, message, fields),
     }
 }
@@ -84,11 +84,10 @@ fn text(
     component: &str,
     message: &str,
     fields: &Map<String, Value>,
-    output: &DiagnosticOutput,
+    is_timed: bool,
 ) -> String {
     let mut line = String::new();
-    // The supervisor adds the time to what it reads from the process; nothing adds it to a file.
-    if level > LogLevel::Info || matches!(output, DiagnosticOutput::File(_)) {
+    if level > LogLevel::Info || is_timed {
         line.push_str(&now());
         line.push(' ');
     }
@@ -135,12 +134,12 @@ fn now() -> String {
 }
 
 /// Returns the line that reports lost lines.
-pub fn lost_line(count: u64, format: DiagnosticFormat, output: &DiagnosticOutput) -> String {
+pub fn lost_line(count: u64, format: DiagnosticFormat, is_timed: bool) -> String {
     let lines = crate::plural::count_noun(usize::try_from(count).unwrap_or(usize::MAX), "line");
     let message = format!("log: {lines} lost: the output took nothing, or too little");
     let component = tollgate_net::component::GATEWAY;
     match format {
-        DiagnosticFormat::Text => text(LogLevel::Warn, component, &message, &Map::new(), output),
+        DiagnosticFormat::Text => text(LogLevel::Warn, component, &message, &Map::new(), is_timed),
         DiagnosticFormat::Json => json(LogLevel::Warn, component, message, Map::new()),
     }
 }
@@ -160,19 +159,17 @@ mod tests {
 
     #[test]
     fn usual_messages_stand_alone() {
-        let line = |level| text(level, "health", "shop is down", &fields(), &DiagnosticOutput::Stderr);
+        let line = |level| text(level, "health", "shop is down", &fields(), false);
         assert_eq!(line(LogLevel::Error), "error: shop is down\n");
         assert_eq!(line(LogLevel::Warn), "warning: shop is down\n");
         assert_eq!(line(LogLevel::Info), "shop is down\n");
-        let file = DiagnosticOutput::File("/tmp/a.log".into());
-        let timed = text(LogLevel::Warn, "health", "shop is down", &fields(), &file);
+        let timed = text(LogLevel::Warn, "health", "shop is down", &fields(), true);
         assert!(timed.starts_with("20") && timed.ends_with("Z warning: shop is down\n"), "{timed}");
     }
 
     #[test]
     fn details_have_everything_on_one_line() {
-        let line =
-            text(LogLevel::Debug, "upstream", "failed\nerror: forged", &fields(), &DiagnosticOutput::Stderr);
+        let line = text(LogLevel::Debug, "upstream", "failed\nerror: forged", &fields(), false);
         let (time, rest) = line.split_once(' ').expect("a time");
         assert!(time.len() == 24 && time.ends_with('Z'), "{time}");
         assert_eq!(

@@ -17,7 +17,11 @@ mod line;
 mod subscriber;
 mod writer;
 
+use std::env;
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -38,13 +42,19 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// The levels in force.
 static LEVELS: LevelTable = LevelTable::new();
 /// Where lines go, and in which form.
-static DESTINATION: RwLock<LineSink> =
-    RwLock::new(LineSink { format: DiagnosticFormat::Text, output: DiagnosticOutput::Stderr, writer: None });
+static DESTINATION: RwLock<LineSink> = RwLock::new(LineSink {
+    format: DiagnosticFormat::Text,
+    output: DiagnosticOutput::Stderr,
+    is_timed: false,
+    writer: None,
+});
 
 #[derive(Clone, Debug)]
 struct LineSink {
     format: DiagnosticFormat,
     output: DiagnosticOutput,
+    /// Whether every line of text begins with the time.
+    is_timed: bool,
     /// Without a writer, lines go to standard error, and the reporting thread waits for it. A command does
     /// so, and a gateway that has not read its file yet.
     writer: Option<Arc<DiagnosticsWriter>>,
@@ -105,6 +115,7 @@ impl PreparedLog {
         let mut destination = DESTINATION.write().unwrap_or_else(PoisonError::into_inner);
         destination.format = self.settings.format;
         if let Some(writer) = self.writer.take() {
+            destination.is_timed = needs_time(&self.settings.output);
             destination.output = self.settings.output.clone();
             if let Some(before) = destination.writer.replace(writer) {
                 before.close();
@@ -119,6 +130,23 @@ impl Drop for PreparedLog {
             writer.close();
         }
     }
+}
+
+/// Returns whether lines need a time of their own. The journal adds it, and at a terminal a person sees the lines
+/// appear. Nothing adds it to a file, or to what a shell or a container's runtime collects.
+fn needs_time(output: &DiagnosticOutput) -> bool {
+    match output {
+        DiagnosticOutput::Stderr => !io::stderr().is_terminal() && !is_journal(io::stderr().as_fd()),
+        DiagnosticOutput::Stdout => !io::stdout().is_terminal() && !is_journal(io::stdout().as_fd()),
+        DiagnosticOutput::File(_) => true,
+    }
+}
+
+/// Returns whether this descriptor leads to the journal: systemd announces its device and inode (systemd.exec(5)).
+fn is_journal(output: BorrowedFd<'_>) -> bool {
+    let Some(stream) = env::var_os("JOURNAL_STREAM") else { return false };
+    let file = output.try_clone_to_owned().map(File::from).and_then(|file| file.metadata());
+    file.is_ok_and(|file| *stream == *format!("{}:{}", file.dev(), file.ino()))
 }
 
 /// Changes the levels, for all events from now on.
@@ -142,7 +170,7 @@ pub fn levels_to_json(levels: &LogLevels) -> Value {
 
 /// Returns the state of the log as JSON, for the admin API.
 pub fn state_to_json() -> Value {
-    let LineSink { format, output, writer } = destination();
+    let LineSink { format, output, writer, .. } = destination();
     let mut state = levels_to_json(&levels());
     state["format"] = match format {
         DiagnosticFormat::Text => "text",

@@ -37,7 +37,7 @@ impl Subscriber for DiagnosticSubscriber {
 
     fn event(&self, event: &Event<'_>) {
         let destination = destination();
-        destination.write(line::line(event, destination.format, &destination.output));
+        destination.write(line::line(event, destination.format, destination.is_timed));
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -213,7 +213,7 @@ impl DiagnosticsWriter {
             drop(queue);
             if lost > 0 {
                 let destination = destination();
-                text.push_str(&line::lost_line(lost, destination.format, &destination.output));
+                text.push_str(&line::lost_line(lost, destination.format, destination.is_timed));
             }
             let written = sink.write_all(text.as_bytes());
             queue = self.lock();

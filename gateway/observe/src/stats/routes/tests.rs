@@ -75,7 +75,11 @@ fn a_reload_gives_the_slots_of_routes_that_are_gone_to_new_ones() {
     // No slot is free before the next check.
     bench.requests(1, 3);
     assert_eq!(bench.counts().get("other"), Some(&3));
-    assert_eq!(bench.count("r0"), Some(7), "a route that is gone keeps its series while the slot is not needed");
+    assert_eq!(
+        bench.count("r0"),
+        Some(7),
+        "a route that is gone keeps its series while the slot is not needed"
+    );
     bench.second();
     bench.requests(1, 2);
     assert_eq!((bench.count("r0"), bench.count("r1")), (None, Some(5)));

@@ -109,7 +109,7 @@ fn which_route_answers_429_and_why() {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!(
         "routes:
-  - {{name: narrow, match: /narrow, to: \"{0}\", policies: {{rate_limit: {{requests: 2/h}}}}}}
+  - {{name: narrow, match: /narrow, to: \"{0}\", policies: {{rate_limit: {{rate: 2/h, burst: 2}}}}}}
   - {{name: wide, match: /wide, to: \"{0}\"}}
   - {{name: own, match: /own, respond: {{status: 429}}}}
   - {{name: down, match: /down, to: \"{1}\"}}
@@ -229,8 +229,8 @@ fn retried_requests_are_counted_by_their_result() {
     let gateway = Gateway::start(&format!(
         "routes: [{{match: /well, to: half}}, {{match: /badly, to: none}}]
 upstreams:
-  half: {{ endpoints: [\"{0}\", \"{1}\"], health: {{ outlier: off }} }}
-  none: {{ endpoints: [\"{0}\"], health: {{ outlier: off }} }}
+  half: {{ endpoints: [\"{0}\", \"{1}\"], outlier: off }}
+  none: {{ endpoints: [\"{0}\"], outlier: off }}
 ",
         tollgate_tests::refused_address(),
         origin.address()
@@ -317,7 +317,7 @@ fn names_follow_the_conventions_under_traffic() {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!(
         "limits: {{ connections: 5000 }}
-routes: [{{match: /x, to: web}}, {{match: /limited, respond: 204, policies: {{rate_limit: {{requests: 1/h}}}}}}]
+routes: [{{match: /x, to: web}}, {{match: /limited, respond: 204, policies: {{rate_limit: {{rate: 1/h, burst: 1}}}}}}]
 upstreams: {{ web: {{ endpoints: [\"{}\", \"{}\"], limits: {{ connections: 70 }} }} }}
 overload: {{ memory: 1GiB }}
 ",

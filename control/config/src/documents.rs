@@ -23,8 +23,8 @@ use serde_json::Value;
 
 use crate::endpoint_list::load_endpoints;
 use crate::file_access::{self, Scope};
-use crate::load::read_pem;
-use crate::model::{Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream};
+use crate::load::{check_roots, read_pem};
+use crate::model::{Action, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream};
 use crate::position::{At, SourceFile};
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
@@ -257,8 +257,8 @@ impl Documents {
             .collect()
     }
 
-    /// Checks the lists of endpoints that a document names. A list that does not exist yet is only a warning,
-    /// because a program may write it later.
+    /// Checks the lists of endpoints and the directories of static files that a document names. One that does not
+    /// exist yet is only a warning, because a program may write it later.
     #[must_use]
     pub fn check_lists(&self, document: &Document) -> Vec<DocumentProblem> {
         let mut problems = Vec::new();
@@ -278,6 +278,13 @@ impl Documents {
             };
             problems.push(self.to_document_problem(&problem, &Problems::default()));
         }
+        let root = |route: &Route| match &route.action {
+            Action::Files(site) => Some(site.root.clone()),
+            _ => None,
+        };
+        // Several matches under one route have the same root.
+        let roots = check_roots(document.routes.iter().find_map(root).into_iter().collect());
+        problems.extend(roots.iter().map(|problem| self.to_document_problem(problem, &Problems::default())));
         problems
     }
 

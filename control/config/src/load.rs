@@ -14,14 +14,15 @@ use std::path::{Path, PathBuf};
 use crate::env::{self, Lookup};
 use crate::file_access::{self, NamedFile, ReadError, run_with_timeout};
 use crate::include;
-use crate::model::{Config, Discover, Paths, PemBytes, PemFile, Route};
+use crate::model::{Action, Config, Discover, Paths, PemBytes, PemFile, Route};
 use crate::parse::parse;
 use crate::pem_files::pem_files;
-use crate::position::{At, SourceFile};
+use crate::position::{At, SourceFile, Spanned};
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
 use crate::read::{self, Draft, Include, upstreams};
 use crate::reader::Reader;
+use crate::sections::files::root_warning;
 use crate::source::Layout;
 
 /// Maximum size of a file in bytes. 100,000 routes are about 10 MiB.
@@ -229,6 +230,7 @@ impl<'a> Loader<'a> {
             });
         }
         self.problems.extend(upstreams::check_zones(&self.draft.config));
+        self.roots();
         self.pem_files();
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
@@ -277,6 +279,24 @@ impl<'a> Loader<'a> {
 }
 
 impl Loader<'_> {
+    /// Resolves the roots of static files, relative to the file that names each, and warns of those that are not
+    /// directories.
+    fn roots(&mut self) {
+        let mut roots = Vec::new();
+        for route in &mut self.draft.config.routes {
+            let Action::Files(site) = &mut route.action else { continue };
+            let by = self.files.get(site.root.at.file as usize).map(|file| Path::new(&file.name));
+            if let Some(folder) = by.and_then(Path::parent) {
+                site.root.value = folder.join(&site.root.value);
+            }
+            // Several matches under one route have the same root.
+            if roots.last() != Some(&site.root) {
+                roots.push(site.root.clone());
+            }
+        }
+        self.problems.extend(check_roots(roots));
+    }
+
     /// Resolves the paths of certificate and key files, relative to the file that names each, and reads the
     /// files.
     fn pem_files(&mut self) {
@@ -288,6 +308,13 @@ impl Loader<'_> {
         }
         read_pem_files(&mut self.draft.config, &mut self.problems);
     }
+}
+
+/// Returns a warning for each root of static files that is not a directory.
+pub(crate) fn check_roots(roots: Vec<Spanned<PathBuf>>) -> Vec<Problem> {
+    let Some(at) = roots.first().map(|root| root.at) else { return Vec::new() };
+    let checked = run_with_timeout(move || roots.iter().filter_map(root_warning).collect());
+    checked.unwrap_or_else(|stalled| vec![Problem::warning(at, stalled.to_string())])
 }
 
 /// Reads the certificate and key files.

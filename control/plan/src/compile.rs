@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{At, CombinedResources, Config, Problem, ReplacementPiece, TargetKind};
+use tollgate_files::{CacheRule, Coding, Site, SiteSettings, TryPath};
 use tollgate_http::{HeadLimits, Name};
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
@@ -16,7 +17,7 @@ use crate::matches::{Matches, matches, path_rules};
 use crate::policies::PolicyCompiler;
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, EndpointHttp2, Fallback, FallbackAction, GatewaySettings, Location, LocationGroups,
+    Action, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location, LocationGroups,
     PathRewrite, Plan, Pool, Rates, Redirect, Replacement, Respond, Rewrite, Route, Rules, Upstream,
     UpstreamShare,
 };
@@ -261,7 +262,7 @@ impl<'a> Compiler<'a> {
                 let (shares, upstream) = self.forward(targets);
                 (Some(shares), upstream)
             }
-            config::Action::Redirect(_) | config::Action::Respond(_) => (None, None),
+            config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => (None, None),
         };
         let paths = Paths { matched: route.matches.path.as_ref().map(|path| &path.value), prefix };
         let timeouts =
@@ -283,6 +284,10 @@ impl<'a> Compiler<'a> {
         let action = match (&route.action, forward) {
             (config::Action::Redirect(redirect), _) => Action::Redirect(self.redirect(redirect, &paths)),
             (config::Action::Respond(respond), _) => Action::Respond(fixed(respond)),
+            (config::Action::Files(files), _) => Action::Files(Files {
+                site: Arc::new(site(files)),
+                matched: prefix.unwrap_or(0),
+            }),
             (config::Action::Forward(_), shares) => Action::Forward(shares.unwrap_or_default()),
         };
         let path = route.rewrite.path.as_ref();
@@ -639,6 +644,22 @@ fn rates(gateway: &config::Limits, route: config::RouteRates) -> Rates {
         response: route.response.unwrap_or(gateway.response),
         grace: gateway.grace,
     }
+}
+
+fn site(files: &config::Files) -> Site {
+    let candidate = |config::Candidate { before, after }: &config::Candidate| TryPath {
+        before: before.clone(),
+        after: after.clone(),
+    };
+    let rule = |(pattern, value): &(String, String)| CacheRule { pattern: pattern.clone(), value: value.clone() };
+    Site::new(SiteSettings {
+        root: files.root.value.clone(),
+        index: files.index.clone(),
+        candidates: files.candidates.iter().map(candidate).collect(),
+        browse: files.browse,
+        cache_control: files.cache_control.0.iter().map(rule).collect(),
+        precompressed: files.precompressed.iter().filter_map(|suffix| Coding::of_suffix(suffix)).collect(),
+    })
 }
 
 fn fixed(respond: &config::Respond) -> Respond {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_config::At;
+use tollgate_files::Site;
 use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Router};
@@ -223,12 +224,12 @@ impl Rates {
 }
 
 impl Route {
-    /// Returns the upstreams to which it forwards; `None` if it redirects or responds itself.
+    /// Returns the upstreams to which it forwards; `None` if it answers itself.
     #[must_use]
     pub fn shares(&self) -> Option<&[UpstreamShare]> {
         match &self.action {
             Action::Forward(shares) => Some(shares),
-            Action::Redirect(_) | Action::Respond(_) => None,
+            Action::Redirect(_) | Action::Respond(_) | Action::Files(_) => None,
         }
     }
 }
@@ -242,6 +243,17 @@ pub enum Action {
     Redirect(Redirect),
     /// Answers with a fixed response.
     Respond(Respond),
+    /// Answers with files of a directory.
+    Files(Files),
+}
+
+/// Files of a directory.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The directory, and how it is served.
+    pub site: Arc<Site>,
+    /// Length of the prefix that the route matches. The path after it is looked up, unless the route rewrites it.
+    pub matched: usize,
 }
 
 /// An upstream's share of a route's requests.

@@ -267,7 +267,7 @@ impl PolicyCompiler {
         };
         let further = match &planned.action {
             Action::Forward(shares) => shares.iter().any(|share| self.upstream(share.upstream).is_some()),
-            Action::Redirect(_) | Action::Respond(_) => false,
+            Action::Redirect(_) | Action::Respond(_) | Action::Files(_) => false,
         };
         let any =
             further || chains.default.is_some() || chains.listeners.iter().any(|(_, chain)| chain.is_some());

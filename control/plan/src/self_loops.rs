@@ -12,7 +12,7 @@ pub(crate) fn warnings(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let named = named.map(|endpoint| (&endpoint.address.value, endpoint.address.at));
     let in_place = parts.routes.iter().flat_map(|route| match &route.action {
         config::Action::Forward(targets) => targets.as_slice(),
-        config::Action::Redirect(_) | config::Action::Respond(_) => &[],
+        config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => &[],
     });
     let fallbacks = parts.routes.iter().flat_map(|route| &route.fallback);
     let in_place = in_place.chain(fallbacks.filter_map(|fallback| fallback.instead.target()));

@@ -15,7 +15,7 @@ pub enum Part {
 }
 
 /// The body of a response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Body {
     /// Its parts, in order. None is empty.
     pub parts: VecDeque<Part>,

@@ -1,6 +1,6 @@
 //! A file as it is served: its field lines, its validators, and its content or descriptor.
 
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -233,14 +233,14 @@ impl ServedFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> Result<ReadNow, Errno> {
+    pub fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<ReadNow> {
         let Content::OnDisk(file) = &self.content else { return Ok(ReadNow::MustWait) };
         match rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT) {
             Ok(count) => Ok(ReadNow::Read(count)),
             Err(Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
                 Ok(ReadNow::MustWait)
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -248,7 +248,7 @@ impl ServedFile {
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.content {
             Content::Kept(bytes) => {
                 let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
@@ -256,7 +256,9 @@ impl ServedFile {
                 buffer[..count].copy_from_slice(&rest[..count]);
                 Ok(count)
             }
-            Content::OnDisk(file) => rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *buffer, offset)),
+            Content::OnDisk(file) => {
+                Ok(rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut *buffer, offset))?)
+            }
         }
     }
 }

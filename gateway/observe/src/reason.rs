@@ -82,6 +82,20 @@ reasons! {
     ConnectionLimit = "connection_limit", 503;
     /// No route matches.
     NoRoute = "no_route", 404;
+    /// The route serves files, and the method is neither GET nor HEAD.
+    MethodNotAllowed = "method_not_allowed", 405;
+    /// There is no file for the path, or none that is served.
+    FileNotFound = "file_not_found", 404;
+    /// The file may not be read, is not a regular file, or a symbolic link leads out of the root.
+    FileForbidden = "file_forbidden", 403;
+    /// The file system reported an error, or did not answer in time.
+    FileUnavailable = "file_unavailable", 503;
+    /// The file became shorter while it was sent; the client's copy is cut.
+    FileTruncated = "file_truncated", 500;
+    /// The file does not fulfil the request's condition (RFC 9110, section 13.1).
+    PreconditionFailed = "precondition_failed", 412;
+    /// The file has none of the ranges that the request asks for (RFC 9110, section 14.2).
+    RangeNotSatisfiable = "range_not_satisfiable", 416;
     /// The client's address is not admitted (`policies.ip`).
     AddressDenied = "address_denied", 403;
     /// The route requires credentials, and the request carries none.

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::file_access::{OutsideScope, Scope, run_with_timeout};
-use crate::model::{Address, Config, Discover, LogTarget, Syslog, SyslogTransport, TargetKind};
+use crate::model::{Action, Address, Config, Discover, LogTarget, Syslog, SyslogTransport, TargetKind};
 use crate::pem_files::pem_files;
 use crate::position::At;
 use crate::problem::Problem;
@@ -27,6 +27,12 @@ pub(super) fn restrict_files(config: &mut Config, folder: &Path, scope: &Scope) 
             file.path = folder.join(&file.path);
             file.scope = scope.clone();
             named.push((discover.at, file.path.clone()));
+        }
+    }
+    for route in &mut config.routes {
+        if let Action::Files(site) = &mut route.action {
+            site.root.value = folder.join(&site.root.value);
+            named.push((site.root.at, site.root.value.clone()));
         }
     }
     named.extend(sockets(config));
@@ -68,7 +74,7 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
             }
         }
         let targets = match &route.action {
-            crate::model::Action::Forward(targets) => targets.as_slice(),
+            Action::Forward(targets) => targets.as_slice(),
             _ => &[],
         };
         for target in targets.iter().chain(route.fallback.iter().filter_map(|it| it.instead.target())) {

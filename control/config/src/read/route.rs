@@ -36,12 +36,13 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     let RouteLimitKeys { body: body_limit, rates } = keys.limits;
     let per_try = keys.retry.as_ref().and_then(|retry| retry.per_try);
     draft.per_try_timeouts.extend(super::per_try_timeout(&fields, per_try, timeouts.total));
-    let action = match (keys.to, keys.redirect, keys.respond) {
-        (Some(targets), _, _) => Action::Forward(targets),
-        (None, Some(redirect), _) => Action::Redirect(redirect.value),
-        (None, None, Some(respond)) => Action::Respond(respond),
+    let action = match (keys.to, keys.redirect, keys.respond, keys.files) {
+        (Some(targets), ..) => Action::Forward(targets),
+        (None, Some(redirect), ..) => Action::Redirect(redirect.value),
+        (None, None, Some(respond), _) => Action::Respond(respond),
+        (None, None, None, Some(files)) => Action::Files(Box::new(files)),
         // A placeholder after a reported error, so that this route's match can still be compared with others.
-        (None, None, None) => Action::Forward(Vec::new()),
+        (None, None, None, None) => Action::Forward(Vec::new()),
     };
     // A list of matches becomes several routes that are otherwise equal.
     for mut matches in matches {

@@ -12,6 +12,7 @@ use crate::section::{Field, Fields, NodeKind, Problem, Reader, ScalarError, Sect
 use super::access_log::AccessLog;
 use super::buffer::RouteBuffer;
 use super::fallback::{Fallback, check_fallbacks, fallbacks};
+use super::files::Files;
 use super::limits::{RouteLimitKeys, RouteRates};
 use super::matching::{Match, matches};
 use super::path_match::PathMatch;
@@ -125,6 +126,8 @@ pub enum Action {
     Redirect(Redirect),
     /// Answer with a fixed response.
     Respond(Respond),
+    /// Answer with files of a directory.
+    Files(Box<Files>),
 }
 
 /// Priority of a route's requests under overload: the lowest is shed first.
@@ -141,7 +144,7 @@ pub enum Priority {
 
 /// A route: the requests that it matches, and how it answers them.
 #[derive(Clone, Debug, Section)]
-#[section(name = "route", noun = "a route", exactly_one = ["to", "redirect", "respond"], check = check)]
+#[section(name = "route", noun = "a route", exactly_one = ["to", "redirect", "respond", "files"], check = check)]
 pub(crate) struct RouteKeys {
     /// The requests that it matches, and its name.
     #[key(flatten)]
@@ -160,6 +163,14 @@ pub(crate) struct RouteKeys {
     /// Answers with a fixed response: a status, a text, or a mapping.
     #[key(also = ["return", "response", "direct_response"])]
     pub respond: Option<Respond>,
+    /// Answers with files of a directory: the directory, or a mapping.
+    #[key(
+        also = [
+            "root", "static", "static_files", "file_server", "try_files", "alias", "serve", "directory", "document_root",
+            "spa"
+        ]
+    )]
+    pub files: Option<Files>,
     /// Changes to the request before it is forwarded.
     pub rewrite: WithGroups<Rewrite>,
     /// Overrides of the gateway's timeouts.
@@ -245,8 +256,13 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, route: &mut RouteKeys) {
     for path in [route.rewrite.value.path.as_ref(), new_path].into_iter().flatten() {
         prefix(reader, path, matches);
     }
-    if route.to.is_none() && (route.redirect.is_some() || route.respond.is_some()) {
-        unused(reader, fields);
+    if route.to.is_none() {
+        if route.redirect.is_some() || route.respond.is_some() {
+            unused(reader, fields, &["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade", "fallback"]);
+        } else if route.files.is_some() {
+            // The rest of a forwarding route's keys may concern its fallback.
+            unused(reader, fields, &["grpc_web", "upgrade"]);
+        }
     }
 }
 
@@ -264,8 +280,8 @@ fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
 }
 
 /// Warns of keys that only a forwarding route uses.
-fn unused(reader: &mut Reader, fields: &Fields<'_>) {
-    for name in ["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade", "fallback"] {
+fn unused(reader: &mut Reader, fields: &Fields<'_>, names: &[&str]) {
+    for name in names.iter().copied() {
         if let Some(field) = fields.get(name)
             && !(name == "timeouts" && is_of_clients(field))
         {

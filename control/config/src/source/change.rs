@@ -14,6 +14,7 @@ use super::LastReading;
 use super::layout::{Layout, Starts};
 use crate::env::{Lookup, expand};
 use crate::load::read_pem_files;
+use crate::model::Action;
 use crate::parse::{StopAt, items};
 use crate::problem::Severity;
 use crate::read;
@@ -142,6 +143,10 @@ fn apply_change(
     }
     warnings.append(&mut reader.problems);
 
+    // The roots of static files are resolved and checked when the whole file is read.
+    if draft.config.routes.iter().any(|route| matches!(route.action, Action::Files(_))) {
+        return None;
+    }
     let routes_read = draft.config.routes.len();
     for item in &mut layout.items[end..] {
         item.start = moved(item.start);

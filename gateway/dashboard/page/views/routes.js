@@ -40,6 +40,7 @@ function matchText(match) {
 function leadsTo(value) {
   if (value.redirect !== undefined) return t('route.redirect');
   if (value.respond !== undefined) return t('route.respond');
+  if (value.files !== undefined) return t('route.files', { root: typeof value.files === 'string' ? value.files : value.files.root });
   const all = targets('routes', value);
   const shares = parts(all.map((one) => one.weight));
   return all.map((one, index) => (all.length === 1 ? one.name : `${one.name} ${percent(shares[index])}`)).join(' · ');

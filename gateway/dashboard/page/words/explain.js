@@ -29,6 +29,8 @@ export const explain = {
   'explain.others': ['Why the other routes do not take it', '其他路由为何不处理它'],
   'explain.left': ['and {n} more', '另有 {n} 条'],
   'explain.redirect': ['Redirects with {status} to', '以 {status} 重定向到'],
+  'explain.files': ['Serves the file', '返回文件'],
+  'explain.list': ['Lists the directory', '列出目录'],
   'explain.respond': ['Answers with {status}', '以 {status} 应答'],
   'explain.upgrade': ['The connection may change its protocol.', '该连接可以升级协议。'],
   'explain.rules': ['How it copes', '应对方式'],

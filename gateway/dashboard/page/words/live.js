@@ -54,6 +54,7 @@ export const live = {
   'routes.count': ['{shown} of {all} routes', '{all} 条路由中的 {shown} 条'],
   'routes.limit': ['The first {n} are shown; filter for the others.', '仅显示前 {n} 条；其余请筛选。'],
   'route.redirect': ['redirects', '重定向'],
+  'route.files': ['files of {root}', '{root} 下的文件'],
   'route.respond': ['answers itself', '直接应答'],
   'upstreams': ['Upstreams', '上游'],
   'upstreams.none': ['No upstream: every route answers by itself.', '没有上游：所有路由均直接应答。'],

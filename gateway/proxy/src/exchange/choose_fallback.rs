@@ -12,7 +12,8 @@ use crate::state::request_state::RequestState;
 /// carries them.
 const KEPT: [&str; 3] = ["WWW-Authenticate", "Allow", "Retry-After"];
 
-/// Returns whether the upstream caused an error of the gateway, and not the client or the gateway itself.
+/// Returns whether the upstream or the file system caused an error of the gateway, and not the client or the gateway
+/// itself.
 fn is_of_upstream(reason: Reason) -> bool {
     matches!(
         reason,
@@ -36,6 +37,9 @@ fn is_of_upstream(reason: Reason) -> bool {
             | Reason::ResponseHeadersTooLarge
             | Reason::RequestTimeout
             | Reason::ErrorPageUnavailable
+            | Reason::FileNotFound
+            | Reason::FileForbidden
+            | Reason::FileUnavailable
     )
 }
 

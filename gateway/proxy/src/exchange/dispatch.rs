@@ -10,6 +10,7 @@ use tollgate_plan::Action;
 use tollgate_upstream::Connection;
 
 use crate::exchange::choose_fallback::choose_fallback;
+use crate::exchange::files;
 use crate::exchange::forward::{fall_back, forward};
 use crate::exchange::forward_target::{self, RoutedRequest};
 use crate::exchange::grpc::translate;
@@ -78,6 +79,8 @@ pub(crate) async fn dispatch<S: ClientSide>(
             let close = skip_body(state, close);
             Ok(respond::redirect(client, worker, state, settings, redirect, close).await)
         }
+        // In a box of its own, so that it does not enlarge the future of every request.
+        Action::Files(files) => Box::pin(files::serve(client, worker, state, active, (chosen, files), close)).await,
     };
     match forwarded {
         Ok(next) => next,

@@ -3,7 +3,7 @@
 //!
 //! [`dispatch`] is the entry: it carries out the action of a route. [`forward`] picks endpoints, gets
 //! connections and retries; [`engine`] runs one attempt, between the client's side and an
-//! [`upstream_side`]. [`respond`] sends the gateway's own responses, [`tunnel`] relays after a protocol
+//! [`upstream_side`]. [`files`] answers with files, [`respond`] sends the gateway's own responses, [`tunnel`] relays after a protocol
 //! switch, and [`grpc`] translates calls. Invariant: this layer knows only [`state`](crate::state).
 
 pub(crate) mod affinity;
@@ -16,6 +16,7 @@ pub(crate) mod dispatch;
 pub(crate) mod drain_response;
 pub(crate) mod engine;
 pub(crate) mod error_body;
+pub(crate) mod files;
 pub(crate) mod forward;
 pub(crate) mod forward_target;
 pub(crate) mod forwarded;

@@ -148,6 +148,34 @@ pub(crate) async fn policy_answer<S: ClientSide>(
     answer(client, worker, state, settings, LocalResponse { status: *status, lines, body, close }).await
 }
 
+/// Answers with a page that the gateway has made: the list of a directory.
+pub(crate) async fn html<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    state: &mut RequestState,
+    settings: &GatewaySettings,
+    page: &str,
+    close: bool,
+) -> ConnectionFate {
+    // The page needs its own style, and nothing else.
+    let lines = b"Content-Type: text/html; charset=utf-8\r\n\
+        Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\n";
+    answer(client, worker, state, settings, LocalResponse { status: 200, lines, body: page.as_bytes(), close }).await
+}
+
+/// Answers with a redirect to this location.
+pub(crate) async fn moved<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    state: &mut RequestState,
+    settings: &GatewaySettings,
+    location: &[u8],
+    close: bool,
+) -> ConnectionFate {
+    let lines = [b"Location: ", location, b"\r\n"].concat();
+    answer(client, worker, state, settings, LocalResponse { status: 301, lines: &lines, body: b"", close }).await
+}
+
 /// Answers with a route's redirect.
 pub(crate) async fn redirect<S: ClientSide>(
     client: &mut Client<S>,
@@ -249,6 +277,52 @@ struct LocalResponse<'a> {
     close: bool,
 }
 
+/// The head of a response of the gateway.
+pub(crate) struct LocalHead<'a> {
+    pub status: u16,
+    /// Field lines, each with its CRLF.
+    pub lines: &'a [u8],
+    /// The value of `Content-Length`; `None`: there is none.
+    pub length: Option<u64>,
+    /// Whether the connection closes after the response.
+    pub close: bool,
+}
+
+/// Writes the head of a response of the gateway, in place of what `out` holds.
+pub(crate) fn write_head<S: ClientSide>(
+    out: &mut Vec<u8>,
+    client: &Client<S>,
+    worker: &Worker,
+    version: Version,
+    LocalHead { status, lines, length, close }: LocalHead<'_>,
+) {
+    out.clear();
+    out.extend_from_slice(b"HTTP/1.1 ");
+    write_decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(reason_phrase(status).as_bytes());
+    out.extend_from_slice(b"\r\nDate: ");
+    worker.write_date(out);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(lines);
+    let own = &client.connection_context.listener.strict_transport_security;
+    if !own.is_empty() && !has_line(lines, b"strict-transport-security:") {
+        out.extend_from_slice(own);
+    }
+    if let Some(length) = length {
+        out.extend_from_slice(b"Content-Length: ");
+        write_decimal(out, length);
+        out.extend_from_slice(b"\r\n");
+    }
+    match version {
+        Version::Http2 => {}
+        _ if close => out.extend_from_slice(b"Connection: close\r\n"),
+        Version::Http10 => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        Version::Http11 => {}
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
 async fn answer<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -264,33 +338,16 @@ async fn answer<S: ClientSide>(
     record.bytes_out = body.len() as u64;
     let answered = {
         let out = &mut *worker.output.borrow_mut();
-        out.clear();
-        out.extend_from_slice(b"HTTP/1.1 ");
-        write_decimal(out, u64::from(answer.status));
-        out.push(b' ');
-        out.extend_from_slice(reason_phrase(answer.status).as_bytes());
-        out.extend_from_slice(b"\r\nDate: ");
-        worker.write_date(out);
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(answer.lines);
-        let own = &client.connection_context.listener.strict_transport_security;
-        if !own.is_empty() && !has_line(answer.lines, b"strict-transport-security:") {
-            out.extend_from_slice(own);
-        }
         // The response to a gRPC call that is a head alone has no length.
         let bare = client.stream.may_be_grpc() && grpc.is_some() && request.version == Version::Http2;
-        if !(bodiless || bare && body.is_empty()) {
-            out.extend_from_slice(b"Content-Length: ");
-            write_decimal(out, answer.body.len() as u64);
-            out.extend_from_slice(b"\r\n");
-        }
-        match request.version {
-            Version::Http2 => {}
-            _ if close => out.extend_from_slice(b"Connection: close\r\n"),
-            Version::Http10 => out.extend_from_slice(b"Connection: keep-alive\r\n"),
-            Version::Http11 => {}
-        }
-        out.extend_from_slice(b"\r\n");
+        let has_length = !(bodiless || bare && body.is_empty());
+        let head = LocalHead {
+            status: answer.status,
+            lines: answer.lines,
+            length: has_length.then_some(answer.body.len() as u64),
+            close,
+        };
+        write_head(out, client, worker, request.version, head);
         client.stream.translate(out);
         if let Some(context) = policy_context {
             response_policies::apply(context, request, answer.status, Author::Gateway, out, None);

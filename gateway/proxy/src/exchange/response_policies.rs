@@ -5,11 +5,13 @@
 use tollgate_http::{Method, RequestHead, Version};
 use tollgate_policy::{BodyKind, Context, Transform};
 
-/// Whether the gateway or an endpoint wrote a response.
+/// The author of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
     Gateway,
     Endpoint,
+    /// The gateway, from a file.
+    File,
 }
 
 /// Lets the policies of a request change the head of its final response. `slot` receives a transform of the
@@ -30,9 +32,9 @@ pub(crate) fn apply(
     let bodiless = request.method == Method::Head || matches!(status, 100..200 | 204 | 304);
     let body = match author {
         Author::Gateway => BodyKind::Fixed,
-        Author::Endpoint if bodiless => BodyKind::Absent,
-        Author::Endpoint if slot.is_none() || request.version == Version::Http10 => BodyKind::Fixed,
-        Author::Endpoint => BodyKind::Transformable,
+        _ if bodiless => BodyKind::Absent,
+        _ if slot.is_none() || request.version == Version::Http10 => BodyKind::Fixed,
+        Author::Endpoint | Author::File => BodyKind::Transformable,
     };
     let slot = slot.filter(|_| body == BodyKind::Transformable);
     let transform = context.respond(head, body, request.version == Version::Http11);

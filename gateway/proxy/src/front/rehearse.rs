@@ -5,12 +5,14 @@
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
 
 use tollgate_http::h1::{BodyLength, Progress, RequestParser};
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, CdnLoop, Plan, Redirect, Route, UpstreamShare};
+use tollgate_plan::{Action, CdnLoop, Files, Plan, Redirect, Route, UpstreamShare};
 use tollgate_route::Explanation;
 
+use crate::exchange::files::{self, Located};
 use crate::exchange::engine::upstream_head::{self, Outgoing};
 use crate::exchange::forward::allows_upgrade;
 use crate::exchange::forward_target::declares_too_much;
@@ -140,6 +142,21 @@ fn redirected(redirect: &Redirect, state: &mut RequestState, secure: bool) -> Re
     }
 }
 
+/// Returns what a route with files answers with.
+fn served(state: &mut RequestState, route: &Route, site: &Files) -> RehearsedOutcome {
+    let path = |below: Vec<u8>| {
+        let root = site.site.settings().root.as_os_str().as_bytes();
+        let root = root.strip_suffix(b"/").unwrap_or(root);
+        [root, b"/", &below].concat()
+    };
+    match files::look_up_blocking(state, route, site) {
+        Ok(Located::File(_, below)) => RehearsedOutcome::File { path: path(below), is_list: false },
+        Ok(Located::List(_, below)) => RehearsedOutcome::File { path: path(below), is_list: true },
+        Ok(Located::Moved(location)) => RehearsedOutcome::Redirect { location },
+        Err((reason, detail)) => refused(reason, detail),
+    }
+}
+
 /// Applies the route's action. `chosen` is the upstream of the route, by number, if a policy has named one.
 fn apply_action(
     plan: &Plan,
@@ -151,6 +168,7 @@ fn apply_action(
     let shares = match &route.action {
         Action::Respond(_) => return RehearsedOutcome::Respond,
         Action::Redirect(redirect) => return redirected(redirect, state, secure),
+        Action::Files(files) => return served(state, route, files),
         Action::Forward(shares) => shares,
     };
     if declares_too_much(route, &state.request) {

@@ -401,6 +401,7 @@ fn action(route: &Route) -> &'static str {
         Action::Forward(_) => "forward",
         Action::Respond(_) => "respond",
         Action::Redirect(_) => "redirect",
+        Action::Files(_) => "files",
     }
 }
 

@@ -31,6 +31,13 @@ pub enum RehearsedOutcome {
     },
     /// The route answers with its fixed response.
     Respond,
+    /// The route answers with a file, or with the list of a directory.
+    File {
+        /// The path of the file or directory.
+        path: Vec<u8>,
+        /// Whether it is the list of a directory.
+        is_list: bool,
+    },
     /// A policy answers it.
     Answered(tollgate_policy::PolicyResponse),
 }

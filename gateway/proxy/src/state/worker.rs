@@ -12,6 +12,7 @@ use std::task::{Context, Waker};
 use std::time::{Duration, SystemTime};
 
 use httpdate::HttpDate;
+use tollgate_files::FileCache;
 use tollgate_listen::{ConnectionCounts, NoSlot};
 use tollgate_net::{Deadline, Timers};
 use tollgate_observe::{LogSink, RequestIds, WorkerStats};
@@ -70,6 +71,8 @@ pub(crate) struct Worker {
     pub log_due: Deadline,
     /// Boxed: lending one to an exchange moves only a pointer.
     pub request_states: ObjectPool<Box<RequestState>>,
+    /// Short files that routes serve.
+    pub files: RefCell<FileCache>,
     /// For requests that meet policies.
     pub contexts: ObjectPool<Box<PolicyContext>>,
     /// When the object pools are shrunk after a burst.
@@ -126,6 +129,7 @@ impl Worker {
             shrink_due: timers.deadline(),
             timers,
             request_states: ObjectPool::default(),
+            files: RefCell::default(),
             contexts: ObjectPool::default(),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::random_key()?)),
             // A second that the clock never shows.

@@ -9,12 +9,14 @@ use super::report::{EndpointShare, Forward, Report, RouteAction, RouteSource};
 /// Returns the report as one JSON document. All keys are always present; inapplicable ones are `null`.
 pub fn json(report: &Report) -> Value {
     let (mut forward, mut redirect, mut respond) = (Value::Null, Value::Null, Value::Null);
+    let mut files = Value::Null;
     match &report.action {
         None => {}
         Some(RouteAction::Forward(forwarded)) => forward = self::forward(forwarded),
         Some(RouteAction::Redirect { status, location }) => {
             redirect = json!({ "status": status, "location": location });
         }
+        Some(RouteAction::Files { path, is_list }) => files = json!({ "path": path, "list": is_list }),
         Some(RouteAction::Respond(fixed)) => {
             let lines = String::from_utf8_lossy(&fixed.headers).into_owned();
             let headers: Vec<&str> = lines.lines().collect();
@@ -44,6 +46,7 @@ pub fn json(report: &Report) -> Value {
         "forward": forward,
         "redirect": redirect,
         "respond": respond,
+        "files": files,
     })
 }
 

@@ -70,6 +70,13 @@ pub enum RouteAction {
     },
     /// Answers it with a fixed response.
     Respond(Respond),
+    /// Answers it with a file, or with the list of a directory.
+    Files {
+        /// The path of the file or directory.
+        path: String,
+        /// Whether it is the list of a directory.
+        is_list: bool,
+    },
 }
 
 /// A request as forwarded.
@@ -198,6 +205,12 @@ fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcom
         }
         (RehearsedOutcome::Redirect { location }, Action::Redirect(redirect)) => {
             Some(RouteAction::Redirect { status: redirect.status, location: lossy(&location) })
+        }
+        (RehearsedOutcome::Redirect { location }, Action::Files(_)) => {
+            Some(RouteAction::Redirect { status: 301, location: lossy(&location) })
+        }
+        (RehearsedOutcome::File { path, is_list }, _) => {
+            Some(RouteAction::Files { path: lossy(&path), is_list })
         }
         (RehearsedOutcome::Answered(answer), _) => {
             let tollgate_policy::PolicyResponse { status, lines, body } = answer;

@@ -60,6 +60,10 @@ pub fn text(report: &Report) -> String {
             page.line("", format_args!("Location: {location}"));
         }
         Some(RouteAction::Respond(respond)) => page.respond(respond),
+        Some(RouteAction::Files { path, is_list: false }) => page.line("serves", format_args!("{path}")),
+        Some(RouteAction::Files { path, is_list: true }) => {
+            page.line("serves", format_args!("the list of {path}"));
+        }
     }
     page.others(report);
     page.out

@@ -1,0 +1,155 @@
+//! Answers a request with a file of a directory, for routes with `files`.
+//!
+//! [`dispatch`](crate::exchange::dispatch) calls [`serve`], which looks the path up ([`locate`]), evaluates the
+//! conditions and the range of the request, and [sends](body) the file. A short file that was asked for a moment ago is
+//! in the worker's cache, and its response needs no call of the system but the write. Every look-up of another one runs
+//! on a thread, so a file system that does not answer stops no other connection. Errors are responses of the gateway,
+//! which the route's fallbacks can replace.
+
+mod body;
+mod locate;
+
+use tollgate_files::{Answer, Body, Conditions, evaluate};
+use tollgate_http::{Method, Name};
+use tollgate_observe::Reason;
+use tollgate_plan::{Files, Route};
+
+pub(crate) use self::locate::{Located, look_up_blocking};
+use self::body::{FileResponse, send};
+use self::locate::{Unserved, locate};
+use crate::exchange::choose_fallback::choose_fallback;
+use crate::exchange::respond::{self, LocalError};
+use crate::exchange::skip_body::skip_body;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::connection_fate::ConnectionFate;
+use crate::state::fallback_state::FallbackChosen;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
+
+/// Answers a request with a file. `close`: the client's connection closes after this request.
+///
+/// # Errors
+/// If nothing is served, and a fallback of the route was chosen for that.
+pub(crate) async fn serve<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    state: &mut RequestState,
+    active: &ActivePlan,
+    (route, files): (&Route, &Files),
+    close: bool,
+) -> Result<ConnectionFate, FallbackChosen> {
+    let settings = &active.plan.settings;
+    let located = match locate(client, worker, state, route, files).await {
+        Ok(located) => located,
+        Err(unserved) => return refuse(client, worker, state, active, route, unserved, close).await,
+    };
+    let file = match located {
+        Located::File(file, _) => file,
+        Located::List(page, _) => {
+            let close = skip_body(state, close);
+            return Ok(respond::html(client, worker, state, settings, &page, close).await);
+        }
+        Located::Moved(location) => {
+            let close = skip_body(state, close);
+            return Ok(respond::moved(client, worker, state, settings, &location, close).await);
+        }
+    };
+    let (conditions, accept_encoding) = read_fields(state, file.has_encoded());
+    // The ranges that a client asks for must not be of another encoding than the part that it has.
+    let encoded = conditions.range.is_none().then(|| file.preferred(&accept_encoding)).flatten();
+    let file = encoded.unwrap_or(&file);
+    let (status, lines, body) = match evaluate(&conditions, file) {
+        Answer::Whole => (200, None, Body::whole(file)),
+        Answer::NotModified => (304, Some(file.validator_lines().to_vec()), Body::default()),
+        Answer::Ranges(ranges) => {
+            let boundary = format!("tollgate-{:08x}{:08x}{:08x}", worker.random(), worker.random(), file.modified());
+            let (lines, body) = Body::ranges(file, &ranges, &boundary);
+            (206, Some(lines), body)
+        }
+        Answer::PreconditionFailed => {
+            let unserved = Unserved::from(Reason::PreconditionFailed);
+            return refuse(client, worker, state, active, route, unserved, close).await;
+        }
+        Answer::NotSatisfiable => {
+            let lines = format!("Content-Range: bytes */{}\r\n", file.length()).into_bytes();
+            let unserved = Unserved { lines, ..Unserved::from(Reason::RangeNotSatisfiable) };
+            return refuse(client, worker, state, active, route, unserved, close).await;
+        }
+    };
+    let close = skip_body(state, close) || client.announces_close();
+    let lines = lines.as_deref().unwrap_or(file.lines());
+    let response = FileResponse { status, lines, file, body, close };
+    Ok(match send(client, worker, state, route, response).await {
+        Ok(()) if close => ConnectionFate::Linger,
+        Ok(()) => ConnectionFate::KeepAlive,
+        Err(reason) => {
+            state.record.reason = reason;
+            ConnectionFate::Reset
+        }
+    })
+}
+
+/// Answers with an error, unless a fallback of the route replaces it.
+async fn refuse<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    state: &mut RequestState,
+    active: &ActivePlan,
+    route: &Route,
+    Unserved { reason, detail, lines }: Unserved,
+    close: bool,
+) -> Result<ConnectionFate, FallbackChosen> {
+    if let Some(detail) = detail {
+        state.record.remarks().detail = Some(detail.into());
+    }
+    if route.fallback.is_some()
+        && !(client.stream.may_be_grpc() && state.grpc.is_some())
+        && choose_fallback(state, reason.status(), reason, true)
+    {
+        return Err(FallbackChosen);
+    }
+    let close = skip_body(state, close);
+    let error = LocalError { reason, status: None, lines: &lines };
+    Ok(respond::refusal(client, worker, state, &active.plan.settings, error, close).await)
+}
+
+/// Reads the fields on which the answer depends, and `Accept-Encoding` if it matters.
+fn read_fields(state: &RequestState, wants_encoding: bool) -> (Conditions, Vec<u8>) {
+    let (mut conditions, mut accept_encoding) = (Conditions::default(), Vec::new());
+    let head = &state.request.head;
+    if !head.has(Name::Other) {
+        return (conditions, accept_encoding);
+    }
+    for field in head.fields().iter().filter(|field| field.id == Name::Other) {
+        let (name, value) = (head.slice(field.name), head.slice(field.value));
+        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+        let slot = match name.len() {
+            15 if is("accept-encoding") => {
+                if wants_encoding {
+                    append(&mut accept_encoding, value);
+                }
+                continue;
+            }
+            8 if is("if-match") => &mut conditions.if_match,
+            13 if is("if-none-match") => &mut conditions.if_none_match,
+            17 if is("if-modified-since") => &mut conditions.if_modified_since,
+            19 if is("if-unmodified-since") => &mut conditions.if_unmodified_since,
+            8 if is("if-range") => &mut conditions.if_range,
+            // RFC 9110, 14.2: only GET has ranges.
+            5 if is("range") && state.request.method == Method::Get => &mut conditions.range,
+            _ => continue,
+        };
+        append(slot.get_or_insert_default(), value);
+    }
+    (conditions, accept_encoding)
+}
+
+/// Appends a member to a list of fields.
+fn append(list: &mut Vec<u8>, value: &[u8]) {
+    if !list.is_empty() {
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(value);
+}

@@ -58,6 +58,7 @@ mod secrets;
 mod shutdown;
 mod slow;
 mod smuggling;
+mod static_files;
 mod takeover;
 mod timeouts;
 mod tls;

@@ -64,7 +64,7 @@ function Answer({ answer }) {
     ${answer.policies.length > 0 && html`<${Policies} policies=${answer.policies} />`}
     ${forward && forwarded(forward)}
     ${redirect && html`<div class="answer-part"><h3>${t('explain.redirect', { status: redirect.status })}</h3><p><code class="target">${redirect.location}</code></p></div>`}
-    ${files && html`<div class="answer-part"><h3>${t(files.list ? 'explain.list' : 'explain.files')}</h3><p><code class="target">${files.path}</code></p></div>`}
+    ${files && html`<div class="answer-part"><h3>${files.list ? t('explain.list') : t('explain.files')}</h3><p><code class="target">${files.path}</code></p></div>`}
     ${respond && html`<div class="answer-part"><h3>${t('explain.respond', { status: respond.status })}</h3>
       ${respond.headers.map((line) => html`<p><code>${line}</code></p>`)}<pre>${respond.body}</pre></div>`}
     ${others.length > 0 && html`<div class="answer-part"><h3>${t('explain.others')}</h3><ul class="others">

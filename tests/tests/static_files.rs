@@ -165,7 +165,9 @@ fn conditions_and_ranges() {
         let changed = get(&gateway, target, "If-Match: \"other\"\r\n");
         assert_eq!(reason(&changed), (412, "precondition_failed"));
 
-        for (range, start, end) in [("0-0", 0, 1), ("3-", 3, length), ("-4", length - 4, length), ("2-5", 2, 6)] {
+        for (range, start, end) in
+            [("0-0", 0, 1), ("3-", 3, length), ("-4", length - 4, length), ("2-5", 2, 6)]
+        {
             let lines = format!("Range: bytes={range}\r\nIf-Range: {etag}\r\n");
             let part = get(&gateway, target, &lines);
             assert_eq!((part.status, part.body == content[start..end]), (206, true), "{range}");
@@ -204,7 +206,8 @@ fn conditions_and_ranges() {
 
 #[test]
 fn a_single_page_application() {
-    let site = Site::new("spa", &[("index.html", b"app"), ("assets/app.js", b"js"), ("about.html", b"about")]);
+    let site =
+        Site::new("spa", &[("index.html", b"app"), ("assets/app.js", b"js"), ("about.html", b"about")]);
     let gateway = Gateway::start(&format!(
         "routes:\n  - match: \"/*\"\n    files:\n      root: {}\n      try: [$path, $path.html, /index.html]\n      \
          cache_control: {{\"/assets/*\": \"max-age=31536000, immutable\", \"*\": no-cache}}\n",
@@ -234,7 +237,10 @@ fn a_single_page_application() {
 
 #[test]
 fn files_that_were_compressed_before() {
-    let site = Site::new("pre", &[("a.css", &[b' '; 5000]), ("a.css.br", b"br"), ("a.css.gz", b"gz"), ("b.css", &[b' '; 5000])]);
+    let site = Site::new(
+        "pre",
+        &[("a.css", &[b' '; 5000]), ("a.css.br", b"br"), ("a.css.gz", b"gz"), ("b.css", &[b' '; 5000])],
+    );
     let gateway = Gateway::start(&format!(
         "routes:\n  - match: \"/*\"\n    policies: {{compression: on}}\n    \
          files: {{root: {}, precompressed: [zst, br, gz]}}\n",
@@ -275,8 +281,10 @@ fn files_that_were_compressed_before() {
 #[test]
 fn a_list_of_a_directory() {
     let site = Site::new("browse", &[("<b>.txt", b"1234"), ("sub/x", b""), (".hidden", b"")]);
-    let gateway =
-        Gateway::start(&format!("routes:\n  - {{match: \"/*\", files: {{root: {}, browse: on}}}}\n", site.root()));
+    let gateway = Gateway::start(&format!(
+        "routes:\n  - {{match: \"/*\", files: {{root: {}, browse: on}}}}\n",
+        site.root()
+    ));
     let page = get(&gateway, "/", "");
     let text = String::from_utf8_lossy(&page.body).into_owned();
     assert_eq!((page.status, page.header("Content-Type")), (200, Some("text/html; charset=utf-8")));
@@ -334,7 +342,8 @@ fn long_files_over_http2_and_tls() {
          routes:\n  - {{match: \"/*\", files: {0}}}\n",
         site.root()
     ));
-    let mut client = TlsPeer::trusting(&authority).connect(secure.address(), "localhost").expect("a handshake");
+    let mut client =
+        TlsPeer::trusting(&authority).connect(secure.address(), "localhost").expect("a handshake");
     client.send(b"GET /long.bin HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let answer = client.rest().expect("an answer");
     assert!(answer.ends_with(&content), "{} bytes", answer.len());
@@ -348,7 +357,12 @@ fn a_file_that_becomes_shorter_is_cut() {
     client.send("GET /long.bin HTTP/1.1\r\nHost: h\r\n\r\n");
     let mut response = client.try_head("GET").expect("a head");
     assert_eq!(response.status, 200);
-    fs::File::options().write(true).open(site.0.join("long.bin")).expect("the file").set_len(1000).expect("shorter");
+    fs::File::options()
+        .write(true)
+        .open(site.0.join("long.bin"))
+        .expect("the file")
+        .set_len(1000)
+        .expect("shorter");
     assert!(client.try_body(&mut response).is_err(), "{} bytes", response.body.len());
     let records = gateway.wait_records(1);
     assert_eq!(records[0]["reason"], "file_truncated", "{records:?}");
@@ -378,7 +392,8 @@ fn check(file: &Path) -> (bool, String) {
 fn check_and_explain() {
     let site = Site::new("explain", &[("site/index.html", b"home"), ("site/a/index.html", b"a")]);
     let file = site.0.join("tollgate.yaml");
-    let config = |root: &str| format!("listen: 127.0.0.1:8080\nroutes:\n  - {{match: \"*\", files: {root}}}\n");
+    let config =
+        |root: &str| format!("listen: 127.0.0.1:8080\nroutes:\n  - {{match: \"*\", files: {root}}}\n");
     // A path is relative to the file.
     fs::write(&file, config("site")).expect("a file");
     assert!(check(&file).0, "{}", check(&file).1);
@@ -409,9 +424,7 @@ fn a_document_cannot_publish_the_machine() {
         "store: $DIR/store.db\nadmin: {{bind: $ADMIN, files: {}/public}}\nroutes: []\n",
         site.root()
     ));
-    let put = |root: &str| {
-        api::put(&gateway, "/routes/site", &json!({"match": "/*", "files": root}))
-    };
+    let put = |root: &str| api::put(&gateway, "/routes/site", &json!({"match": "/*", "files": root}));
     let refused = put("/etc");
     assert_eq!(refused.status, 400, "{refused:?}");
     let text = String::from_utf8_lossy(&refused.body).into_owned();

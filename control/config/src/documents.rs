@@ -24,7 +24,9 @@ use serde_json::Value;
 use crate::endpoint_list::load_endpoints;
 use crate::file_access::{self, Scope};
 use crate::load::{check_roots, read_pem};
-use crate::model::{Action, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream};
+use crate::model::{
+    Action, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream,
+};
 use crate::position::{At, SourceFile};
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;

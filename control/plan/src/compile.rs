@@ -17,9 +17,9 @@ use crate::matches::{Matches, matches, path_rules};
 use crate::policies::PolicyCompiler;
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location, LocationGroups,
-    PathRewrite, Plan, Pool, Rates, Redirect, Replacement, Respond, Rewrite, Route, Rules, Upstream,
-    UpstreamShare,
+    Action, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location,
+    LocationGroups, PathRewrite, Plan, Pool, Rates, Redirect, Replacement, Respond, Rewrite, Route, Rules,
+    Upstream, UpstreamShare,
 };
 use crate::{self_loops, semicolon_bypass};
 
@@ -262,7 +262,9 @@ impl<'a> Compiler<'a> {
                 let (shares, upstream) = self.forward(targets);
                 (Some(shares), upstream)
             }
-            config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => (None, None),
+            config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => {
+                (None, None)
+            }
         };
         let paths = Paths { matched: route.matches.path.as_ref().map(|path| &path.value), prefix };
         let timeouts =
@@ -284,10 +286,9 @@ impl<'a> Compiler<'a> {
         let action = match (&route.action, forward) {
             (config::Action::Redirect(redirect), _) => Action::Redirect(self.redirect(redirect, &paths)),
             (config::Action::Respond(respond), _) => Action::Respond(fixed(respond)),
-            (config::Action::Files(files), _) => Action::Files(Files {
-                site: Arc::new(site(files)),
-                matched: prefix.unwrap_or(0),
-            }),
+            (config::Action::Files(files), _) => {
+                Action::Files(Files { site: Arc::new(site(files)), matched: prefix.unwrap_or(0) })
+            }
             (config::Action::Forward(_), shares) => Action::Forward(shares.unwrap_or_default()),
         };
         let path = route.rewrite.path.as_ref();
@@ -651,7 +652,8 @@ fn site(files: &config::Files) -> Site {
         before: before.clone(),
         after: after.clone(),
     };
-    let rule = |(pattern, value): &(String, String)| CacheRule { pattern: pattern.clone(), value: value.clone() };
+    let rule =
+        |(pattern, value): &(String, String)| CacheRule { pattern: pattern.clone(), value: value.clone() };
     Site::new(SiteSettings {
         root: files.root.value.clone(),
         index: files.index.clone(),

@@ -27,7 +27,7 @@ struct Entry {
     used: Instant,
 }
 
-/// What is known of a path.
+/// The state of a path in the cache.
 #[derive(Clone, Debug)]
 pub enum Cached {
     /// The file, as it was a moment ago.
@@ -91,7 +91,9 @@ impl FileCache {
     fn make_room(&mut self) {
         let mut uses: Vec<Instant> = self.files.values().map(|entry| entry.used).collect();
         let middle = uses.len() / 2;
-        let Some((_, median, _)) = (!uses.is_empty()).then(|| uses.select_nth_unstable(middle)) else { return };
+        let Some((_, median, _)) = (!uses.is_empty()).then(|| uses.select_nth_unstable(middle)) else {
+            return;
+        };
         let median = *median;
         // Equal times must not keep the cache full.
         let mut equal = uses.iter().filter(|used| **used < median).count();

@@ -53,7 +53,9 @@ fn decide(conditions: &Conditions, etag: &[u8], modified: u64, length: u64) -> A
     }
     match (&conditions.if_none_match, &conditions.if_modified_since) {
         (Some(list), _) if lists(list, etag, true) => return Answer::NotModified,
-        (None, Some(date)) if seconds(date).is_some_and(|date| modified <= date) => return Answer::NotModified,
+        (None, Some(date)) if seconds(date).is_some_and(|date| modified <= date) => {
+            return Answer::NotModified;
+        }
         _ => {}
     }
     let Some(range) = &conditions.range else { return Answer::Whole };

@@ -13,7 +13,7 @@ use crate::path::is_hidden;
 use crate::served_file::{OpenFile, ServedFile};
 use crate::site::Site;
 
-/// What stands at a path.
+/// The content of a path.
 #[derive(Clone, Debug)]
 pub enum Found {
     /// A file, or the index of a directory, with its path relative to the root.
@@ -24,7 +24,7 @@ pub enum Found {
     List(String),
 }
 
-/// Why nothing is served for a path.
+/// The reason for which nothing is served for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfound {
     /// There is nothing, or nothing that is served.
@@ -155,9 +155,13 @@ mod tests {
         fs::create_dir_all(root.join("docs")).expect("a directory");
         fs::create_dir_all(root.join("empty")).expect("a directory");
         fs::create_dir_all(root.join(".git")).expect("a directory");
-        for (name, content) in
-            [("index.html", "root"), ("docs/index.html", "docs"), ("a.css", "a {}"), ("a.css.gz", "gz"), (".git/config", "x")]
-        {
+        for (name, content) in [
+            ("index.html", "root"),
+            ("docs/index.html", "docs"),
+            ("a.css", "a {}"),
+            ("a.css.gz", "gz"),
+            (".git/config", "x"),
+        ] {
             fs::write(root.join(name), content).expect("a file");
         }
         let plain = Site::new(site(root));

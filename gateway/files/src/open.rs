@@ -26,9 +26,8 @@ pub(crate) fn open_beneath(root: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match open_with(root, path, flags) {
         // A directory that may be searched but not read can still have an index.
-        Err(Errno::ACCESS) => {
-            open_with(root, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC).map_err(|_| Errno::ACCESS)
-        }
+        Err(Errno::ACCESS) => open_with(root, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC)
+            .map_err(|_| Errno::ACCESS),
         opened => opened,
     }
 }
@@ -43,7 +42,9 @@ fn open_with(root: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errn
     for _ in 0..ATTEMPTS_MAX {
         match openat2(root, path, flags, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => return open_stepwise(root.as_fd(), path, flags),
+            Err(Errno::NOSYS | Errno::PERM | Errno::INVAL) => {
+                return open_stepwise(root.as_fd(), path, flags);
+            }
             opened => return opened,
         }
     }
@@ -112,7 +113,8 @@ mod tests {
             open_beneath(&root, path.as_bytes()).expect(path);
         }
         open_stepwise(root.as_fd(), b"a/file", OFlags::RDONLY).expect("a file");
-        for (path, expected) in [("b", Errno::NOENT), ("a/file/", Errno::NOTDIR), ("a/file/x", Errno::NOTDIR)] {
+        for (path, expected) in [("b", Errno::NOENT), ("a/file/", Errno::NOTDIR), ("a/file/x", Errno::NOTDIR)]
+        {
             assert_eq!(open_beneath(&root, path.as_bytes()).expect_err(path), expected, "{path}");
         }
     }

@@ -15,7 +15,9 @@ pub struct Hidden;
 /// If the path is not encoded correctly, or holds a NUL, an encoded slash, or a component `.` or `..`.
 pub fn decode(path: &[u8], out: &mut Vec<u8>) -> Result<(), BadPath> {
     out.clear();
-    let Some(inner) = path.strip_prefix(b"/") else { return Err(BadPath("the path does not begin with `/`")) };
+    let Some(inner) = path.strip_prefix(b"/") else {
+        return Err(BadPath("the path does not begin with `/`"));
+    };
     for component in inner.split(|byte| *byte == b'/').filter(|component| !component.is_empty()) {
         if !out.is_empty() {
             out.push(b'/');
@@ -88,8 +90,21 @@ mod tests {
         ] {
             assert_eq!(decoded(path), Ok(expected.to_owned()), "{path}");
         }
-        for path in ["", "a", "*", "/a%2fb", "/a%2Fb", "/a%00", "/%", "/%4", "/%zz", "/..", "/a/../b", "/%2e%2e/b", "/./b"]
-        {
+        for path in [
+            "",
+            "a",
+            "*",
+            "/a%2fb",
+            "/a%2Fb",
+            "/a%00",
+            "/%",
+            "/%4",
+            "/%zz",
+            "/..",
+            "/a/../b",
+            "/%2e%2e/b",
+            "/./b",
+        ] {
             assert!(decoded(path).is_err(), "{path}");
         }
     }

@@ -134,8 +134,19 @@ mod tests {
             assert_eq!(of(text), expected, "{text}");
         }
         for text in [
-            "", "bytes", "bytes=", "bytes=,", "bytes=-", "bytes=5-4", "bytes=a-b", "bytes=1", "bytes=0-9,x", "items=0-1",
-            "bytes=+1-2", "bytes=0-59,40-99", "bytes 0-1",
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=5-4",
+            "bytes=a-b",
+            "bytes=1",
+            "bytes=0-9,x",
+            "items=0-1",
+            "bytes=+1-2",
+            "bytes=0-59,40-99",
+            "bytes 0-1",
         ] {
             assert_eq!(of(text), Requested::Whole, "{text}");
         }

@@ -251,7 +251,8 @@ impl ServedFile {
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         match &self.content {
             Content::Kept(bytes) => {
-                let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
+                let rest =
+                    usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).unwrap_or_default();
                 let count = rest.len().min(buffer.len());
                 buffer[..count].copy_from_slice(&rest[..count]);
                 Ok(count)

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use crate::position::{At, Spanned};
 use crate::scalar::field as header;
 use crate::scalar::file_path::file_path;
-use crate::section::{
-    Field, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, Value, shown,
-};
+use crate::section::{Field, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, Value, shown};
 
 use super::condition::VALUE;
 
@@ -165,7 +163,9 @@ fn candidate(text: &str) -> Result<Candidate, ScalarError> {
         return Err(ScalarError::new("{} does not begin with `/`").suggest(format!("write `/{text}`")));
     }
     let is_bad = |part: &str| {
-        part.contains(PATH) || part.chars().any(char::is_control) || part.split('/').any(|it| it == ".." || it == ".")
+        part.contains(PATH)
+            || part.chars().any(char::is_control)
+            || part.split('/').any(|it| it == ".." || it == ".")
     };
     if is_bad(before) || after.is_some_and(is_bad) {
         return Err(ScalarError::new("{} is not a path below the root"));
@@ -173,7 +173,9 @@ fn candidate(text: &str) -> Result<Candidate, ScalarError> {
     if let Some(rest) = after
         && rest == "/"
     {
-        return Err(ScalarError::new("{} is part of `$path`").suggest("write `$path`: it serves directories too"));
+        return Err(
+            ScalarError::new("{} is part of `$path`").suggest("write `$path`: it serves directories too")
+        );
     }
     Ok(Candidate { before: before.trim_start_matches('/').to_owned(), after: after.map(str::to_owned) })
 }
@@ -197,7 +199,8 @@ pub(crate) fn root_warning(root: &Spanned<PathBuf>) -> Option<Problem> {
         Ok(data) if data.is_dir() => None,
         Ok(_) => Some(problem(root.at, "is not a directory").help("name the directory that the file is in")),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(
-            problem(root.at, "does not exist").help("every request of this route is answered with 404 until it does"),
+            problem(root.at, "does not exist")
+                .help("every request of this route is answered with 404 until it does"),
         ),
         Err(error) => Some(problem(root.at, &format!("cannot be read: {error}"))),
     }
@@ -222,7 +225,9 @@ mod tests {
         ] {
             assert_eq!(candidate(text).map_err(|fault| fault.message), expected, "{text}");
         }
-        for text in ["index.html", "$uri", "$uri/", "{path}", "$path/", "/a/../b", "$path$path", "=500", "@app"] {
+        for text in
+            ["index.html", "$uri", "$uri/", "{path}", "$path/", "/a/../b", "$path$path", "=500", "@app"]
+        {
             assert!(candidate(text).is_err(), "{text}");
         }
     }

@@ -258,7 +258,11 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, route: &mut RouteKeys) {
     }
     if route.to.is_none() {
         if route.redirect.is_some() || route.respond.is_some() {
-            unused(reader, fields, &["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade", "fallback"]);
+            unused(
+                reader,
+                fields,
+                &["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade", "fallback"],
+            );
         } else if route.files.is_some() {
             // The rest of a forwarding route's keys may concern its fallback.
             unused(reader, fields, &["grpc_web", "upgrade"]);

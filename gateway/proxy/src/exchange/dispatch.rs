@@ -80,7 +80,9 @@ pub(crate) async fn dispatch<S: ClientSide>(
             Ok(respond::redirect(client, worker, state, settings, redirect, close).await)
         }
         // In a box of its own, so that it does not enlarge the future of every request.
-        Action::Files(files) => Box::pin(files::serve(client, worker, state, active, (chosen, files), close)).await,
+        Action::Files(files) => {
+            Box::pin(files::serve(client, worker, state, active, (chosen, files), close)).await
+        }
     };
     match forwarded {
         Ok(next) => next,

@@ -160,7 +160,14 @@ pub(crate) async fn html<S: ClientSide>(
     // The page needs its own style, and nothing else.
     let lines = b"Content-Type: text/html; charset=utf-8\r\n\
         Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'\r\n";
-    answer(client, worker, state, settings, LocalResponse { status: 200, lines, body: page.as_bytes(), close }).await
+    answer(
+        client,
+        worker,
+        state,
+        settings,
+        LocalResponse { status: 200, lines, body: page.as_bytes(), close },
+    )
+    .await
 }
 
 /// Answers with a redirect to this location.
@@ -173,7 +180,8 @@ pub(crate) async fn moved<S: ClientSide>(
     close: bool,
 ) -> ConnectionFate {
     let lines = [b"Location: ", location, b"\r\n"].concat();
-    answer(client, worker, state, settings, LocalResponse { status: 301, lines: &lines, body: b"", close }).await
+    answer(client, worker, state, settings, LocalResponse { status: 301, lines: &lines, body: b"", close })
+        .await
 }
 
 /// Answers with a route's redirect.

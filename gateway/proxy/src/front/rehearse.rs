@@ -12,8 +12,8 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, CdnLoop, Files, Plan, Redirect, Route, UpstreamShare};
 use tollgate_route::Explanation;
 
-use crate::exchange::files::{self, Located};
 use crate::exchange::engine::upstream_head::{self, Outgoing};
+use crate::exchange::files::{self, Located};
 use crate::exchange::forward::allows_upgrade;
 use crate::exchange::forward_target::declares_too_much;
 use crate::exchange::forwarded;

@@ -83,7 +83,8 @@ pub(super) async fn send<S: ClientSide>(
     }
     // A download may take longer than `timeouts.total`.
     let now = tollgate_net::now();
-    let allowance = Allowance { bound, rates: &route.rates, is_stream: false, total: TimeLimit::new(now, None) };
+    let allowance =
+        Allowance { bound, rates: &route.rates, is_stream: false, total: TimeLimit::new(now, None) };
     deliver(client, &mut state.to_client, now, allowance).await
 }
 
@@ -103,7 +104,8 @@ fn send_first<S: ClientSide>(
             // The file was read to its end before.
             (Some(_), None) => return Err(Reason::FileTruncated),
             (None, _) => {
-                let most = if state.request.version == Version::Http2 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
+                let most =
+                    if state.request.version == Version::Http2 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
                 read_now(file, *range, buffer, most)?.unwrap_or_default()
             }
         },

@@ -23,7 +23,7 @@ pub(super) const FILE_WAIT: Duration = Duration::from_secs(10);
 /// The same for `explain`, whose caller must not wait that long.
 const EXPLAIN_WAIT: Duration = Duration::from_secs(2);
 
-/// What answers a request.
+/// The answer to a request: a file, a list or a redirect.
 #[derive(Debug)]
 pub(crate) enum Located {
     /// A file, with its path relative to the root; empty if the file was cached.
@@ -34,7 +34,7 @@ pub(crate) enum Located {
     Moved(Vec<u8>),
 }
 
-/// Why no file answers a request.
+/// The error for a request that no file answers.
 #[derive(Debug)]
 pub(crate) struct Unserved {
     pub reason: Reason,

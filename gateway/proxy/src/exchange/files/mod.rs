@@ -14,8 +14,8 @@ use tollgate_http::{Method, Name};
 use tollgate_observe::Reason;
 use tollgate_plan::{Files, Route};
 
-pub(crate) use self::locate::{Located, look_up_blocking};
 use self::body::{FileResponse, send};
+pub(crate) use self::locate::{Located, look_up_blocking};
 use self::locate::{Unserved, locate};
 use crate::exchange::choose_fallback::choose_fallback;
 use crate::exchange::respond::{self, LocalError};
@@ -64,7 +64,8 @@ pub(crate) async fn serve<S: ClientSide>(
         Answer::Whole => (200, None, Body::whole(file)),
         Answer::NotModified => (304, Some(file.validator_lines().to_vec()), Body::default()),
         Answer::Ranges(ranges) => {
-            let boundary = format!("tollgate-{:08x}{:08x}{:08x}", worker.random(), worker.random(), file.modified());
+            let boundary =
+                format!("tollgate-{:08x}{:08x}{:08x}", worker.random(), worker.random(), file.modified());
             let (lines, body) = Body::ranges(file, &ranges, &boundary);
             (206, Some(lines), body)
         }

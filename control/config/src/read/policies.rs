@@ -41,7 +41,10 @@ fn attached(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Attached> {
         let spec = match field.is_off() {
             true => None,
             false => match kind.read(reader, field) {
-                Some(spec) => Some(spec),
+                Some(spec) => {
+                    spec.upstreams().into_iter().for_each(|name| reader.refer_by_policy(name, field.node));
+                    Some(spec)
+                }
                 // The reader has reported the problem.
                 None => continue,
             },

@@ -18,10 +18,13 @@ pub(crate) fn unknown(references: &[UpstreamReference], names: &HashMap<String, 
 }
 
 fn one(reference: &UpstreamReference, names: &HashMap<String, At>, suggest: bool) -> Problem {
-    let UpstreamReference { name, written, at } = reference;
+    let UpstreamReference { name, written, at, may_be_endpoint } = reference;
     let message = format!("there is no upstream {}", shown(written.as_ref().unwrap_or(name)));
-    let problem = Problem::error(*at, message)
-        .expected("a name under `upstreams`, or an endpoint such as `10.0.0.1:8080`");
+    let expected = match may_be_endpoint {
+        true => "a name under `upstreams`, or an endpoint such as `10.0.0.1:8080`",
+        false => "a name under `upstreams`",
+    };
+    let problem = Problem::error(*at, message).expected(expected);
     // A suggestion derived from the name would reveal the variable's value.
     if written.is_some() {
         return problem;
@@ -30,7 +33,9 @@ fn one(reference: &UpstreamReference, names: &HashMap<String, At>, suggest: bool
     sorted.sort_unstable();
     match suggest::nearest(name, sorted.into_iter()) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),
-        None if name.contains('.') => problem.help(format!("an endpoint needs a port: `{name}:80`")),
+        None if *may_be_endpoint && name.contains('.') => {
+            problem.help(format!("an endpoint needs a port: `{name}:80`"))
+        }
         None => problem,
     }
 }
@@ -45,6 +50,7 @@ mod tests {
             name: name.to_owned(),
             written: written.map(str::to_owned),
             at: At::default(),
+            may_be_endpoint: true,
         };
         let problems = unknown(&[reference], &HashMap::from(names));
         problems.into_iter().flat_map(|problem| [vec![problem.message], problem.help].concat()).collect()

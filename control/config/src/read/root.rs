@@ -54,6 +54,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         Some(field) => upstreams::upstreams(reader, field, draft),
         None => draft.upstreams_may_be_missing |= given("upstreams"),
     }
+    draft.references.append(&mut reader.references);
     let Some(field) = fields.get("include") else {
         draft.upstreams_may_be_missing |= given("include");
         return Vec::new();

@@ -336,6 +336,23 @@ fn a_silent_tunnel_ends_after_its_timeout() {
     eventually("the origin to be let go", || origin.open() == 0);
 }
 
+/// The gateway's default is an hour, so only the route's own time can end the tunnel.
+#[test]
+fn a_route_has_its_own_timeout_of_a_silent_tunnel() {
+    let origin = echoing();
+    let gateway = Gateway::start(&format!(
+        "routes:\n- {{match: /ws, to: \"{0}\", timeouts: {{upgraded: 300ms}}}}\n- {{match: /*, to: \"{0}\"}}\n",
+        origin.address()
+    ));
+    let mut other = gateway.client();
+    other.send(ask("/other"));
+    assert_eq!(other.head().status, 101);
+    let mut client = upgraded(&gateway);
+    echoes(&mut client, "alive");
+    client.expect_close();
+    echoes(&mut other, "still alive");
+}
+
 #[test]
 fn connect_is_refused() {
     for target in ["a.example:443", "127.0.0.1:22", "/", "*"] {

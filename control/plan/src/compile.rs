@@ -628,11 +628,12 @@ fn timeouts(
 ) -> config::Timeouts {
     let mut all = gateway.clone();
     for change in upstream.into_iter().chain([&route.timeouts]) {
-        let config::RouteTimeouts { connect, response_header, response_body, total } = change;
+        let config::RouteTimeouts { connect, response_header, response_body, total, upgraded } = change;
         all.connect = connect.unwrap_or(all.connect);
         all.response_header = response_header.unwrap_or(all.response_header);
         all.response_body = response_body.unwrap_or(all.response_body);
         all.total = total.unwrap_or(all.total);
+        all.upgraded = upgraded.unwrap_or(all.upgraded);
     }
     all
 }

@@ -80,6 +80,9 @@ pub struct RouteTimeouts {
     pub response_body: Option<Option<Duration>>,
     /// The whole exchange (504, or a truncated response).
     pub total: Option<Option<Duration>>,
+    /// Idle time of an upgraded connection, in both directions (closed).
+    #[key(also = ["websocket", "tunnel", "tunnel_timeout", "websocket_timeout"])]
+    pub upgraded: Option<Option<Duration>>,
 }
 
 /// Overrides of the time that a client connection is kept, after requests of a route.

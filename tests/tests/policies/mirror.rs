@@ -42,6 +42,20 @@ fn a_copy_is_what_the_main_upstream_gets_and_is_marked() {
     gateway.reconcile(&[&main]);
 }
 
+#[test]
+fn the_name_of_an_upstream_is_enough() {
+    let (main, shadow) = (Origin::ok(), Origin::ok());
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: /*, to: main, policies: {{mirror: shadow}}}}]\n\
+         upstreams: {{main: \"{}\", shadow: \"{}\"}}\n",
+        main.address(),
+        shadow.address()
+    ));
+    assert_eq!(gateway.client().get("/a").status, 200);
+    eventually("its copy is answered alike", || events(&gateway, "same_status") == 1.0);
+    assert_eq!(shadow.requests()[0].headers.get("Tollgate-Shadow"), Some("1"));
+}
+
 /// Within five standard deviations: about one run in a million fails by chance.
 #[test]
 fn so_many_of_a_hundred_requests_are_copied() {

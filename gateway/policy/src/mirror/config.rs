@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_config::section::{HEADER_NAME, KeySpec, Section, UPSTREAM_NAME, header, upstream_name};
+use tollgate_config::section::{
+    Field, HEADER_NAME, KeySpec, Reader, Section, Shape, UPSTREAM_NAME, Value, from_one_key, header,
+    upstream_name,
+};
 use tollgate_config::{Percent, Spanned};
 
 use super::MirrorRules;
@@ -14,7 +17,7 @@ use crate::texts::own_header;
 
 /// Sends copies of requests to another upstream and ignores the responses.
 #[derive(Clone, Debug, PartialEq, Section)]
-#[section(name = "mirror_policy", noun = "`mirror`")]
+#[section(name = "mirror_policy", noun = "`mirror`", own_forms)]
 pub(crate) struct MirrorSettings {
     /// Name of the upstream that receives the copies.
     #[key(
@@ -40,6 +43,18 @@ pub(crate) struct MirrorSettings {
     /// The `Host` of copies. Default: the host of the original request.
     #[key(expected = "a host such as `shadow.internal`", pattern = r"^\S+$", parse = header::value)]
     host: Option<String>,
+}
+
+/// The name of the upstream, or a mapping.
+impl Value for MirrorSettings {
+    const SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&UPSTREAM_NAME), Shape::Section(Self::SPEC)]);
+
+    fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
+        match field.is_mapping() {
+            true => reader.section(field),
+            false => from_one_key(reader, "to", field.node),
+        }
+    }
 }
 
 impl PolicyConfig for MirrorSettings {

@@ -1,4 +1,4 @@
-//! Which keys and texts are secret, beyond the table of keys.
+//! Rules that make keys and texts secret, in addition to the table of keys.
 //!
 //! The masking of documents and the rendering of problems use the same rules, so neither shows what the other
 //! hides.

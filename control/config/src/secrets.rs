@@ -52,6 +52,23 @@ fn is_secret_name(name: &str) -> bool {
         || ["_password", "_secret", "_token", "_api_key"].iter().any(|end| name.ends_with(end))
 }
 
+/// Policies and settings with credentials. A single value in place of one of them, such as `jwt: KEY`, is a mistake that
+/// may show a credential.
+const CREDENTIAL_SETTINGS: [&str; 12] = [
+    "api_key",
+    "apikey",
+    "key_auth",
+    "basic",
+    "basic_auth",
+    "basicauth",
+    "auth_basic",
+    "jwt",
+    "jwt_auth",
+    "hmac",
+    "hmac_auth",
+    "tokens",
+];
+
 /// Returns the part of a URL in which a user and a password stand, if there is one: `user:password` between
 /// a slash and an `@`.
 fn user_info(text: &str) -> Option<Range<usize>> {
@@ -302,6 +319,9 @@ struct Context {
     is_root: bool,
     /// Whether a single value here is in the place of a mapping that would hold a secret.
     displaced: bool,
+    /// Whether the value may be that of a `Cookie` field. The configuration also has keys of that name, for the names
+    /// of cookies, which have no `=`.
+    is_cookie: bool,
     /// Whether the keys are names of plugins.
     names_plugins: bool,
     plugin: Option<String>,
@@ -356,9 +376,11 @@ impl Context {
         for value in &self.values {
             out.shape(value);
         }
-        // A name that the user chose for a resource says nothing of a secret.
-        let is_resource = !out.sections.is_empty();
-        out.displaced = out.sections.iter().any(|section| holds_secrets(section));
+        // A name that the user chose for a resource says nothing of a secret. A condition on a field is no resource.
+        let is_resource = out.sections.iter().any(|section| section.name != "condition");
+        out.displaced = out.sections.iter().any(|section| holds_secrets(section))
+            || !is_resource && CREDENTIAL_SETTINGS.contains(&&*plain(name));
+        out.is_cookie = matches!(&*plain(name), "cookie" | "set_cookie");
         if keys.is_empty() && !is_resource {
             let meant = |section: &&'static SectionSpec| {
                 let near = suggest::key(name, section)?;
@@ -464,6 +486,7 @@ impl<'t> Finder<'t> {
         let is_secret = match context.secret {
             Secret::Whole | Secret::Values => true,
             Secret::Url => text.contains('@') || text.contains("pass"),
+            Secret::No if context.is_cookie => text.contains('='),
             Secret::No => context.displaced && scalar.switch().is_none(),
         };
         if is_secret || holds_private_key(text) || user_info(text).is_some() {
@@ -601,6 +624,19 @@ mod tests {
                 "{\"etcd\":{\"password\":***,\"user\":\"u\"}}",
             ),
             ("etcd: {password: ${PASSWORD}}", "etcd: {password: ${PASSWORD}}"),
+            ("routes: [{jwt: a, basic: on}]", "routes: [{jwt: ***, basic: on}]"),
+            ("policies: {basic: a, hmac: [a], jwt: off}", "policies: {basic: ***, hmac: [***], jwt: off}"),
+            ("admin: {tokens: [a]}", "admin: {tokens: [***]}"),
+            ("consumers: {jwt: {groups: a}}", "consumers: {jwt: {groups: a}}"),
+            (
+                "routes: [{match: {headers: {Authorization: a, X-Env: b, x-api-key: {exact: c}}}}]",
+                "routes: [{match: {headers: {Authorization: ***, X-Env: b, x-api-key: {***: ***}}}}]",
+            ),
+            ("upstreams: {authorization: a:1}", "upstreams: {authorization: a:1}"),
+            (
+                "policies: {headers: {request: {set: {Cookie: a=b}}}, canary: {cookie: b}}",
+                "policies: {headers: {request: {set: {Cookie: ***}}}, canary: {cookie: b}}",
+            ),
             ("etcd: {password: \"${A}b\"}", "etcd: {password: ***}"),
             ("etcd: {password: 12345}", "etcd: {password: ***}"),
             ("etcd: {password: !!str a}", "etcd: {password: ***}"),

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::section::{json as json_of, parsed};
 use crate::spec::{Choice, KeySpec, ROOT, SectionSpec, Shape, Text, sections};
 
 /// Returns the JSON Schema (draft 2020-12) of a configuration file, with short and long forms and a
@@ -28,6 +29,7 @@ pub fn schema() -> Value {
     let Value::Object(root) = section(ROOT) else { return Value::Null };
     let mut out = Map::new();
     out.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
+    out.insert("$id".to_owned(), concat!("urn:tollgate:configuration:", env!("CARGO_PKG_VERSION")).into());
     out.insert("title".to_owned(), "Tollgate configuration".into());
     out.extend(root);
     out.insert("patternProperties".to_owned(), json!({ "^(x-|<<$)": {} }));
@@ -84,14 +86,55 @@ fn key(key: &KeySpec) -> Value {
         None => key.doc.to_owned(),
     };
     out.insert("description".to_owned(), text.into());
+    let default = match (key.default, key.shape) {
+        // It may look like a mapping, as `{path}` does.
+        (Some(default), Shape::Text(_)) => Some(default.into()),
+        (default, _) => default.and_then(parsed).map(|default| json_of(&default)),
+    };
+    if let Some(default) = default {
+        out.insert("default".to_owned(), default);
+    }
+    let mut examples = Vec::new();
+    add_examples(&key.shape, &mut examples);
+    if !examples.is_empty() {
+        out.insert("examples".to_owned(), examples.into());
+    }
     Value::Object(out)
+}
+
+/// Adds the examples of single values that messages name after "such as".
+fn add_examples(shape: &Shape, examples: &mut Vec<Value>) {
+    match shape {
+        Shape::OneOrMany(inner) => add_examples(inner, examples),
+        Shape::AnyOf(shapes) => shapes.iter().for_each(|inner| add_examples(inner, examples)),
+        Shape::Size { .. }
+        | Shape::Duration
+        | Shape::Time { .. }
+        | Shape::Percent { .. }
+        | Shape::Text(_) => {
+            let expected = shape.expected();
+            let Some((_, named)) = expected.split_once("such as `") else { return };
+            let mut parts = named.split('`');
+            while let Some(example) = parts.next() {
+                if !examples.contains(&example.into()) {
+                    examples.push(example.into());
+                }
+                // The list ends at the first word between two examples that is not a conjunction.
+                if !matches!(parts.next(), Some(", " | " or " | " and ")) {
+                    return;
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 fn shape(shape: &Shape) -> Value {
     let mut forms = Vec::new();
     add(shape, &mut forms);
     if forms.iter().any(|form| {
-        form.get("type").is_some_and(|kind| kind != "object" && kind != "array") || form.get("enum").is_some()
+        let is_scalar = form.get("type").is_some_and(|kind| kind != "object" && kind != "array");
+        is_scalar || form.get("enum").is_some() || form.get("anyOf").is_some()
     }) {
         forms.push(json!({ "$ref": "#/$defs/variable" }));
     }
@@ -168,20 +211,23 @@ fn off() -> Value {
     switch(&["off", "no", "false"])
 }
 
-/// Returns the words in YAML's three spellings, and as booleans.
+/// Returns the words as editors offer them, and a pattern for YAML's other spellings, which they only accept.
 fn switch(words: &[&str]) -> Value {
-    let mut values = Vec::new();
+    let mut offered = Vec::new();
+    let mut accepted = Vec::new();
     for word in words {
         match *word {
-            "true" => values.push(Value::Bool(true)),
-            "false" => values.push(Value::Bool(false)),
+            "on" | "off" => offered.push(Value::from(*word)),
+            "true" => offered.push(Value::Bool(true)),
+            "false" => offered.push(Value::Bool(false)),
             _ => {}
         }
         let (first, rest) = word.split_at(1);
         let title = first.to_ascii_uppercase() + rest;
-        values.extend([(*word).into(), title.into(), word.to_ascii_uppercase().into()]);
+        accepted.push(format!("{word}|{title}|{}", word.to_ascii_uppercase()));
     }
-    json!({ "enum": values })
+    let accepted = format!("^({})$", accepted.join("|"));
+    json!({ "anyOf": [{ "enum": offered }, { "type": "string", "pattern": accepted }] })
 }
 
 fn text(text: &Text) -> Value {

@@ -22,6 +22,46 @@ fn it_is_a_schema_itself() {
     assert!(jsonschema::draft202012::meta::is_valid(&schema()));
 }
 
+/// Editors offer them, so they must be valid.
+#[test]
+fn the_defaults_and_examples_are_valid() {
+    tollgate_policy::register();
+    let schema = schema();
+    let mut properties = serde_json::Map::new();
+    let mut values = Vec::new();
+    let definitions = schema["$defs"].as_object().unwrap().iter();
+    let root = ("configuration".to_owned(), schema.clone());
+    for (section, definition) in definitions.map(|(name, it)| (name.clone(), it.clone())).chain([root]) {
+        for (key, property) in definition["properties"].as_object().into_iter().flatten() {
+            let name = format!("{section}.{key}");
+            let examples = property["examples"].as_array().into_iter().flatten();
+            values.extend(
+                property.get("default").into_iter().chain(examples).map(|it| (name.clone(), it.clone())),
+            );
+            properties.insert(name, property.clone());
+        }
+    }
+    let all = json!({ "$defs": schema["$defs"], "properties": properties });
+    let validator = jsonschema::draft202012::new(&all).unwrap();
+    let wrong: Vec<_> =
+        values.iter().filter(|(name, value)| !validator.is_valid(&json!({ name: value }))).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(values.len() > 300, "{}", values.len());
+}
+
+/// YAML has further spellings of `on` and `off`. Editors accept them, and do not offer them.
+#[test]
+fn other_spellings_of_on_and_off_are_not_offered() {
+    tollgate_policy::register();
+    let text = schema().to_string();
+    assert!(!text.contains("\"Off\"") && !text.contains("\"YES\""));
+    let file = |value: &str| json!({ "listen": ":80", "routes": [], "metrics": value });
+    for value in ["on", "Off", "YES", "no", "True"] {
+        assert!(validator().is_valid(&file(value)), "{value}");
+    }
+    assert!(!validator().is_valid(&file("perhaps")));
+}
+
 #[test]
 fn it_accepts_the_good_files() {
     let validator = validator();

@@ -46,6 +46,20 @@ fn a_mistake_is_told_as_check_tells_it_and_changes_nothing() {
     let problem = &json_of(&answer)["problems"][0];
     assert_eq!((&problem["resource"], &problem["pointer"]), (&json!("routes/a"), &json!("/respnd")));
     assert_eq!(problem["help"], json!(["did you mean `respond`?"]));
+    // A mistake is shown in the text that was sent, JSON or YAML.
+    let text = |kind: &str, body: &str| {
+        let lines = format!("Content-Type: application/{kind}\r\n");
+        let answer = call(&gateway, "PUT", "/routes/a", &lines, body);
+        json_of(&answer)["problems"][0]["text"].as_str().unwrap_or_default().to_owned()
+    };
+    let shown = text("json", "{ \"match\": \"/a\",\n  \"respnd\": \"x\" }");
+    assert!(shown.contains("routes/a:2:3\n") && shown.contains("2 |   \"respnd\": \"x\" }\n"), "{shown}");
+    let shown = text("yaml", "match: /a\nto:\n- 127.0.0.1:99999\n");
+    assert!(shown.contains("routes/a:3:13\n") && shown.contains("3 | - 127.0.0.1:99999\n"), "{shown}");
+    let changes = "changes:\n- {op: put, kind: policy_sets, name: s, value: {cros: on}}\n";
+    let lines = "Content-Type: application/yaml\r\n";
+    let answer = call(&gateway, "POST", "/transactions", lines, changes);
+    assert!(answer.text().contains("policies/s:2:49"), "{answer:?}");
     let answer = put(&gateway, "/routes/a", &json!({"match": "/a", "to": "knwon"}));
     assert_eq!(json_of(&answer)["problems"][0]["help"], json!(["did you mean `known`?"]));
     // Problems that only the plan's compiler finds.

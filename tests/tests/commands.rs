@@ -102,6 +102,9 @@ fn mistakes_are_told_as_check_tells_them() {
     let gateway = stored();
     let told = refused(&gateway, &["set", "routes/hello", "{match: /hello, respnd: hello}"], 1);
     assert!(told.contains("unknown key `respnd`") && told.contains("did you mean `respond`?"), "{told}");
+    // In the text that was written, and not in the document that was made from it.
+    assert!(told.contains("routes/hello:1:17\n"), "{told}");
+    assert!(told.contains("\n1 | {match: /hello, respnd: hello}\n"), "{told}");
     let told = refused(&gateway, &["set", "routes/fixed", "{match: /x, respond: x}"], 1);
     assert!(told.contains("is a resource of the file"), "{told}");
     let told = refused(&gateway, &["set", "routes", "{match: /x, respond: x}"], 1);

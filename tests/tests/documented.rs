@@ -217,3 +217,41 @@ fn what_the_pages_show_is_good() {
     check(&binary(), folder.path(), &plain);
     check(&binary_with_plugin(), folder.path(), &with_plugin);
 }
+
+/// Returns the blocks of shell commands on a page.
+fn commands(page: &str) -> Vec<String> {
+    let mut blocks = page.split("```sh\n").skip(1);
+    let mut out: Vec<String> =
+        blocks.by_ref().filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect();
+    // A socket of this system's, and a program that fills the terminal.
+    out.retain(|block| !block.contains("--unix-socket"));
+    out
+}
+
+/// A reader follows the page from its first command to its last one, so no command may depend on something that an
+/// earlier one has removed.
+#[test]
+fn every_command_on_the_page_of_the_admin_api_works_in_order() {
+    let gateway = Gateway::start("store: $DIR/store\nroutes: []\n");
+    let issued = Authority::new().issue(&["shop.example"]);
+    let folder = gateway.directory();
+    fs::write(folder.join("shop.pem"), &issued.chain).expect("written");
+    fs::write(folder.join("shop.key"), &issued.key).expect("written");
+    let programs = binary().parent().expect("a folder").display().to_string();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    let blocks = commands(&root("docs/admin-api.md"));
+    assert!(blocks.len() >= 12, "{} blocks", blocks.len());
+    for block in blocks {
+        let script = block
+            .replace("http://127.0.0.1:9901", &format!("http://{}", gateway.admin_address()))
+            .replace("http://127.0.0.1:8080", &format!("http://{}", gateway.address()))
+            .replace("/var/lib/tollgate/", &format!("{}/", folder.display()))
+            .replace("curl ", "curl -sS --fail-with-body ");
+        let mut command = Command::new("sh");
+        command.args(["-eu", "-c", &script]).current_dir(folder).stdin(Stdio::null());
+        command.env("PATH", &path).env("TOLLGATE_ADMIN", gateway.admin_address().to_string());
+        let ran = command.output().expect("a shell");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        assert!(ran.status.success(), "{block}\n{}\n{}", text(&ran.stdout), text(&ran.stderr));
+    }
+}

@@ -27,6 +27,8 @@ use crate::load::{check_roots, read_pem};
 use crate::model::{
     Action, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream,
 };
+use crate::parse::parse;
+
 use crate::position::{At, SourceFile};
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
@@ -290,13 +292,17 @@ impl Documents {
         problems
     }
 
-    /// Returns the warnings about a document.
+    /// Returns the warnings about a document, beside this file.
     #[must_use]
-    pub fn warnings(&self, document: &Document) -> Vec<DocumentProblem> {
+    pub fn warnings(&self, document: &Document, file: &Config) -> Vec<DocumentProblem> {
+        let has_tls = file.listen.iter().any(|listener| listener.tls.is_some());
+        let unused = document.certificates.iter().filter(|_| !has_tls).map(NamedCertificate::unused);
         document
             .warnings
             .iter()
-            .map(|problem| self.to_document_problem(problem, &Problems::default()))
+            .cloned()
+            .chain(unused)
+            .map(|problem| self.to_document_problem(&problem, &Problems::default()))
             .collect()
     }
 
@@ -435,17 +441,39 @@ pub struct DocumentProblem {
     pub help: Vec<String>,
     /// The rendered problem with its line and a caret, as `check` prints it.
     pub text: String,
+    /// The part that it concerns of the entry at the pointer.
+    spot: pointer::Spot,
 }
 
 impl DocumentProblem {
     fn in_text(kind: &ResourceKind, name: &str, title: &str, text: &str, problem: &Problem) -> Self {
-        let pointer = pointer::pointer_at(text, problem.at);
+        let (pointer, spot) = pointer::pointer_at(text, problem.at);
         let mut there = problem.clone();
         // Related positions refer to other texts.
         there.related = Vec::new();
         there.at.file = 0;
         let file = SourceFile { name: title.to_owned(), text: text.to_owned() };
-        Self::new(format!("{}/{name}", kind.name), pointer, there, &Problems::new(vec![file]))
+        let place = format!("{}/{name}", kind.name);
+        Self { spot, ..Self::new(place, pointer, there, &Problems::new(vec![file])) }
+    }
+
+    /// Shows the problem in the text that a client sent, JSON or YAML, instead of in the document that was made from
+    /// it. `within` is the pointer to the document in the text. Nothing changes if the text does not have the place,
+    /// for example because it is a patch.
+    pub fn show_in(&mut self, text: &str, within: &str) {
+        let pointer = format!("{within}{}", self.pointer);
+        let Some(root) = parse(0, text).root else { return };
+        let Some(at) = pointer::position_of(&root, &pointer, self.spot) else { return };
+        let file = SourceFile { name: self.place.clone(), text: text.to_owned() };
+        let problem = Problem {
+            at,
+            severity: self.severity,
+            message: self.message.clone(),
+            expected: self.expected.clone(),
+            help: self.help.clone(),
+            related: Vec::new(),
+        };
+        self.text = Problems::new(vec![file]).render_one(&problem);
     }
 
     /// Makes an error that no reader found.
@@ -459,6 +487,7 @@ impl DocumentProblem {
             expected: None,
             help: Vec::new(),
             text: format!("error: {message}\n --> {place}{pointer}\n\n"),
+            spot: pointer::Spot::default(),
         }
     }
 
@@ -478,7 +507,8 @@ impl DocumentProblem {
         let text = positions.render_one(&problem);
         positions.conceal(&mut problem);
         let Problem { severity, message, expected, help, .. } = problem;
-        Self { severity, place, pointer, message, expected, help, text }
+        let spot = pointer::Spot::default();
+        Self { severity, place, pointer, message, expected, help, text, spot }
     }
 }
 

@@ -101,8 +101,10 @@ pub fn compile_with_cache(
         warnings.extend(semicolon_bypass::warnings(&parts.routes, router, &rules, guards));
     }
     warnings.extend(self_loops::warnings(parts));
+    warnings.extend(tls::unused_certificates(parts));
     let Compiler { mut problems, mut upstreams, .. } = compiler;
     inline_names::shorten(upstreams.get_mut(parts.upstreams.len()..).unwrap_or_default());
+
     problems.extend(policy_compiler.problems());
     warnings.extend(policy_compiler.warnings());
     problems.extend(ineffective_keep_entries(config));

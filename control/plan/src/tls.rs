@@ -149,6 +149,14 @@ fn named(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     problems
 }
 
+/// Returns a warning for each named certificate if no listener has TLS.
+pub(crate) fn unused_certificates(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
+    if parts.config.listen.iter().any(|listener| listener.tls.is_some()) {
+        return Vec::new();
+    }
+    parts.certificates.iter().map(|named| named.unused()).collect()
+}
+
 /// Returns the TLS of the admin listener, which supports only HTTP/1.
 pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<TlsServerConfig> {
     let tls = config.admin.as_ref()?.tls.as_ref()?;

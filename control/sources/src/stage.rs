@@ -69,7 +69,7 @@ impl Sources {
             let has_upstream = |name: &str| base.has_upstream(name);
             problems.extend(self.documents.unknown(documents.iter().copied(), has_upstream, parts));
             for document in documents {
-                staged.warnings.extend(self.documents.warnings(document));
+                staged.warnings.extend(self.documents.warnings(document, &base.config));
                 let lists = self.documents.check_lists(document).into_iter();
                 let (errors, warnings): (Vec<_>, Vec<_>) =
                     lists.partition(|problem| problem.severity == Severity::Error);

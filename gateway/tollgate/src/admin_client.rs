@@ -71,8 +71,10 @@ pub struct AdminResponse {
 /// The body and additional header fields of a request.
 #[derive(Debug, Default)]
 pub struct RequestContent {
-    /// The body, sent as JSON; `None`: no body.
+    /// The body, sent as JSON; `None`: no body, or the one in `yaml`.
     pub body: Option<Value>,
+    /// The body, sent as YAML. The gateway shows mistakes in this text.
+    pub yaml: Option<String>,
     /// Additional header fields.
     pub headers: Vec<(HeaderName, String)>,
 }
@@ -220,9 +222,13 @@ impl AdminClient {
         for (name, value) in &content.headers {
             request = request.header(name, value);
         }
-        let body = content.body.as_ref().map(Value::to_string).unwrap_or_default();
-        if content.body.is_some() {
-            request = request.header(CONTENT_TYPE, "application/json");
+        let (media_type, body) = match (&content.yaml, &content.body) {
+            (Some(text), _) => (Some("application/yaml"), text.clone()),
+            (None, Some(value)) => (Some("application/json"), value.to_string()),
+            (None, None) => (None, String::new()),
+        };
+        if let Some(media_type) = media_type {
+            request = request.header(CONTENT_TYPE, media_type);
         }
         let response = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
         Ok(OpenedResponse { response, _sender: sender })

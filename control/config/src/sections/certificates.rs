@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use crate::position::{At, Spanned};
 use crate::reader::named;
 use crate::scalar::address;
-use crate::section::{Field, Node, Reader, ScalarError, Section, Shape, Text};
+use crate::section::{Field, Node, Problem, Reader, ScalarError, Section, Shape, Text};
 
 use super::texts::ADDRESS;
 use super::tls::{Certificate, PemFile, pem_or_text};
@@ -26,6 +26,16 @@ pub struct NamedCertificate {
     pub certificate: Certificate,
     /// Addresses of the listeners that use it; empty: every listener with `tls`.
     pub listeners: Vec<Spanned<SocketAddr>>,
+}
+
+impl NamedCertificate {
+    /// Returns the warning that no listener can use it.
+    #[must_use]
+    pub fn unused(&self) -> Problem {
+        let problem =
+            Problem::warning(self.name.at, "no listener has `tls`, so this certificate is not used");
+        problem.help("give a listener a `tls`: `listen: {bind: \":443\", tls: {}}`")
+    }
 }
 
 /// A certificate with its key, for listeners with `tls`, in addition to their own.

@@ -13,7 +13,7 @@ use tollgate_sources::ChangeError;
 use super::response::{change_error_response, error_response};
 
 /// The largest body, in bytes. An import of 100,000 routes is about 10 MiB.
-const BODY_MAX_BYTES: usize = 64 << 20;
+pub const BODY_MAX_BYTES: usize = 64 << 20;
 /// The most values in a body. An imported route has about 20.
 const VALUES_MAX: usize = 8_000_000;
 /// Bodies up to this size, in bytes, are parsed on the control thread.

@@ -7,11 +7,10 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::Value;
-use tollgate_config::kind;
 use tollgate_sources::{ChangeAction, ChangeError, Intent, Precondition, ResourceChange};
 
-use super::body::read;
-use super::resources::find_kind;
+use super::body::{BODY_MAX_BYTES, read, read_whole};
+use super::resources::{find_kind, kind_of};
 use super::response::{change_error_response, change_response, error_response, with_etag};
 use super::submit_change;
 use crate::access::ClientName;
@@ -60,7 +59,7 @@ pub async fn delete(
     Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
 ) -> Response {
-    change_one(&context, client, path, &query, &headers, ChangeAction::Delete).await
+    change_one(&context, client, path, &query, &headers, ChangeAction::Delete, &[]).await
 }
 
 /// Makes a change whose value is in the body.
@@ -73,12 +72,33 @@ async fn change_from_body(
     body: Body,
     action: fn(Value) -> ChangeAction,
 ) -> Response {
-    match read(headers, body).await {
-        Ok(value) => change_one(context, client, path, query, headers, action(value)).await,
+    let sent = match read_whole(body, BODY_MAX_BYTES).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    match read(headers, Body::from(sent.clone())).await {
+        Ok(value) => change_one(context, client, path, query, headers, action(value), &sent).await,
         Err(response) => *response,
     }
 }
 
+/// The longest text, in bytes, in which problems are shown to the client that sent it. A longer one would be parsed
+/// once more for each problem.
+const SHOWN_TEXT_MAX_BYTES: usize = 256 << 10;
+
+/// Shows the problems of a refused change in the text that the client sent.
+fn show_in_sent_text(error: &mut ChangeError, place: &str, sent: &[u8]) {
+    let ChangeError::Invalid(problems) = error else { return };
+    let Ok(text) = std::str::from_utf8(sent) else { return };
+    if text.is_empty() || text.len() > SHOWN_TEXT_MAX_BYTES {
+        return;
+    }
+    for problem in problems.iter_mut().filter(|problem| problem.place == place) {
+        problem.show_in(text, "");
+    }
+}
+
+/// Makes a change. `sent` is the body of the request.
 async fn change_one(
     context: &AdminContext,
     client: ClientName,
@@ -86,6 +106,7 @@ async fn change_one(
     query: &ChangeQuery,
     headers: &HeaderMap,
     action: ChangeAction,
+    sent: &[u8],
 ) -> Response {
     let kind = match find_kind(&kind) {
         Ok(kind) => kind,
@@ -102,10 +123,14 @@ async fn change_one(
         Err(response) => return *response,
     };
     let is_deletion = matches!(action, ChangeAction::Delete);
+    let place = format!("{}/{name}", kind.name);
     let change = ResourceChange { kind, name, action, precondition };
     let answer = submit_change(context, client.0, Intent::Changes(vec![change]), query.dry_run).await;
     match answer {
-        Err(error) => change_error_response(&error),
+        Err(mut error) => {
+            show_in_sent_text(&mut error, &place, sent);
+            change_error_response(&error)
+        }
         Ok(result) => {
             let new = result.changes.first().is_some_and(|change| change.before.is_none());
             let status = if new && !query.dry_run { StatusCode::CREATED } else { StatusCode::OK };
@@ -146,7 +171,11 @@ pub async fn transaction(
     headers: HeaderMap,
     content: Body,
 ) -> Response {
-    let value = match read(&headers, content).await {
+    let sent = match read_whole(content, BODY_MAX_BYTES).await {
+        Ok(sent) => sent,
+        Err(response) => return *response,
+    };
+    let value = match read(&headers, Body::from(sent.clone())).await {
         Ok(value) => value,
         Err(response) => return *response,
     };
@@ -156,9 +185,29 @@ pub async fn transaction(
         Ok(changes) => changes,
         Err(message) => return change_error_response(&ChangeError::Malformed(message)),
     };
+    let places: Vec<String> =
+        changes.iter().map(|change| format!("{}/{}", change.kind.name, change.name)).collect();
     match submit_change(&context, client.0, Intent::Changes(changes), query.dry_run).await {
         Ok(result) => change_response(StatusCode::OK, &headers, result, query.dry_run).await,
-        Err(error) => change_error_response(&error),
+        Err(mut error) => {
+            show_in_sent_changes(&mut error, &places, &sent);
+            change_error_response(&error)
+        }
+    }
+}
+
+/// Shows the problems of a refused transaction in the text that the client sent, unless that is JSON on one line, as
+/// programs write it: then a problem is shown in the resource alone.
+fn show_in_sent_changes(error: &mut ChangeError, places: &[String], sent: &[u8]) {
+    let ChangeError::Invalid(problems) = error else { return };
+    let Ok(text) = std::str::from_utf8(sent) else { return };
+    if text.len() > SHOWN_TEXT_MAX_BYTES || text.trim_end().lines().count() < 2 {
+        return;
+    }
+    for problem in problems {
+        if let Some(index) = places.iter().position(|place| *place == problem.place) {
+            problem.show_in(text, &format!("/changes/{index}/value"));
+        }
     }
 }
 
@@ -181,7 +230,7 @@ fn parse_change(change: Value) -> Result<ResourceChange, String> {
     let text =
         |key: &str| entries.get(key).and_then(Value::as_str).ok_or_else(|| format!("`{key}` must be a text"));
     let kind_name = text("kind")?;
-    let kind = kind(kind_name).ok_or_else(|| format!("there is no kind `{kind_name}`"))?;
+    let kind = kind_of(kind_name).ok_or_else(|| format!("there is no kind `{kind_name}`"))?;
     let value = || value.ok_or("`value` is missing");
     let action = match text("op")? {
         "put" => ChangeAction::Put(value()?),

@@ -28,9 +28,14 @@ pub struct ListFilter {
     limit: Option<usize>,
 }
 
+/// Returns the kind of this name. The key of the file is accepted too: `policy_sets` for `policies`.
+pub fn kind_of(name: &str) -> Option<&'static ResourceKind> {
+    kind(name).or_else(|| KINDS.iter().find(|kind| kind.key == name && kind.name != "apisix"))
+}
+
 /// Returns the kind of this name, or a 404 that lists the kinds.
 pub fn find_kind(name: &str) -> Result<&'static ResourceKind, Box<Response>> {
-    kind(name).ok_or_else(|| {
+    kind_of(name).ok_or_else(|| {
         let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
         let message = format!("there is no kind `{name}`; there are {}", names.join(", "));
         Box::new(error_response(StatusCode::NOT_FOUND, "not_found", &message))

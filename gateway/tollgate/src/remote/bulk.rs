@@ -126,7 +126,7 @@ fn import_file(
             changes.push(json!({ "op": "delete", "kind": kind.name, "name": item.name }));
         }
     }
-    let content = RequestContent { body: Some(json!({ "changes": changes })), headers: Vec::new() };
+    let content = RequestContent { body: Some(json!({ "changes": changes })), ..RequestContent::default() };
     let path = format!("/api/v1/transactions?dry_run={dry_run}");
     Ok((gateway.request(&Method::POST, &path, content)?, unchanged))
 }
@@ -188,7 +188,7 @@ pub fn backup(args: &BackupArgs) -> Result<CommandOutput, String> {
     let answer = gateway.request(
         &Method::POST,
         "/api/v1/store/backup",
-        RequestContent { body, headers: Vec::new() },
+        RequestContent { body, ..RequestContent::default() },
     )?;
     Ok(CommandOutput::success(format!(
         "the store is copied to {}, on the gateway's machine\n",

@@ -78,13 +78,19 @@ pub fn percent_encode(text: &str) -> String {
 
 /// Reads a document from a file or standard input.
 pub fn read_document(file: &Path) -> Result<Value, String> {
+    let (name, text) = read_text(file)?;
+    parse_document(&name, &text)
+}
+
+/// Reads a file or standard input. Returns the name for messages, and the text.
+pub fn read_text(file: &Path) -> Result<(String, String), String> {
     let mut text = String::new();
     let (name, result) = match file == Path::new("-") {
         true => ("standard input".to_owned(), std::io::stdin().lock().read_to_string(&mut text).map(drop)),
         false => (file.display().to_string(), std::fs::read_to_string(file).map(|read| text = read)),
     };
     result.map_err(|error| format!("cannot read {name}: {error}"))?;
-    parse_document(&name, &text)
+    Ok((name, text))
 }
 
 /// Parses a YAML document; JSON is YAML too.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::CommandOutput;
 use super::args::{DeleteArgs, GetArgs, OutputFormat, ResourceChangeArgs, SetArgs};
 use super::format;
-use super::request::{AdminApi, parse_document, percent_encode, read_document, resource_path, split_name};
+use super::request::{AdminApi, parse_document, percent_encode, read_text, resource_path, split_name};
 use crate::admin_client::RequestContent;
 
 /// Shows a summary, a list or a resource.
@@ -59,13 +59,14 @@ fn row(item: &Value) -> Vec<String> {
 
 /// Writes a resource.
 pub fn set(args: &SetArgs) -> Result<CommandOutput, String> {
-    let value = match (&args.value, &args.file) {
-        (Some(text), _) => parse_document("the value", text)?,
-        (None, Some(file)) => read_document(file)?,
+    let (name, text) = match (&args.value, &args.file) {
+        (Some(text), _) => ("the value".to_owned(), text.clone()),
+        (None, Some(file)) => read_text(file)?,
         (None, None) => return Err("there is no value".to_owned()),
     };
+    parse_document(&name, &text)?;
     let method = if args.merge { Method::PATCH } else { Method::PUT };
-    change_resource(&method, &args.what, Some(value), &args.change)
+    change_resource(&method, &args.what, Some(text), &args.change)
 }
 
 /// Removes a resource.
@@ -76,7 +77,7 @@ pub fn delete(args: &DeleteArgs) -> Result<CommandOutput, String> {
 fn change_resource(
     method: &Method,
     what: &str,
-    body: Option<Value>,
+    yaml: Option<String>,
     change: &ResourceChangeArgs,
 ) -> Result<CommandOutput, String> {
     let mut headers = Vec::new();
@@ -88,7 +89,8 @@ fn change_resource(
     }
     let how = &change.how;
     let path = format!("{}?dry_run={}", resource_path(what)?, how.dry_run);
-    let answer = AdminApi::new(&how.remote)?.request(method, &path, RequestContent { body, headers })?;
+    let answer =
+        AdminApi::new(&how.remote)?.request(method, &path, RequestContent { yaml, headers, body: None })?;
     Ok(CommandOutput::success(match how.output {
         OutputFormat::Text => format::change(&answer, how.dry_run),
         output => format::document(&answer, output),

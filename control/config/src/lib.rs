@@ -17,6 +17,7 @@ mod documents;
 mod endpoint_list;
 mod env;
 pub mod file_access;
+mod foreign;
 mod include;
 mod load;
 mod model;

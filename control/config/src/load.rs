@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env::{self, Lookup};
 use crate::file_access::{self, NamedFile, ReadError, run_with_timeout};
+use crate::foreign;
 use crate::include;
 use crate::model::{Action, Config, Discover, Paths, PemBytes, PemFile, Route};
 use crate::parse::parse;
@@ -178,6 +179,11 @@ impl<'a> Loader<'a> {
     /// Reads one text and returns the patterns of its `include`.
     fn text(&mut self, file: u32, text: &str, main: bool) -> Vec<Include> {
         let mut parsed = parse(file, text);
+        if let Some(problem) = foreign::file::recognize(file, text, &parsed) {
+            self.draft.is_incomplete = true;
+            self.report_unreadable(problem);
+            return Vec::new();
+        }
         self.problems.append(&mut parsed.problems);
         self.draft.is_incomplete |= !parsed.whole;
         let Some(root) = &mut parsed.root else {

@@ -5,6 +5,7 @@
 //! messages. A reader continues after a problem with any value at hand, because a configuration with an error
 //! is never used.
 
+use crate::foreign;
 use crate::position::{At, Spanned};
 use crate::problem::{Problem, Severity};
 use crate::scalar::ScalarError;
@@ -148,7 +149,7 @@ impl Reader {
                 let message = if node.is_null() {
                     format!("{} is empty", section.noun)
                 } else {
-                    format!("{} is written as {}, not as a mapping", section.noun, node.noun())
+                    format!("{} must be a mapping, not {}", section.noun, node.noun())
                 };
                 self.problems.push(
                     Problem::error(node.at, message).expected(format!("a mapping with {}", names(section))),
@@ -183,13 +184,10 @@ impl Reader {
         }
         let problem =
             Problem::error(entry.at, format!("unknown key {} in {}", shown(&entry.key), section.noun));
-        self.problems.push(match suggest::key(&entry.key, section) {
-            // Some gateways have such keys directly in a route.
-            _ if is_policy(section, &entry.key) => {
-                problem.help(format!("`{0}` is a policy: write it as `policies: {{{0}: ...}}`", entry.key))
-            }
-            Some(near) => problem.help(format!("did you mean `{near}`?")),
-            None => problem.expected(names(section)),
+        self.problems.push(match (foreign::hint(section, entry), suggest::key(&entry.key, section)) {
+            (Some(hint), _) => problem.help(hint),
+            (None, Some(near)) => problem.help(format!("did you mean `{near}`?")),
+            (None, None) => problem.expected(names(section)),
         });
     }
 
@@ -252,6 +250,10 @@ impl Reader {
         let at = fault.part.map_or(node.at, |(start, length)| node.part(start, length));
         let mut problem =
             Problem::error(at, fault.message.replacen("{}", &scalar.shown(), 1)).expected(expected);
+        if let Some(braces) = variable_with_braces(scalar) {
+            self.problems.push(problem.help(format!("write `{braces}` for an environment variable")));
+            return;
+        }
         if let Some(help) = fault.help {
             problem = problem.help(help);
         }
@@ -429,10 +431,26 @@ impl Reader {
     }
 }
 
-/// Returns whether a section has the key `policies`, and `name` is one of the registered keys under it.
-fn is_policy(section: &SectionSpec, name: &str) -> bool {
-    let policies = section.keys.iter().find(|key| key.name == "policies").map(|key| key.shape);
-    matches!(policies, Some(Shape::Registered(policies)) if policies().keys.iter().any(|key| key.name == name))
+/// Returns a text such as `http://$HOST:80` with braces around the names of its variables, as a file needs them.
+/// `None` if it has no `$` before a name in capital letters.
+fn variable_with_braces(scalar: &Scalar) -> Option<String> {
+    let text = scalar.written.as_ref().unwrap_or(&scalar.text);
+    let (first, parts) = text.split_once('$')?;
+    let mut out = first.to_owned();
+    let mut found = false;
+    for part in parts.split('$') {
+        let end = part.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(part.len());
+        let (name, rest) = part.split_at(end);
+        let is_variable = name.len() > 1
+            && name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
+            && !name.contains(|c: char| c.is_ascii_lowercase());
+        found |= is_variable;
+        match is_variable {
+            true => out.push_str(&format!("${{{name}}}{rest}")),
+            false => out.push_str(&format!("${part}")),
+        }
+    }
+    found.then_some(out)
 }
 
 /// Returns whether an unknown key is a misspelling of `name`. It was reported with that suggestion, so a

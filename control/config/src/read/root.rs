@@ -18,7 +18,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
     let NodeKind::Map(entries) = &node.kind else {
         draft.upstreams_may_be_missing = true;
         if !node.is_invalid() {
-            let problem = Problem::error(node.at, format!("the file is {}, not a mapping", node.noun()));
+            let problem = Problem::error(node.at, format!("the file must be a mapping, not {}", node.noun()));
             reader
                 .problems
                 .push(problem.expected("keys such as `listen:` and `routes:`, each with its value"));

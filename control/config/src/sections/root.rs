@@ -35,7 +35,7 @@ pub(crate) struct RootKeys {
     /// The listeners: one address or a list.
     #[key(
         list, read = listeners,
-        also = ["listener", "port", "bind", "address", "server", "servers", "http", "entrypoints"]
+        also = ["listener", "port", "bind", "address", "server", "servers", "entrypoints"]
     )]
     listen: Vec<Listener>,
     /// Number of worker threads. `auto`: the number of processors that this process may use (affinity and

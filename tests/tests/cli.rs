@@ -89,6 +89,81 @@ fn no_message_shows_a_secret_of_the_file() {
 }
 
 #[test]
+fn check_explains_words_of_other_gateways() {
+    for (lines, hint) in [
+        ("  cors: on\n", "`cors` is a policy: write it as `policies: {cors: ...}`"),
+        ("  gzip: on\n", "the policy `compression` does this: write it as `policies: {compression: ...}`"),
+        (
+            "  policies: {rewrite: {prefix: /}}\n",
+            "`rewrite` is a key of a route, not a policy: write it beside",
+        ),
+        ("  max_body_size: 5MiB\n", "write `limits: {body: 5MiB}`"),
+        ("  strip_prefix: /api\n", "write `rewrite: {prefix: /}`"),
+        ("  methods: [GET]\n", "write `match: {path: /api/*, method: GET}`"),
+        ("  timeout: 5s\n", "write `timeouts: {total: 5s}`"),
+        ("  health_check: /h\n", "write `health: /healthz` at an upstream under `upstreams`"),
+        ("  weight: 3\n", "write it at a target: `to: [{upstream: NAME, weight: 3}]`"),
+        ("log_level: debug\n", "write `log: debug`"),
+        ("acme: on\n", "Tollgate does not obtain certificates"),
+        ("  match: {cors: on}\n", "a policy is written under `policies`"),
+    ] {
+        let route =
+            if lines.contains("match") { "- to: 10.0.0.1:80\n" } else { "- match: /*\n  to: 10.0.0.1:80\n" };
+        let ran = File::new("words", &format!("listen: :80\nroutes:\n{route}{lines}")).run("check", &[]);
+        assert!(ran.code == Some(1) && ran.all().contains(hint), "{lines}: {ran:?}");
+        assert!(ran.all().contains("1 error in"), "{lines}: {ran:?}");
+    }
+}
+
+#[test]
+fn check_names_the_program_of_a_foreign_file() {
+    for (text, message) in [
+        ("http:\n  routers: {a: {service: s}}\n  services: {}\n", "a Traefik configuration"),
+        ("events {}\nhttp {\n  server { listen 80; }\n}\n", "an nginx configuration"),
+        ("a.example {\n  reverse_proxy 127.0.0.1:80\n}\n", "a Caddyfile"),
+    ] {
+        let ran = File::new("foreign", text).run("check", &[]);
+        assert!(ran.code == Some(1) && ran.all().contains(message), "{ran:?}");
+        assert!(ran.all().contains("1 error in") && !ran.all().contains("did you mean"), "{ran:?}");
+    }
+}
+
+#[test]
+fn check_says_how_a_variable_is_written() {
+    for (target, hint) in [
+        ("$BACKEND", "write `${BACKEND}`"),
+        ("\"http://$BACKEND_HOST:3000\"", "write `http://${BACKEND_HOST}:3000`"),
+    ] {
+        let text = format!("listen: :80\nroutes:\n- match: /*\n  to: {target}\n");
+        let ran = File::new("variable", &text).run("check", &[]);
+        assert!(ran.code == Some(1) && ran.all().contains(hint), "{ran:?}");
+    }
+}
+
+#[test]
+fn check_reports_unknown_upstreams_of_policies_with_all_others() {
+    let text = "listen: :80\nroutes:\n- match: /*\n  to: one\n  policies: {canary: {to: two}, mirror: three}\n\
+                upstreams: {a: {endpoints: 'a:1', policies: {mirror: four}}}\n";
+    let ran = File::new("unknown", text).run("check", &[]);
+    for name in ["one", "two", "three", "four"] {
+        assert!(ran.all().contains(&format!("there is no upstream `{name}`")), "{name}: {ran:?}");
+    }
+    assert!(ran.all().contains("4 errors in"), "{ran:?}");
+}
+
+#[test]
+fn check_gives_a_hint_for_an_exact_path_that_looks_like_a_prefix() {
+    let text = |path: &str| format!("listen: 127.0.0.1:80\nroutes: [{{match: {path}, to: '10.0.0.1:80'}}]\n");
+    let ran = File::new("hint", &text("/api")).run("check", &[]);
+    assert!(ran.code == Some(0) && ran.err.contains("hint: `/api` matches only this path"), "{ran:?}");
+    assert!(ran.err.contains("write `/api/*`") && ran.err.contains("1 hint in"), "{ran:?}");
+    for path in ["/api/*", "{path: {exact: /api}}"] {
+        let ran = File::new("nohint", &text(path)).run("check", &[]);
+        assert!(ran.code == Some(0) && ran.err.is_empty(), "{ran:?}");
+    }
+}
+
+#[test]
 fn check_of_a_missing_file() {
     let ran = tollgate(&["check", "/no/such/file.yaml"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");

@@ -9,6 +9,8 @@ pub enum Severity {
     Error,
     /// The configuration can be used, but probably does not mean what was intended.
     Warning,
+    /// The configuration is good. Only `check` shows it, for users who expect the rules of another gateway.
+    Hint,
 }
 
 /// One problem. Text in backquotes is the user's own or must be typed as it is.
@@ -39,6 +41,12 @@ impl Problem {
     #[must_use]
     pub fn warning(at: At, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, at, message.into())
+    }
+
+    /// Makes a hint.
+    #[must_use]
+    pub fn hint(at: At, message: impl Into<String>) -> Self {
+        Self::new(Severity::Hint, at, message.into())
     }
 
     fn new(severity: Severity, at: At, message: String) -> Self {

@@ -59,6 +59,7 @@ fn render_problem(
     let (word, style) = match problem.severity {
         Severity::Error => ("error", "1;31"),
         Severity::Warning => ("warning", "1;33"),
+        Severity::Hint => ("hint", "1;36"),
     };
     let message = clean(&problem.message);
     put(out, format_args!("{}{}\n", paint.on(style, word), paint.on("1", &format!(": {message}"))));
@@ -94,22 +95,25 @@ fn render_problem(
 }
 
 fn count(out: &mut String, files: &[SourceFile], problems: &[Problem], paint: Paint) {
-    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
-    let warnings = problems.len() - errors;
     let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
-    let text = match (errors, warnings) {
-        (0, 0) => return,
-        (_, 0) => plural(errors, "error"),
-        (0, _) => plural(warnings, "warning"),
-        _ => format!("{}, {}", plural(errors, "error"), plural(warnings, "warning")),
-    };
+    let counts = [
+        (Severity::Error, "error", "1;31"),
+        (Severity::Warning, "warning", "1;33"),
+        (Severity::Hint, "hint", "1;36"),
+    ];
+    let counts = counts.map(|(severity, word, style)| {
+        (problems.iter().filter(|problem| problem.severity == severity).count(), word, style)
+    });
+    let Some((_, _, style)) = counts.iter().find(|(count, ..)| *count > 0) else { return };
+    let counts = counts.iter().filter(|(count, ..)| *count > 0);
+    let text = counts.map(|(count, word, _)| plural(*count, word)).collect::<Vec<_>>().join(", ");
     let place = files.first().map_or(String::new(), |file| format!(" in {}", clean(&file.name)));
     let more = if files.len() > 1 {
         format!(" and {}", plural(files.len() - 1, "included file"))
     } else {
         String::new()
     };
-    put(out, format_args!("{}{place}{more}\n", paint.on(if errors > 0 { "1;31" } else { "1;33" }, &text)));
+    put(out, format_args!("{}{place}{more}\n", paint.on(style, &text)));
 }
 
 /// Returns `file`, `file:line:column`, or `None` for an unknown file.

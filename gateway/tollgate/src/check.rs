@@ -3,16 +3,22 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use tollgate_config::exact_path_hints;
+
 use crate::load;
 use crate::plural::count_noun;
 use crate::print::print;
 
-/// Prints every problem of every file. The exit code is 0 if all files are valid.
+/// Prints every problem of every file, and hints about good ones. The exit code is 0 if all files are valid.
 pub fn check(files: &[PathBuf]) -> ExitCode {
     let mut summaries = String::new();
     let mut code = ExitCode::SUCCESS;
     for file in files {
-        let (loaded, problems) = load::load_file(file);
+        let (loaded, mut problems) = load::load_file(file);
+        if let Some(loaded) = &loaded {
+            problems.extend(exact_path_hints(&loaded.config));
+            problems.sort();
+        }
         load::print_problems(&problems);
         match loaded {
             Some(loaded) => {

@@ -31,6 +31,8 @@ pub struct Match {
     pub host: Option<Spanned<String>>,
     /// Path; `None`: any. The root prefix (`/*`) also matches any path.
     pub path: Option<Spanned<PathMatch>>,
+    /// Whether the path is an exact one in the short form, which in some other gateways is a prefix.
+    pub is_short_exact: bool,
     /// Methods, upper case; empty: any.
     pub methods: Vec<String>,
     /// Whether the match was written as a gRPC call.
@@ -75,7 +77,10 @@ struct MatchKeys {
 fn conditions(reader: &mut Reader, fields: &Fields<'_>, keys: MatchKeys) -> Option<Match> {
     let MatchKeys { host, path, grpc, method, headers, query } = keys;
     let host = host.and_then(named);
-    let mut out = Match { at: fields.at, host, path, methods: method, grpc: false, headers, query };
+    let is_short = fields.get("path").is_some_and(|field| !field.is_mapping());
+    let is_short_exact = is_short && path.as_ref().is_some_and(|path| path.value.is_exact());
+    let mut out =
+        Match { at: fields.at, host, path, is_short_exact, methods: method, grpc: false, headers, query };
     if let Some(field) = fields.get("grpc") {
         if let Some(method) = fields.get("method") {
             let problem = Problem::error(method.at, "`grpc` and `method` exclude each other");
@@ -143,6 +148,7 @@ fn short(reader: &mut Reader, node: &Node, shape: &Shape) -> Match {
         reader.parsed(node, "`match`", shape, |_| short_path(&path_text).map_err(|fault| fault.shifted(at)));
     if let Some(value) = read {
         trailing_slash(reader, node, at, &path_text, &value);
+        out.is_short_exact = value.is_exact();
         out.path = Some(Spanned { value, at: node.part(at, path_text.chars().count()) });
     }
     out

@@ -37,6 +37,14 @@ pub enum PathMatch {
     Regex(String),
 }
 
+impl PathMatch {
+    /// Returns whether it is exactly one path.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        matches!(self, Self::Exact(_))
+    }
+}
+
 /// How a path is matched.
 #[derive(Clone, Debug, Section)]
 #[section(name = "path", noun = "a path", exactly_one = ["exact", "prefix", "template", "regex"])]

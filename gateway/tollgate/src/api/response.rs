@@ -92,6 +92,7 @@ pub fn problem_to_json(problem: &DocumentProblem) -> Value {
     let severity = match problem.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
+        Severity::Hint => "hint",
     };
     json!({
         "severity": severity,

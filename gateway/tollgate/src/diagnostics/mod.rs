@@ -26,6 +26,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_config::section::Word;
 use tollgate_config::{
     DiagnosticFormat, DiagnosticLog, DiagnosticOutput, LogLevel, LogLevels, Problem, Problems, Severity,
 };
@@ -164,8 +165,8 @@ pub fn levels() -> LogLevels {
 pub fn levels_to_json(levels: &LogLevels) -> Value {
     let components = levels.components.iter();
     let components: serde_json::Map<_, _> =
-        components.map(|(component, level)| (component.as_str().to_owned(), level.as_str().into())).collect();
-    json!({ "level": levels.level.as_str(), "components": components })
+        components.map(|(component, level)| (component.word().to_owned(), level.word().into())).collect();
+    json!({ "level": levels.level.word(), "components": components })
 }
 
 /// Returns the state of the log as JSON, for the admin API.
@@ -240,6 +241,8 @@ fn report_problem(problems: &Problems, problem: &Problem) {
                 "{message}"
             );
         }
+        // Only `check` makes hints.
+        Severity::Hint => {}
         Severity::Warning => {
             warn!(
                 target: component::RELOAD,

@@ -6,18 +6,32 @@ use crate::section::{Field, Problem, Reader, ScalarError, Section, Shape, Text};
 
 use super::path_match::PathMatch;
 
+/// The pattern of a service with its package.
+macro_rules! service {
+    () => {
+        "[A-Za-z_][0-9A-Za-z_.]*"
+    };
+}
+
+/// The pattern of a method.
+macro_rules! method {
+    () => {
+        "[A-Za-z_][0-9A-Za-z_]*"
+    };
+}
+
 static CALL: Text = Text {
     expected: "a service such as `shop.Orders`, or a method of it such as `shop.Orders/Place`",
-    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*(/[A-Za-z_][0-9A-Za-z_]*)?$"),
+    pattern: Some(concat!("^", service!(), "(/", method!(), ")?$")),
     loose: false,
 };
 static SERVICE: Text = Text {
     expected: "a name such as `shop.Orders`",
-    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*$"),
+    pattern: Some(concat!("^", service!(), "$")),
     loose: false,
 };
 static RPC: Text =
-    Text { expected: "a method such as `Place`", pattern: Some(r"^[A-Za-z_][0-9A-Za-z_]*$"), loose: false };
+    Text { expected: "a method such as `Place`", pattern: Some(concat!("^", method!(), "$")), loose: false };
 static NAME_REGEX: Text =
     Text { expected: "a regular expression such as `shop\\..*`", pattern: Some("."), loose: true };
 /// The short form, or a mapping.

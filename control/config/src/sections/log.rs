@@ -34,7 +34,7 @@ pub struct LogLevels {
 #[derive(Clone, Debug, Section)]
 #[section(name = "log", own_forms, makes = DiagnosticLog, by = log)]
 struct LogKeys {
-    /// Which messages are written; each level includes the ones before it.
+    /// Level of the messages that are written; it includes the levels before it.
     #[key(parse = level, default = info, also = ["loglevel", "log_level", "verbosity", "severity"])]
     level: LogLevel,
     /// Levels of single components, in place of `level`.
@@ -43,7 +43,7 @@ struct LogKeys {
     /// `text`: lines for people. `json`: one object per line.
     #[key(default = text, also = ["encoding"])]
     format: DiagnosticFormat,
-    /// Where the messages go.
+    /// Destination of the messages.
     #[key(text = OUTPUT, parse = output, default = stderr, also = ["to", "file", "path", "destination"])]
     output: DiagnosticOutput,
 }
@@ -90,18 +90,6 @@ impl LogLevel {
     /// All levels, the least verbose first.
     pub const ALL: [Self; 5] = [Self::Error, Self::Warn, Self::Info, Self::Debug, Self::Trace];
 
-    /// Returns the word for it in the file and in the log.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        self.word()
-    }
-
-    /// Returns the level with this word.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::from_word(name)
-    }
-
     /// Returns the level that an unknown word probably means: a misspelling, or the name of another program.
     #[must_use]
     pub fn nearest(word: &str) -> Option<Self> {
@@ -111,7 +99,7 @@ impl LogLevel {
             "fatal" | "critical" | "crit" | "alert" | "emerg" | "off" | "none" => Some(Self::Error),
             "verbose" => Some(Self::Debug),
             "all" => Some(Self::Trace),
-            word => suggest::nearest(word, Self::ALL.into_iter().map(Self::as_str)).and_then(Self::from_name),
+            word => suggest::nearest(word, Self::WORDS.iter().copied()).and_then(Self::from_word),
         }
     }
 }
@@ -173,20 +161,6 @@ components! {
     Upstream, upstream, also = ["pool", "backend", "upstreams", "retry"];
 }
 
-impl LogComponent {
-    /// Returns its name in the file and in the log.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        self.word()
-    }
-
-    /// Returns the component with this name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::from_word(name)
-    }
-}
-
 /// A level, or a mapping.
 impl Value for DiagnosticLog {
     const SHAPE: Shape = Shape::AnyOf(&[LogLevel::SHAPE, Shape::Section(Self::SPEC)]);
@@ -207,10 +181,10 @@ fn log(_: &mut Reader, _: &Fields<'_>, keys: LogKeys) -> Option<DiagnosticLog> {
 }
 
 fn level(text: &str) -> Result<LogLevel, ScalarError> {
-    LogLevel::from_name(text).ok_or_else(|| {
+    LogLevel::from_word(text).ok_or_else(|| {
         let fault = ScalarError::new("{} is not a level");
         match LogLevel::nearest(text) {
-            Some(near) => fault.suggest(format!("did you mean `{}`?", near.as_str())),
+            Some(near) => fault.suggest(format!("did you mean `{}`?", near.word())),
             None if text.contains('/') => fault.help("the log of requests is `access_log`"),
             None => fault,
         }

@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Map, Value};
+use tollgate_config::section::Word;
 use tollgate_config::{LogComponent, LogLevel, LogLevels, nearest};
 use tollgate_net::component;
 use tracing::info;
@@ -69,15 +70,14 @@ fn mapping<'v>(value: &'v Value, noun: &str) -> Result<&'v Map<String, Value>, S
 
 fn level(value: &Value) -> Result<LogLevel, String> {
     let word = value.as_str().ok_or_else(|| format!("`{value}` is not a level"))?;
-    LogLevel::from_name(word).ok_or_else(|| match LogLevel::nearest(word) {
-        Some(near) => format!("`{word}` is not a level: did you mean `{}`?", near.as_str()),
-        None => unknown("level", word, &LogLevel::ALL.map(LogLevel::as_str)),
+    LogLevel::from_word(word).ok_or_else(|| match LogLevel::nearest(word) {
+        Some(near) => format!("`{word}` is not a level: did you mean `{}`?", near.word()),
+        None => unknown("level", word, LogLevel::WORDS),
     })
 }
 
 fn component(name: &str) -> Result<LogComponent, String> {
-    let names = LogComponent::ALL.map(LogComponent::as_str);
-    LogComponent::from_name(name).ok_or_else(|| unknown("component", name, &names))
+    LogComponent::from_word(name).ok_or_else(|| unknown("component", name, LogComponent::WORDS))
 }
 
 fn unknown(noun: &str, word: &str, known: &[&str]) -> String {
@@ -92,9 +92,8 @@ fn unknown(noun: &str, word: &str, known: &[&str]) -> String {
 /// Returns the levels on one line: `info, tls debug`.
 fn describe(levels: &LogLevels) -> String {
     let components = levels.components.iter();
-    let components =
-        components.map(|(component, level)| format!(", {} {}", component.as_str(), level.as_str()));
-    format!("{}{}", levels.level.as_str(), components.collect::<String>())
+    let components = components.map(|(component, level)| format!(", {} {}", component.word(), level.word()));
+    format!("{}{}", levels.level.word(), components.collect::<String>())
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 
 use axum::Json;
 use serde_json::{Map, Value, json};
-use tollgate_config::{KINDS, LogComponent, LogLevel, schema};
+use tollgate_config::section::Word;
+use tollgate_config::{KINDS, LogComponent, LogLevel, ResourceKind, schema};
 
 /// `GET /api/v1/openapi.json`.
 pub async fn document() -> Json<Value> {
@@ -17,59 +18,87 @@ pub fn openapi() -> Value {
     schemas.insert("done".to_owned(), done());
     let mut paths = Map::new();
     for kind in &KINDS {
-        paths.insert(format!("/api/v1/{}", kind.name), list(kind.name, kind.noun));
-        let mut one = one(kind.noun, &moved((kind.schema)()));
+        paths.insert(format!("/api/v1/{}", kind.name), list(kind));
+        let mut one = one(kind, &moved((kind.schema)()));
         // Objects of APISIX can only be read here. They are written through the APISIX front.
         if let (true, Some(methods)) = (kind.name == "apisix", one.as_object_mut()) {
             methods.retain(|method, _| !matches!(method.as_str(), "put" | "patch" | "delete"));
         }
         paths.insert(format!("/api/v1/{}/{{name}}", kind.name), one);
     }
-    let get = |summary: &str, parameters: Value| json!({ "get": operation(summary, parameters, None, ok(json!({}))) });
-    let post = |summary: &str, parameters: Value, body: Option<Value>| json!({ "post": operation(summary, parameters, body, changed()) });
-    paths.insert("/api/v1".to_owned(), get("What runs.", json!([])));
-    paths.insert("/api/v1/config".to_owned(), get("All resources, in the file's language.", json!([])));
-    paths.insert("/api/v1/openapi.json".to_owned(), get("This document.", json!([])));
+    let get = |id: &str, summary: &str, parameters: Value, refusals: &[u16]| json!({ "get": operation(id, summary, parameters, None, ok(json!({})), refusals) });
+    let post = |id: &str, summary: &str, parameters: Value, body: Option<Value>| {
+        let refusals = if body.is_some() { CHANGE_WITH_BODY } else { CHANGE };
+        json!({ "post": operation(id, summary, parameters, body, changed(), refusals) })
+    };
+    paths.insert("/api/v1".to_owned(), get("getSummary", "Returns what runs, in numbers.", json!([]), READ));
+    paths.insert(
+        "/api/v1/config".to_owned(),
+        get("getConfig", "Returns all resources, in the form of a file.", json!([]), READ),
+    );
+    paths.insert(
+        "/api/v1/openapi.json".to_owned(),
+        get("getOpenapi", "Returns this document.", json!([]), READ),
+    );
     paths.insert(
         "/api/v1/history".to_owned(),
         get(
-            "Versions of the store, the newest first.",
+            "listVersions",
+            "Lists the versions of the store, the newest first.",
             json!([query("before", "integer"), query("limit", "integer")]),
+            READ,
         ),
     );
     paths.insert(
         "/api/v1/history/{version}".to_owned(),
         get(
-            "One version, with what it changed, or all that is different at it from an earlier one.",
+            "getVersion",
+            "Returns a version with its changes, or all differences from an earlier one.",
             json!([version(), query("since", "integer")]),
+            READ_ONE,
         ),
     );
     paths.insert(
         "/api/v1/rollback/{version}".to_owned(),
-        post("All becomes as it was at a version.", json!([version(), query("dry_run", "boolean")]), None),
+        post(
+            "rollBack",
+            "Restores the state at a version, as a new version.",
+            json!([version(), query("dry_run", "boolean")]),
+            None,
+        ),
     );
     paths.insert(
         "/api/v1/transactions".to_owned(),
-        post("Several changes, all or none.", json!([query("dry_run", "boolean")]), Some(transaction())),
+        post(
+            "commitTransaction",
+            "Makes several changes, all or none.",
+            json!([query("dry_run", "boolean")]),
+            Some(transaction()),
+        ),
     );
     paths.insert(
         "/api/v1/live".to_owned(),
         get(
-            "What goes on: counts, workers, routes, endpoints, cost, history.",
+            "getLive",
+            "Returns live figures: counts, workers, routes, endpoints, cost and history.",
             json!([query("after", "number")]),
+            READ,
         ),
     );
-    let log = operation("Levels of the log.", json!([]), None, ok(log_state()));
+    let log = operation("getLog", "Returns the levels of the log.", json!([]), None, ok(log_state()), READ);
     let set_log = operation(
+        "setLog",
         "Changes levels of the log, until the file is loaded again.",
         json!([]),
         Some(log_levels()),
         ok(log_state()),
+        &[400, 401, 403, 415],
     );
     paths.insert("/api/v1/log".to_owned(), json!({ "get": log, "put": set_log }));
     paths.insert(
         "/api/v1/trace".to_owned(),
         get(
+            "traceRequests",
             "Follows requests: one line of JSON for each that ends, with its steps. Needs the role `write`.",
             json!([
                 query("host", "string"),
@@ -79,15 +108,25 @@ pub fn openapi() -> Value {
                 query("reason", "string"),
                 query("limit", "integer"),
             ]),
+            &[400, 401, 403],
         ),
     );
-    paths.insert("/api/v1/etcd".to_owned(), get("How it stands with etcd.", json!([])));
-    let question = json!({ "type": "object", "required": ["method", "url"] });
+    paths.insert(
+        "/api/v1/etcd".to_owned(),
+        get("getEtcd", "Returns the state of the connection to etcd.", json!([]), READ_ONE),
+    );
+    let question = json!({
+        "type": "object",
+        "required": ["method", "url"],
+        "properties": { "method": { "type": "string" }, "url": { "type": "string" } },
+    });
     let mut explain = operation(
-        "Where a request would go by the plan in force, and why.",
+        "explainRequest",
+        "Returns how a request would be handled by the running plan, and why.",
         json!([]),
         Some(json!({})),
         ok(json!({})),
+        &[400, 401, 403, 413],
     );
     explain["requestBody"]["content"] = json!({ "application/json": { "schema": question } });
     paths.insert("/api/v1/explain".to_owned(), json!({ "post": explain }));
@@ -95,25 +134,60 @@ pub fn openapi() -> Value {
     paths.insert(
         "/api/v1/store/backup".to_owned(),
         post(
+            "backUpStore",
             "Copies the store to a new file, beside the store or in a directory of `admin.files`.",
             json!([]),
             Some(to),
         ),
     );
-    paths.insert("/api/v1/store/compact".to_owned(), post("Makes the store's file small.", json!([]), None));
+    paths.insert(
+        "/api/v1/store/compact".to_owned(),
+        post("compactStore", "Compacts the file of the store.", json!([]), None),
+    );
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Tollgate admin API",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "What the gateway runs, and changing it while it runs.",
+            "description": "Shows what the gateway runs, and changes it under traffic.",
+            "license": { "name": "Apache License 2.0", "identifier": "Apache-2.0" },
         },
+        "servers": [{ "url": "/", "description": "The admin listener that serves this document." }],
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "responses": refusals(),
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
     })
+}
+
+/// The refusals of a request that reads.
+const READ: &[u16] = &[401, 403];
+/// The refusals of a request that reads something that may not exist.
+const READ_ONE: &[u16] = &[401, 403, 404];
+/// The refusals of a change.
+const CHANGE: &[u16] = &[400, 401, 403, 404, 409, 412, 422];
+/// The refusals of a change that has a body.
+const CHANGE_WITH_BODY: &[u16] = &[400, 401, 403, 404, 409, 412, 413, 415, 422];
+
+/// The name of each refusal in the document, and its description.
+const REFUSALS: [(u16, &str, &str); 9] = [
+    (400, "malformed", "The request is malformed."),
+    (401, "unauthorized", "A token is missing or unknown."),
+    (403, "forbidden", "The role of the token does not suffice, or the host or origin is not admitted."),
+    (404, "not_found", "There is no such kind, resource or version."),
+    (409, "conflict", "The file has a resource of this name, or there is no store."),
+    (412, "condition_failed", "Another change came first."),
+    (413, "too_large", "The body is too large."),
+    (415, "content_type", "The body is not declared as JSON or YAML."),
+    (422, "invalid", "The resulting configuration is not valid."),
+];
+
+/// Returns the responses that refuse requests, by name.
+fn refusals() -> Value {
+    let one = |(_, name, description): (u16, &str, &str)| (name.to_owned(), error(description));
+    Value::Object(REFUSALS.into_iter().map(one).collect())
 }
 
 /// Returns the definitions of the configuration's schema, with references that point into this document.
@@ -123,10 +197,12 @@ fn definitions() -> Map<String, Value> {
     definitions
 }
 
+/// Converts a part of the configuration's schema. References point into this document. A mapping that only requires
+/// keys, such as an alternative of `oneOf`, also declares them, because generators of clients expect that.
 fn moved(value: Value) -> Value {
     match value {
-        Value::Object(entries) => Value::Object(
-            entries
+        Value::Object(entries) => {
+            let mut entries: Map<String, Value> = entries
                 .into_iter()
                 .map(|(key, value)| match (key.as_str(), value.as_str()) {
                     ("$ref", Some(to)) => {
@@ -134,8 +210,15 @@ fn moved(value: Value) -> Value {
                     }
                     _ => (key, moved(value)),
                 })
-                .collect(),
-        ),
+                .collect();
+            if let (Some(Value::Array(required)), None) = (entries.get("required"), entries.get("properties"))
+            {
+                let names = required.iter().filter_map(Value::as_str);
+                let declared: Map<String, Value> = names.map(|name| (name.to_owned(), json!({}))).collect();
+                entries.insert("properties".to_owned(), declared.into());
+            }
+            Value::Object(entries)
+        }
         Value::Array(items) => items.into_iter().map(moved).collect(),
         other => other,
     }
@@ -162,33 +245,60 @@ fn content(schema: &Value) -> Value {
 }
 
 fn ok(schema: Value) -> Value {
-    json!({ "200": { "description": "Here it is.", "content": content(&schema) }, "default": error() })
+    json!({ "200": { "description": "The requested state.", "content": content(&schema) } })
 }
 
 fn changed() -> Value {
     let done = content(&json!({ "$ref": "#/components/schemas/done" }));
-    json!({
-        "200": { "description": "It is durable, and all workers run it.", "content": done },
-        "default": error(),
-    })
+    json!({ "200": { "description": "The change is durable, and all workers run it.", "content": done } })
 }
 
-fn error() -> Value {
+fn error(description: &str) -> Value {
     json!({
-        "description": "Why not.",
+        "description": description,
         "content": { "application/json": { "schema": { "$ref": "#/components/schemas/problem" } } },
     })
 }
 
-fn operation(summary: &str, parameters: Value, body: Option<Value>, responses: Value) -> Value {
-    let mut operation = json!({ "summary": summary, "parameters": parameters, "responses": responses, "security": [{}, { "token": [] }] });
+/// Returns an operation. `id` names the function of a generated client.
+fn operation(
+    id: &str,
+    summary: &str,
+    parameters: Value,
+    body: Option<Value>,
+    mut responses: Value,
+    refused: &[u16],
+) -> Value {
+    for (status, name, _) in REFUSALS.iter().filter(|(status, ..)| refused.contains(status)) {
+        responses[status.to_string()] = json!({ "$ref": format!("#/components/responses/{name}") });
+    }
+    responses["default"] = error("The request failed; the body has the reason.");
+    let mut operation = json!({
+        "operationId": id,
+        "summary": summary,
+        "parameters": parameters,
+        "responses": responses,
+        "security": [{}, { "token": [] }],
+    });
     if let Some(schema) = body {
         operation["requestBody"] = json!({ "required": true, "content": content(&schema) });
     }
     operation
 }
 
-fn list(kind: &str, noun: &str) -> Value {
+/// Returns the name of a kind in the ids of operations: `PolicySet`.
+fn type_name(kind: &ResourceKind) -> String {
+    if kind.name == "apisix" {
+        return "ApisixObject".to_owned();
+    }
+    let words = kind.noun.split(' ').map(|word| {
+        let (first, rest) = word.split_at(1);
+        first.to_ascii_uppercase() + rest
+    });
+    words.collect()
+}
+
+fn list(kind: &ResourceKind) -> Value {
     let parameters = json!([
         query("name", "string"),
         query("source", "string"),
@@ -203,29 +313,38 @@ fn list(kind: &str, noun: &str) -> Value {
     let schema = json!({ "type": "object", "properties": {
         "total": { "type": "integer" }, "found": { "type": "integer" }, "items": { "type": "array", "items": item },
     } });
-    let _ = noun;
-    json!({ "get": operation(&format!("The {kind}, of the file and of the store."), parameters, None, ok(schema)) })
+    let id = format!("list{}s", type_name(kind));
+    let summary = format!("Lists the {}s of the file and of the store.", kind.noun);
+    json!({ "get": operation(&id, &summary, parameters, None, ok(schema), READ) })
 }
 
-fn one(noun: &str, schema: &Value) -> Value {
+fn one(kind: &ResourceKind, schema: &Value) -> Value {
+    let (noun, name_of_type) = (kind.noun, type_name(kind));
     let parameters =
         json!([name(), query("dry_run", "boolean"), header("If-Match"), header("If-None-Match")]);
-    let write =
-        |summary: String, body: Option<Value>| operation(&summary, parameters.clone(), body, changed());
+    let write = |verb: &str, summary: String, body: Option<Value>| {
+        let refused = if body.is_some() { CHANGE_WITH_BODY } else { CHANGE };
+        let id = format!("{verb}{name_of_type}");
+        operation(&id, &summary, parameters.clone(), body, changed(), refused)
+    };
+    let id = format!("get{name_of_type}");
+    let summary = format!("Returns one {noun}, as it is written.");
+    let mut put = write("put", format!("Creates or replaces one {noun}."), Some(schema.clone()));
+    put["responses"]["201"] = put["responses"]["200"].clone();
+    put["responses"]["201"]["description"] =
+        "The resource is new; it is durable, and all workers run it.".into();
     json!({
-        "get": operation(&format!("A {noun}, as it is written."), json!([name()]), None, ok(schema.clone())),
-        "put": write(format!("Writes a {noun}, new or in place of the one of its name."), Some(schema.clone())),
-        "patch": write(format!("Changes a {noun} (RFC 7396)."), Some(json!({}))),
-        "delete": write(format!("Removes a {noun}."), None),
+        "get": operation(&id, &summary, json!([name()]), None, ok(schema.clone()), READ_ONE),
+        "put": put,
+        "patch": write("patch", format!("Merges a patch into one {noun} (RFC 7396)."), Some(json!({}))),
+        "delete": write("delete", format!("Removes one {noun}."), None),
     })
 }
 
 fn log_levels() -> Value {
-    let level = json!({ "enum": LogLevel::ALL.map(LogLevel::as_str) });
-    let components: Map<_, _> = LogComponent::ALL
-        .map(|component| (component.as_str().to_owned(), level.clone()))
-        .into_iter()
-        .collect();
+    let level = json!({ "enum": LogLevel::WORDS });
+    let components: Map<_, _> =
+        LogComponent::ALL.map(|component| (component.word().to_owned(), level.clone())).into_iter().collect();
     let components = json!({ "type": "object", "properties": components, "additionalProperties": false });
     json!({
         "type": "object",
@@ -344,6 +463,49 @@ mod tests {
         let mut described: Vec<_> = document["paths"].as_object().expect("paths").keys().cloned().collect();
         described.sort();
         assert_eq!(described, there);
+    }
+
+    /// What generators of clients and Redocly's linter need: an id for each operation, a refusal, and a declaration of
+    /// each required property.
+    #[test]
+    fn generators_of_clients_find_what_they_need() {
+        tollgate_policy::register();
+        let document = openapi();
+        let mut ids = Vec::new();
+        for (path, methods) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in methods.as_object().expect("methods") {
+                let id =
+                    operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path}: no id"));
+                assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
+                ids.push(id.to_owned());
+                let mut statuses = operation["responses"].as_object().expect("responses").keys();
+                assert!(statuses.any(|status| status.starts_with('4')), "{method} {path}: no 4xx");
+            }
+        }
+        let count = ids.len();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), count, "an id occurs twice");
+        assert!(count >= 30, "{count}");
+        assert_eq!(document["servers"][0]["url"], "/");
+        assert_eq!(document["info"]["license"]["identifier"], "Apache-2.0");
+        check_required(&document);
+    }
+
+    /// Checks that every required property is declared beside it.
+    fn check_required(value: &Value) {
+        match value {
+            Value::Object(entries) => {
+                if let Some(Value::Array(required)) = entries.get("required") {
+                    let declared = entries.get("properties").and_then(Value::as_object).expect("properties");
+                    let names = required.iter().filter_map(Value::as_str);
+                    names.for_each(|name| assert!(declared.contains_key(name), "{name} in {value}"));
+                }
+                entries.values().for_each(check_required);
+            }
+            Value::Array(items) => items.iter().for_each(check_required),
+            _ => {}
+        }
     }
 
     fn collect(value: &Value, found: &mut Vec<String>) {

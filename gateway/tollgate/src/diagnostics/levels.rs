@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use tollgate_config::section::Word;
 use tollgate_config::{LogComponent, LogLevel, LogLevels};
 
 /// The value of a component without a level of its own.
@@ -48,7 +49,7 @@ impl LevelTable {
     /// Returns whether an event is written. `target` names its component; events of other parts of the
     /// program are not written.
     pub fn allows(&self, target: &str, level: LogLevel) -> bool {
-        LogComponent::from_name(target).is_some_and(|component| level as u8 <= self.number(component))
+        LogComponent::from_word(target).is_some_and(|component| level as u8 <= self.number(component))
     }
 
     /// Returns the most verbose level of any component.
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_file_and_the_events_have_the_same_components() {
-        assert_eq!(LogComponent::ALL.map(LogComponent::as_str), tollgate_net::component::ALL);
+        assert_eq!(LogComponent::WORDS, tollgate_net::component::ALL);
         for (number, component) in LogComponent::ALL.into_iter().enumerate() {
             assert_eq!(component as usize, number);
         }

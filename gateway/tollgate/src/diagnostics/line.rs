@@ -9,7 +9,9 @@ use std::fmt::{self, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value};
+use tollgate_config::section::Word;
 use tollgate_config::{DiagnosticFormat, LogLevel};
+
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
@@ -72,7 +74,7 @@ pub fn line(event: &Event<'_>, format: DiagnosticFormat, is_timed: bool) -> Stri
 fn json(level: LogLevel, component: &str, message: String, fields: Map<String, Value>) -> String {
     let mut line = Map::new();
     line.insert("time".to_owned(), now().into());
-    line.insert("level".to_owned(), level.as_str().into());
+    line.insert("level".to_owned(), level.word().into());
     line.insert("component".to_owned(), component.into());
     line.insert("message".to_owned(), message.into());
     line.extend(fields);
@@ -96,7 +98,7 @@ fn text(
         LogLevel::Warn => line.push_str("warning: "),
         LogLevel::Info => {}
         LogLevel::Debug | LogLevel::Trace => {
-            let _ = write!(line, "{}: {component}: ", level.as_str());
+            let _ = write!(line, "{}: {component}: ", level.word());
             push_escaped(&mut line, message);
             for (name, value) in fields {
                 let _ = write!(line, " {name}=");

@@ -20,6 +20,8 @@ pub struct Status {
     pub draining: bool,
     /// Path of the configuration file, as given on the command line.
     pub file: String,
+    /// Addresses on which the workers accept connections, with their actual ports.
+    pub listeners: Vec<String>,
     /// Number of the plan that every worker runs: 1 at the start, plus 1 for each reload that took effect.
     pub generation: u64,
     /// Number of routes in that plan.
@@ -76,6 +78,7 @@ impl Default for Status {
             workers: 0,
             draining: false,
             file: String::new(),
+            listeners: Vec::new(),
             generation: 0,
             routes: 0,
             routes_read: 0,
@@ -106,6 +109,7 @@ impl Status {
             "state": if self.draining { "draining" } else { "running" },
             "started": seconds(self.started),
             "workers": self.workers,
+            "listeners": self.listeners,
             "config": {
                 "file": self.file,
                 "generation": self.generation,

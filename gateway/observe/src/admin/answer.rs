@@ -27,7 +27,7 @@ Tollgate, admin listener
 /dashboard/   the dashboard, for a browser
 /api/v1/live  the live state, for programs (JSON)
 /metrics   metrics, as Prometheus text or OpenMetrics
-/cost      CPU time per request and remaining headroom (JSON; text with Accept: text/plain)
+/cost      CPU time per request and remaining headroom (JSON; as text: /cost.txt)
 /status    the present configuration, the last reload and upgrade (JSON)
 /upstreams every endpoint: its health, ejections, connections, requests (JSON; text or HTML by Accept)
 /healthz   200 while the process runs
@@ -46,6 +46,7 @@ pub fn pages(state: AdminState) -> Router {
             }),
         )
         .route("/cost", get(async |State(state), headers: HeaderMap| cost(accept(&headers), &state)))
+        .route("/cost.txt", get(async |State(state)| cost("text/plain", &state)))
         .route("/status", get(status))
         .route(
             "/upstreams",

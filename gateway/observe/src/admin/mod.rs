@@ -387,6 +387,9 @@ mod tests {
         let (head, body) = server.get("/cost", "text/plain").await;
         assert!(head.contains("content-type: text/plain"), "{head}");
         assert!(body.contains("190000 more requests/s"), "{body}");
+        let (head, by_path) = server.get("/cost.txt", "*/*").await;
+        assert!(head.contains("content-type: text/plain"), "{head}");
+        assert_eq!(by_path, body);
     }
 
     #[tokio::test]

@@ -75,7 +75,7 @@ mod trace;
 
 pub use authenticator::Authenticator;
 pub use background::{BackgroundIo, BackgroundTask};
-pub use basic::is_password_hash;
+pub use basic::{hash_password, is_password_hash};
 pub use client::Trust;
 pub use client_certificate::CertificateName;
 pub use consumers::{ConsumerEntry, Consumers, HmacSecret};

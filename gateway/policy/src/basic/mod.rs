@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use argon2::password_hash::PasswordVerifier;
 use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine;
@@ -228,6 +228,16 @@ fn verify(hash: &str, password: &[u8]) -> bool {
     argon2::Argon2::default().verify_password(password, &hash).is_ok()
 }
 
+/// Returns a hash of a password with argon2id at its default cost, in the PHC format. `None` if argon2 does
+/// not take the password, or the system has no random numbers.
+#[must_use]
+pub fn hash_password(password: &[u8]) -> Option<String> {
+    let mut salt = [0; 16];
+    SystemRandom::new().fill(&mut salt).ok()?;
+    let hash = argon2::Argon2::default().hash_password_with_salt(password, &salt).ok()?;
+    Some(hash.to_string())
+}
+
 /// Whether a text is a supported password hash whose cost a server can afford.
 #[must_use]
 pub fn is_password_hash(text: &str) -> bool {
@@ -355,7 +365,6 @@ mod tests {
     // Hashes of `correct horse`: `argon2id` with m=19456, t=2, p=1, and `bcrypt` with cost 4.
     #[test]
     fn passwords_are_verified() {
-        use argon2::password_hash::PasswordHasher;
         let cheap = argon2::Params::new(64, 1, 1, None).expect("parameters");
         let argon = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, cheap);
         let hash =

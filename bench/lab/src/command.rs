@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Measures the toll of any gateway, side by side.
+/// Measure the toll of any gateway, side by side.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate bench", bin_name = "tollgate bench", version, max_term_width = 100)]
 pub struct CommandLine {
@@ -22,21 +22,21 @@ pub struct CommandLine {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Runs a study and prints its report.
+    /// Run a study and print its report.
     Run(RunOptions),
-    /// Lists the studies, with how long each takes here.
+    /// List the studies, with how long each takes here.
     Studies,
-    /// Lists the systems: ready, installable, or missing with the reason.
+    /// List the systems: ready, installable, or missing with the reason.
     Systems,
-    /// Installs a system or a load tool.
+    /// Install a system or a load tool.
     Install {
         /// Names as `systems` and `tools` list them.
         #[arg(required = true)]
         names: Vec<String>,
     },
-    /// Lists the load tools: ready, or how to get them.
+    /// List the load tools: ready, or how to get them.
     Tools,
-    /// Writes the report of a result file.
+    /// Write the report of a result file.
     Report {
         /// Result file (JSON Lines).
         file: PathBuf,
@@ -44,14 +44,14 @@ pub enum Action {
         #[command(flatten)]
         pages: Pages,
     },
-    /// Compares two result files of one study.
+    /// Compare two result files of one study.
     Compare {
         /// The earlier result file.
         before: PathBuf,
         /// The later result file.
         after: PathBuf,
     },
-    /// Fails (exit status 1) if a cost has certainly grown beyond the allowance: its whole interval lies
+    /// Fail (exit status 1) if a cost has certainly grown beyond the allowance: its whole interval lies
     /// above it.
     ///
     /// Exit status 2: nothing could be compared, or a file cannot be read.
@@ -68,7 +68,7 @@ pub enum Action {
         #[arg(long, value_delimiter = ',')]
         systems: Vec<String>,
     },
-    /// Computes the cores that a rate needs, for each system of a result file.
+    /// Compute the cores that a rate needs, for each system of a result file.
     Capacity {
         /// Result file.
         #[arg(long, value_name = "FILE")]
@@ -83,21 +83,21 @@ pub enum Action {
         #[arg(long)]
         cell: Option<String>,
     },
-    /// Prints the JSON Schema of a line of a result file.
+    /// Print the JSON Schema of a line of a result file.
     Schema,
-    /// Runs the built-in generator with a plan in JSON from a file.
+    /// Run the built-in generator with a plan in JSON from a file.
     #[command(after_help = LOAD_HELP)]
     Load {
         /// The plan.
         plan: PathBuf,
     },
-    /// Runs the built-in origin with settings in JSON from a file.
+    /// Run the built-in origin with settings in JSON from a file.
     #[command(hide = true)]
     Origin {
         /// The settings.
         settings: PathBuf,
     },
-    /// Runs the minimal proxy: copies bytes without parsing them.
+    /// Run the minimal proxy, which copies bytes without parsing them.
     #[command(hide = true)]
     Forward {
         /// The address for clients.
@@ -108,7 +108,7 @@ pub enum Action {
         #[arg(long, default_value_t = 1)]
         threads: u32,
     },
-    /// Runs a slow link with settings in JSON from a file.
+    /// Run a slow link with settings in JSON from a file.
     #[command(hide = true)]
     Relay {
         /// The settings.
@@ -129,7 +129,7 @@ pub struct RunOptions {
     /// is continued; see `--fresh`.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Starts over instead of continuing the result file.
+    /// Start over instead of continuing the result file.
     #[arg(long)]
     pub fresh: bool,
     /// The longest trial, in seconds.
@@ -144,7 +144,7 @@ pub struct RunOptions {
     /// Only sections whose title contains one of these (comma-separated).
     #[arg(long, value_delimiter = ',')]
     pub sections: Vec<String>,
-    /// Fixes the order of the trials and every other random choice.
+    /// Fix the order of the trials and every other random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// The gateway's binary [default: `tollgate` in the folder of this program].
@@ -153,7 +153,7 @@ pub struct RunOptions {
     /// Files to write in addition to printing the report.
     #[command(flatten)]
     pub pages: Pages,
-    /// Only prints what would be measured and how long it takes.
+    /// Only print what would be measured: each cell with its load, rounds and systems, and how long it takes.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -161,13 +161,13 @@ pub struct RunOptions {
 /// The formats in which a report can be written.
 #[derive(Debug, Default, Args)]
 pub struct Pages {
-    /// Writes the report as one self-contained page.
+    /// Write the report as one self-contained page.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Writes the report as Markdown.
+    /// Write the report as Markdown.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Writes a picture: the CPU time for each request of Tollgate, nginx and HAProxy in each cell.
+    /// Write a picture: the CPU time for each request of Tollgate, nginx and HAProxy in each cell.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }

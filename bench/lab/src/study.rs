@@ -43,7 +43,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     }
     announce(&study, &plan);
     if options.dry_run {
-        return Ok(());
+        return crate::print(&cells(&plan));
     }
     let out =
         options.out.clone().unwrap_or_else(|| PathBuf::from(format!("tollgate-bench/{}.jsonl", study.name)));
@@ -83,6 +83,34 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let results = load_results(&out)?;
     crate::reports::show(&results)?;
     write_reports(&results, &options.pages)
+}
+
+/// Lists the cells of a plan under their sections: the load, the length of a trial, the rounds, the systems.
+fn cells(plan: &Plan) -> String {
+    let mut text = String::new();
+    let mut section = None;
+    let width = plan.cells.iter().map(|planned| planned.cell.title.chars().count()).max().unwrap_or_default();
+    for planned in &plan.cells {
+        let (cell, settings) = (&planned.cell, &planned.settings);
+        if section != Some(&cell.section) {
+            text.push_str(&format!("\n{}\n", cell.section));
+            section = Some(&cell.section);
+        }
+        let rate = match settings.rate {
+            Some(rate) => format!("{rate} requests/s"),
+            None => "as fast as answers come".to_owned(),
+        };
+        let noun = |count: u32, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        text.push_str(&format!(
+            "  {:width$}  {}, {rate}, {} of {} s: {}\n",
+            cell.title,
+            noun(settings.connections(), "connection"),
+            noun(settings.rounds(), "round"),
+            settings.seconds(),
+            cell.systems.join(", "),
+        ));
+    }
+    text
 }
 
 fn announce(study: &Study, plan: &Plan) {

@@ -299,6 +299,14 @@ fn a_dry_run_says_what_would_be_measured_and_measures_nothing() {
     let answer = bench.run(&["run", "cost", "--dry-run", "--rounds", "1"]).well();
     assert!(answer.stderr.contains("What a wire costs: 2 cells, about "), "{}", answer.stderr);
     assert!(answer.stderr.contains("2 rounds became 1, as asked"), "{}", answer.stderr);
+    for line in [
+        "In turn\n",
+        "  One connection  1 connection, as fast as answers come, 1 round of 1 s: direct, wire\n",
+        "By the clock\n",
+        "  400 a second    4 connections, 400 requests/s, 1 round of 0.5 s: direct, wire\n",
+    ] {
+        assert!(answer.stdout.contains(line), "{line:?} in {}", answer.stdout);
+    }
     assert!(!bench.path("tollgate-bench").exists());
     let list = bench.run(&["studies"]).well();
     assert!(list.stdout.starts_with("cost ") && list.stdout.contains("What a wire costs"), "{}", list.stdout);

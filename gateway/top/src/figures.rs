@@ -58,6 +58,11 @@ pub fn age(seconds: f64) -> String {
     }
 }
 
+/// Formats a count with its noun: `1 connection`, `2 connections`.
+pub fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Formats a figure that may be unknown, with `digits` decimals.
 pub fn optional(value: Option<f64>, digits: usize) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), |value| format!("{value:.digits$}"))
@@ -78,6 +83,7 @@ mod tests {
             [Some(999), Some(28_900_000), Some(5 << 40)].map(bytes),
             ["999 B", "27.6 MiB", "5120 GiB"]
         );
+        assert_eq!([0, 1, 2].map(|count| counted(count, "row")), ["0 rows", "1 row", "2 rows"]);
         assert_eq!([59.9, 150.0, 7_300.0, 200_000.0].map(age), ["59 s", "2 min", "2 h", "2 d"]);
     }
 }

@@ -29,7 +29,20 @@ pub struct TableData {
     pub text_columns: usize,
     /// Index of the column by which the table is sorted.
     pub sorted_column: usize,
+    /// Columns in the order in which a narrow screen leaves them out.
+    pub dispensable: &'static [usize],
     pub rows: Vec<Row>,
+}
+
+impl TableData {
+    /// Keeps the rows of which a text cell contains `filter`, in any case. Returns the number before.
+    pub fn retain_matching(&mut self, filter: &str) -> usize {
+        let (all, filter) = (self.rows.len(), filter.to_lowercase());
+        self.rows.retain(|row| {
+            row.cells[..self.text_columns].iter().any(|cell| cell.to_lowercase().contains(&filter))
+        });
+        all
+    }
 }
 
 /// A row of a table.
@@ -107,6 +120,7 @@ fn routes(recent: &RecentDocuments, order: SortColumn) -> TableData {
         columns: ROUTES,
         text_columns: 1,
         sorted_column: sorted_by,
+        dispensable: &[5, 3, 2],
         rows: sort_rows(all.collect(), order),
     }
 }
@@ -138,11 +152,13 @@ fn endpoints(recent: &RecentDocuments, order: SortColumn) -> TableData {
         columns: ENDPOINTS,
         text_columns: 3,
         sorted_column: sorted_by,
+        dispensable: &[3, 7, 4, 6, 5],
         rows: sort_rows(all.collect(), order),
     }
 }
 
-fn error_severity(part: f64) -> RowSeverity {
+/// Returns the severity of a fraction of errors.
+pub fn error_severity(part: f64) -> RowSeverity {
     match part {
         0.01.. => RowSeverity::Critical,
         0.0 => RowSeverity::Normal,
@@ -187,5 +203,21 @@ mod tests {
         let table = rows(&recent, Tab::Endpoints, SortColumn::Name);
         assert_eq!(table.rows[1].cells[..3], ["shop", "10.0.0.2:8080", "unhealthy"]);
         assert_eq!(table.rows[1].severity, RowSeverity::Critical);
+    }
+
+    #[test]
+    fn a_filter_keeps_the_rows_that_contain_it() {
+        let mut recent = RecentDocuments::default();
+        recent.add(live(1_000.0, 0));
+        recent.add(live(1_002.0, 400));
+        let kept = |tab, filter: &str| {
+            let mut table = rows(&recent, tab, SortColumn::Name);
+            let all = table.retain_matching(filter);
+            (all, table.rows.iter().map(|row| row.cells[0].clone()).collect::<Vec<_>>())
+        };
+        assert_eq!(kept(Tab::Routes, "CAR"), (2, vec!["cart".to_owned()]));
+        assert_eq!(kept(Tab::Routes, "").1.len(), 2);
+        assert_eq!(kept(Tab::Endpoints, "unhealthy").1.len(), 1);
+        assert!(kept(Tab::Routes, "50").1.is_empty(), "figures are not searched");
     }
 }

@@ -36,8 +36,20 @@ impl SortColumn {
     }
 }
 
-/// The state of the screen.
+/// What the next keys mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InputMode {
+    /// Commands.
+    #[default]
+    Commands,
+    /// The text of the filter.
+    Filter,
+    /// Any key closes the list of keys.
+    Help,
+}
+
+/// The state of the screen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScreenState {
     pub tab: Tab,
     /// Order of its rows.
@@ -46,6 +58,10 @@ pub struct ScreenState {
     pub scroll_offset: usize,
     /// Whether the display is frozen.
     pub paused: bool,
+    /// Only rows whose names contain this text, in any case, are shown.
+    pub filter: String,
+    /// What the next keys mean.
+    pub mode: InputMode,
 }
 
 /// The action of a key.
@@ -65,7 +81,22 @@ pub enum KeyAction {
     PageUp,
     /// Freeze the display, or continue.
     Pause,
+    /// Begin to type the filter.
+    Filter,
+    /// Add a character to the filter.
+    Type(char),
+    /// Remove the last character of the filter.
+    Erase,
+    /// End typing, and keep the filter.
+    Accept,
+    /// End typing, and show all rows.
+    Clear,
+    /// Show the list of keys, or hide it.
+    Help,
 }
+
+/// The longest filter, in characters.
+const FILTER_MAX: usize = 60;
 
 /// Number of rows in a page.
 const PAGE_ROWS: usize = 10;
@@ -88,6 +119,29 @@ impl ScreenState {
             KeyAction::PageDown => self.scroll_offset = (self.scroll_offset + PAGE_ROWS).min(last),
             KeyAction::PageUp => self.scroll_offset = self.scroll_offset.saturating_sub(PAGE_ROWS),
             KeyAction::Pause => self.paused = !self.paused,
+            KeyAction::Filter => self.mode = InputMode::Filter,
+            KeyAction::Type(c) => {
+                if self.filter.chars().count() < FILTER_MAX {
+                    self.filter.push(c);
+                }
+                self.scroll_offset = 0;
+            }
+            KeyAction::Erase => {
+                self.filter.pop();
+                self.scroll_offset = 0;
+            }
+            KeyAction::Accept => self.mode = InputMode::Commands,
+            KeyAction::Clear => {
+                self.filter.clear();
+                self.mode = InputMode::Commands;
+                self.scroll_offset = 0;
+            }
+            KeyAction::Help => {
+                self.mode = match self.mode {
+                    InputMode::Help => InputMode::Commands,
+                    _ => InputMode::Help,
+                };
+            }
         }
     }
 }
@@ -116,5 +170,26 @@ mod tests {
         );
         screen.press(KeyAction::PageDown, 0);
         assert_eq!(screen.scroll_offset, 0, "an empty table");
+    }
+
+    #[test]
+    fn the_filter_is_typed_and_cleared() {
+        let mut screen = ScreenState { scroll_offset: 3, ..ScreenState::default() };
+        screen.press(KeyAction::Filter, 9);
+        for c in "shop".chars() {
+            screen.press(KeyAction::Type(c), 9);
+        }
+        screen.press(KeyAction::Erase, 9);
+        assert_eq!(
+            (screen.filter.as_str(), screen.mode, screen.scroll_offset),
+            ("sho", InputMode::Filter, 0)
+        );
+        screen.press(KeyAction::Accept, 9);
+        assert_eq!((screen.filter.as_str(), screen.mode), ("sho", InputMode::Commands));
+        screen.press(KeyAction::Help, 9);
+        assert_eq!(screen.mode, InputMode::Help);
+        screen.press(KeyAction::Help, 9);
+        screen.press(KeyAction::Clear, 9);
+        assert_eq!(screen, ScreenState::default());
     }
 }

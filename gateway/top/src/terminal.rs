@@ -11,7 +11,7 @@ use tollgate_observe::live::LiveDocument;
 
 use crate::recent::RecentDocuments;
 use crate::rows::rows;
-use crate::screen::{KeyAction, ScreenState};
+use crate::screen::{InputMode, KeyAction, ScreenState};
 use crate::view::draw;
 
 /// Interval between two requests.
@@ -79,7 +79,7 @@ fn run_screen(
     let (mut screen, mut problem) = (ScreenState::default(), None);
     loop {
         terminal.draw(|frame| {
-            draw(frame, &recent, screen, address, problem.as_deref());
+            draw(frame, &recent, &screen, address, problem.as_deref());
         })?;
         // Wait for a key, a resize of the terminal, or a document.
         while !event::poll(EVENT_POLL_TIMEOUT)? {
@@ -101,10 +101,12 @@ fn run_screen(
             }
         }
         while event::poll(Duration::ZERO)? {
-            match user_action(&event::read()?) {
+            match user_action(&event::read()?, screen.mode) {
                 UserAction::Quit => return Ok(()),
                 UserAction::Press(key) => {
-                    screen.press(key, rows(&recent, screen.tab, screen.order).rows.len());
+                    let mut table = rows(&recent, screen.tab, screen.order);
+                    table.retain_matching(&screen.filter);
+                    screen.press(key, table.rows.len());
                 }
                 UserAction::Ignore => {}
             }
@@ -112,21 +114,35 @@ fn run_screen(
     }
 }
 
-fn user_action(event: &crossterm::event::Event) -> UserAction {
+fn user_action(event: &crossterm::event::Event, mode: InputMode) -> UserAction {
     let Event::Key(key) = event else { return UserAction::Ignore };
     if key.kind == KeyEventKind::Release {
         return UserAction::Ignore;
     }
-    match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => UserAction::Quit,
-        KeyCode::Char('q') | KeyCode::Esc => UserAction::Quit,
-        KeyCode::Tab | KeyCode::BackTab | KeyCode::Left | KeyCode::Right => UserAction::Press(KeyAction::Tab),
-        KeyCode::Char('s') => UserAction::Press(KeyAction::Sort),
-        KeyCode::Char(' ') => UserAction::Press(KeyAction::Pause),
-        KeyCode::Down | KeyCode::Char('j') => UserAction::Press(KeyAction::Down),
-        KeyCode::Up | KeyCode::Char('k') => UserAction::Press(KeyAction::Up),
-        KeyCode::PageDown => UserAction::Press(KeyAction::PageDown),
-        KeyCode::PageUp => UserAction::Press(KeyAction::PageUp),
-        _ => UserAction::Ignore,
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    if control && key.code == KeyCode::Char('c') {
+        return UserAction::Quit;
     }
+    UserAction::Press(match (mode, key.code) {
+        (InputMode::Help, _) => KeyAction::Help,
+        (InputMode::Filter, KeyCode::Enter) => KeyAction::Accept,
+        (InputMode::Filter, KeyCode::Esc) => KeyAction::Clear,
+        (InputMode::Filter, KeyCode::Backspace) => KeyAction::Erase,
+        (InputMode::Filter, KeyCode::Char('u')) if control => KeyAction::Clear,
+        (InputMode::Filter, KeyCode::Char(c)) if !control => KeyAction::Type(c),
+        (_, KeyCode::Down) => KeyAction::Down,
+        (_, KeyCode::Up) => KeyAction::Up,
+        (_, KeyCode::PageDown) => KeyAction::PageDown,
+        (_, KeyCode::PageUp) => KeyAction::PageUp,
+        (_, KeyCode::Tab | KeyCode::BackTab | KeyCode::Left | KeyCode::Right) => KeyAction::Tab,
+        (InputMode::Filter, _) => return UserAction::Ignore,
+        (InputMode::Commands, KeyCode::Char('q') | KeyCode::Esc) => return UserAction::Quit,
+        (InputMode::Commands, KeyCode::Char('s')) => KeyAction::Sort,
+        (InputMode::Commands, KeyCode::Char(' ')) => KeyAction::Pause,
+        (InputMode::Commands, KeyCode::Char('j')) => KeyAction::Down,
+        (InputMode::Commands, KeyCode::Char('k')) => KeyAction::Up,
+        (InputMode::Commands, KeyCode::Char('/')) => KeyAction::Filter,
+        (InputMode::Commands, KeyCode::Char('?')) => KeyAction::Help,
+        (InputMode::Commands, _) => return UserAction::Ignore,
+    })
 }

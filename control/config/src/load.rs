@@ -101,6 +101,8 @@ pub(crate) struct Loader<'a> {
     layout: Option<Layout>,
     /// Whether the first file may be a pipe.
     takes_pipes: bool,
+    /// Whether a file has `include`.
+    includes: bool,
 }
 
 /// The result of a complete read, for a source that may later reread only a part.
@@ -127,6 +129,7 @@ impl<'a> Loader<'a> {
             seen: HashSet::new(),
             layout: None,
             takes_pipes: false,
+            includes: false,
         }
     }
 
@@ -207,8 +210,27 @@ impl<'a> Loader<'a> {
         self.problems.append(&mut reader.problems);
         if !patterns.is_empty() {
             self.layout = None;
+            self.includes = true;
         }
         patterns
+    }
+
+    /// Returns the problem of a configuration without routes. With a store or etcd there is none, because
+    /// routes may be there: the code that reads them warns if there are none either.
+    fn no_routes(&self) -> Option<Problem> {
+        let message = "no routes: every request would be answered 404";
+        let Draft { config, routes, .. } = &self.draft;
+        if config.store.is_some() || config.etcd.is_some() {
+            return None;
+        }
+        Some(match routes {
+            Some(at) => Problem::warning(*at, message),
+            // The pattern of `include` may match no file yet.
+            None if self.includes => Problem::warning(At::default(), message),
+            None => Problem::error(At::default(), message)
+                .expected("a list of routes under `routes`, here or in an included file")
+                .help("write `routes: []` if that is intended"),
+        })
     }
 
     fn finish(self) -> Loaded {
@@ -227,13 +249,7 @@ impl<'a> Loader<'a> {
         let warnings = self.layout.as_ref().map(|_| self.problems.clone()).unwrap_or_default();
         let broken = self.problems.iter().any(|problem| problem.severity == Severity::Error);
         if self.draft.config.routes.is_empty() && !broken {
-            let message = "no routes: every request would be answered 404";
-            self.problems.push(match self.draft.routes {
-                Some(at) => Problem::warning(at, message),
-                None => Problem::error(At::default(), message)
-                    .expected("a list of routes under `routes`, here or in an included file")
-                    .help("write `routes: []` if that is intended"),
-            });
+            self.problems.extend(self.no_routes());
         }
         self.problems.extend(upstreams::check_zones(&self.draft.config));
         self.roots();

@@ -127,7 +127,8 @@ impl Problems {
     }
 
     /// Renders one problem, which need not be in the list.
-    pub(crate) fn render_one(&self, problem: &Problem) -> String {
+    #[must_use]
+    pub fn render_one(&self, problem: &Problem) -> String {
         render::render(&self.files, std::slice::from_ref(problem), &self.masks, false)
     }
 

@@ -116,7 +116,7 @@ struct TokenKeys {
     #[key(required, also = ["roles", "scope", "permission"])]
     role: Option<Role>,
     /// The token that clients send as `Authorization: Bearer TOKEN`, or its hash, as
-    /// `printf %s TOKEN | sha256sum` prints it.
+    /// `tollgate hash` prints it.
     #[key(
         expected = "a text of at least 16 characters, best as `${VARIABLE}`, or `sha256:` and the 64 hexadecimal digits of its SHA-256",
         pattern = r"^\S+$", loose, parse = token, concealed, required,

@@ -41,14 +41,14 @@ pub struct ConsumerSpec {
         also = ["group", "roles", "acls"]
     )]
     pub groups: Vec<String>,
-    /// Hashes of its keys for `api_key`: `sha256:` and the output of `printf %s KEY | sha256sum`.
+    /// Hashes of its keys for `api_key`, as `tollgate hash` prints them: `sha256:` and the SHA-256 of the key.
     #[key(
         expected = "`sha256:` and the 64 hexadecimal digits of the key's SHA-256",
         pattern = "^sha256:[0-9A-Fa-f]{64}$", list, read = api_keys, concealed,
         also = ["api_key", "key", "keys", "keyauth_credentials"]
     )]
     pub api_keys: Vec<(Digest, At)>,
-    /// Its password for `basic`, hashed by argon2 or bcrypt: `htpasswd -nbBC 10 NAME PASSWORD` prints one.
+    /// Its password for `basic`, hashed by argon2 or bcrypt: `tollgate hash --argon2` prints one.
     #[key(text = PASSWORD, parse = password, concealed, also = ["password_hash", "basic", "basicauth_credentials"])]
     pub password: Option<Spanned<Secret>>,
     /// Its secrets for `hmac`, by the key id in its signatures.
@@ -146,7 +146,7 @@ fn password(text: &str) -> Result<Secret, ScalarError> {
     match text.starts_with("$argon2") || text.starts_with("$2") {
         true => Ok(Secret::from(text.to_owned())),
         false => Err(ScalarError::new("this is not a hash of argon2 or bcrypt")
-            .help("`htpasswd -nbBC 10 NAME PASSWORD` prints one after the colon")),
+            .help("`tollgate hash --argon2` asks for the password and prints one")),
     }
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn group(text: &str) -> Result<String, ScalarError> {
 fn digest(text: &str) -> Result<Digest, ScalarError> {
     let Some(digits) = text.strip_prefix("sha256:") else {
         return Err(ScalarError::new("this key is not hashed")
-            .help("write `sha256:` and the output of `printf %s KEY | sha256sum`"));
+            .help("`tollgate hash` asks for the key and prints its hash, `sha256:...`"));
     };
     hexadecimal(digits).map(Digest).ok_or_else(|| ScalarError::new("this is not a SHA-256"))
 }

@@ -32,7 +32,8 @@ static ROUTE_SHAPE: Shape = Shape::Section(RouteKeys::SPEC);
 #[derive(Clone, Debug, Section)]
 #[section(name = "configuration", noun = "the configuration", check = check)]
 pub(crate) struct RootKeys {
-    /// The listeners: one address or a list.
+    /// The listeners: one address or a list. A port without an address (`8080`, `:8080`) means all addresses
+    /// of the machine, IPv4 and IPv6; `127.0.0.1:8080` accepts connections from this machine only.
     #[key(
         list, read = listeners,
         also = ["listener", "port", "bind", "address", "server", "servers", "entrypoints"]
@@ -42,8 +43,8 @@ pub(crate) struct RootKeys {
     /// cgroup quota).
     #[key(default = auto, also = ["worker_processes", "threads", "concurrency"])]
     workers: WorkerCount,
-    /// The admin listener, which serves the dashboard, metrics, health and the admin API. A bare port means
-    /// the loopback address.
+    /// The admin listener, which serves the dashboard, metrics, health and the admin API. A port without an
+    /// address means the loopback address 127.0.0.1, unlike for `listen`.
     #[key(default = "127.0.0.1:9901")]
     admin: Admin,
     /// One or several logs with a line per request.
@@ -117,7 +118,7 @@ pub(crate) struct RootKeys {
     /// Other files whose routes and upstreams are added.
     #[key(shape = Shape::OneOrMany(&PATTERN_SHAPE), read = of_every_file, also = ["includes", "import"])]
     include: (),
-    /// The routes.
+    /// The routes. Required, unless `include`, `store` or `etcd` may add some.
     #[key(
         shape = Shape::ListOf(&ROUTE_SHAPE), read = of_every_file,
         also = ["route", "locations", "location", "rules"]

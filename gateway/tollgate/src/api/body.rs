@@ -21,23 +21,62 @@ const INLINE_PARSE_MAX_BYTES: usize = 64 << 10;
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The form of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BodyForm {
+    Json,
+    Yaml,
+    /// JSON or YAML; only a mapping or a list, since the text of a form is a scalar of YAML.
+    Unnamed,
+}
+
 /// Reads a JSON or YAML body. Its `Content-Type` must name one of them: a browser cannot send these types
 /// across origins without a preflight.
+///
+/// # Errors
+/// The response: another type, a body that is too large or late, or malformed.
 pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response>> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let yaml = match kind.as_str() {
-        "application/json" | "application/merge-patch+json" => false,
-        "application/yaml" | "application/x-yaml" | "text/yaml" => true,
-        _ => {
-            let message = "the body must be `Content-Type: application/json` or `application/yaml`";
-            return Err(Box::new(error_response(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "content_type",
-                message,
-            )));
+    let form = named_form(headers).ok_or_else(wrong_type)?;
+    read_form(form, body).await
+}
+
+/// Like [`read`], for `PUT` and `PATCH`: also takes the type of a form, which `curl -d` sets by default. A
+/// browser sends no `PUT` and no `PATCH` across origins without a preflight, whatever the type is.
+///
+/// # Errors
+/// As for [`read`].
+pub async fn read_put(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response>> {
+    match named_form(headers) {
+        Some(form) => read_form(form, body).await,
+        None if content_type(headers) == "application/x-www-form-urlencoded" => {
+            read_form(BodyForm::Unnamed, body).await
         }
-    };
+        None => Err(wrong_type()),
+    }
+}
+
+/// Returns the media type of a body, without its parameters and in lower case.
+fn content_type(headers: &HeaderMap) -> String {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Returns the form that the `Content-Type` names.
+fn named_form(headers: &HeaderMap) -> Option<BodyForm> {
+    match content_type(headers).as_str() {
+        "application/json" | "application/merge-patch+json" => Some(BodyForm::Json),
+        "application/yaml" | "application/x-yaml" | "text/yaml" => Some(BodyForm::Yaml),
+        _ => None,
+    }
+}
+
+fn wrong_type() -> Box<Response> {
+    let message = "the body must be declared as JSON or YAML: with curl, add `-H 'Content-Type: application/json'` or \
+         `-H 'Content-Type: application/yaml'`";
+    Box::new(error_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", message))
+}
+
+async fn read_form(form: BodyForm, body: Body) -> Result<Value, Box<Response>> {
     let bad = |message: &str| Box::new(error_response(StatusCode::BAD_REQUEST, "bad_request", message));
     let bytes = read_whole(body, BODY_MAX_BYTES).await?;
     if count_values(&bytes) > VALUES_MAX {
@@ -45,21 +84,29 @@ pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response
         return Err(Box::new(error_response(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &message)));
     }
     if bytes.len() <= INLINE_PARSE_MAX_BYTES {
-        return parse(&bytes, yaml);
+        return parse(&bytes, form);
     }
     // Parsing a large body takes a while, and this thread also answers health checks.
-    match tokio::task::spawn_blocking(move || parse(&bytes, yaml)).await {
+    match tokio::task::spawn_blocking(move || parse(&bytes, form)).await {
         Ok(parsed) => parsed,
         Err(_) => Err(bad("the body cannot be read")),
     }
 }
 
-fn parse(bytes: &[u8], yaml: bool) -> Result<Value, Box<Response>> {
+fn parse(bytes: &[u8], form: BodyForm) -> Result<Value, Box<Response>> {
     let bad = |message: &str| Box::new(error_response(StatusCode::BAD_REQUEST, "bad_request", message));
     let text = std::str::from_utf8(bytes).map_err(|_| bad("the body is not UTF-8"))?;
-    if yaml {
-        return from_yaml(text)
-            .map_err(|problems| Box::new(change_error_response(&ChangeError::Invalid(problems))));
+    match form {
+        BodyForm::Json => {}
+        BodyForm::Yaml => {
+            return from_yaml(text)
+                .map_err(|problems| Box::new(change_error_response(&ChangeError::Invalid(problems))));
+        }
+        BodyForm::Unnamed => {
+            let value = serde_json::from_str(text).ok().or_else(|| from_yaml(text).ok());
+            let is_value = |value: &Value| value.is_object() || value.is_array();
+            return value.filter(is_value).ok_or_else(wrong_type);
+        }
     }
     serde_json::from_str(text).map_err(|error| bad(&format!("the body is no JSON: {error}")))
 }

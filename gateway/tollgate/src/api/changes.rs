@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollgate_sources::{ChangeAction, ChangeError, Intent, Precondition, ResourceChange};
 
-use super::body::{BODY_MAX_BYTES, read, read_whole};
+use super::body::{BODY_MAX_BYTES, read, read_put, read_whole};
 use super::resources::{find_kind, kind_of};
 use super::response::{change_error_response, change_response, error_response, with_etag};
 use super::submit_change;
@@ -76,8 +76,9 @@ async fn change_from_body(
         Ok(sent) => sent,
         Err(response) => return *response,
     };
-    match read(headers, Body::from(sent.clone())).await {
+    match read_put(headers, Body::from(sent.clone())).await {
         Ok(value) => change_one(context, client, path, query, headers, action(value), &sent).await,
+
         Err(response) => *response,
     }
 }

@@ -48,6 +48,7 @@ mod overload;
 mod paths;
 mod plugins;
 mod policies;
+mod process_commands;
 mod proxy_protocol;
 mod redirect_respond;
 mod reload;

@@ -118,6 +118,16 @@ impl AdminClient {
         }
     }
 
+    /// Returns whether a program listens on the address.
+    pub fn is_listening(&self) -> bool {
+        self.runtime.block_on(async {
+            match self.address.strip_prefix("unix:") {
+                Some(file) => UnixStream::connect(file).await.is_ok(),
+                None => TcpStream::connect(&self.address).await.is_ok(),
+            }
+        })
+    }
+
     /// Sends a request and returns the response, whatever its status.
     ///
     /// # Errors

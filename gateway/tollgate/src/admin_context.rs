@@ -8,6 +8,7 @@ use tollgate_proxy::Rollout;
 use tollgate_sources::{PendingRequest, View};
 
 use crate::access::{AccessRules, FailedAttempts};
+use crate::operation::Operation;
 use crate::trace::RequestFollowers;
 
 /// The state from which pages and API answer. Every handler has a clone, which is cheap.
@@ -22,6 +23,8 @@ pub struct AdminContext {
     pub view: Arc<View>,
     /// The queue of changes for the control thread.
     pub change_queue: mpsc::Sender<PendingRequest>,
+    /// The queue of operations on the process, for the control thread.
+    pub operations: mpsc::Sender<Operation>,
     /// The access rules, which a reload may change.
     pub access: watch::Receiver<Arc<AccessRules>>,
     /// Wrong credentials of the last minute.

@@ -18,7 +18,7 @@ use crate::remote;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "`tollgate demo` starts an example; `tollgate help COMMAND` describes a command in detail.",
+    after_help = "`tollgate demo` starts an example. `tollgate help COMMAND` describes a command in detail.",
     after_long_help = TOP
 )]
 pub struct Cli {
@@ -36,16 +36,17 @@ pub enum Command {
     /// `stdout`, standard output carries nothing else.
     #[command(after_long_help = RUN)]
     Run {
-        /// The configuration file (YAML or JSON).
-        file: PathBuf,
+        /// The configuration file (YAML or JSON). Without it: the one that `TOLLGATE_CONFIG` names, else
+        /// `./tollgate.yaml`, else `/etc/tollgate/tollgate.yaml`.
+        file: Option<PathBuf>,
     },
     /// Check configuration files: report every problem at once, each with its position.
     ///
-    /// Reports what `run` would report, and opens no socket.
+    /// Reports what `run` would report, and opens no socket. Also gives hints, which `run` does not repeat.
     #[command(after_long_help = CHECK)]
     Check {
-        /// The configuration files; `-` is standard input.
-        #[arg(required = true, value_name = "FILE")]
+        /// The configuration files; `-` is standard input. Without one, the file that `run` would find.
+        #[arg(value_name = "FILE")]
         files: Vec<PathBuf>,
     },
     /// Explain which route takes a request and why the others do not, what is changed, and where it would go.
@@ -58,10 +59,32 @@ pub enum Command {
     /// Everything listens on this machine only, and is removed when the demo ends.
     #[command(after_long_help = DEMO)]
     Demo(DemoArgs),
+    /// Print what the configuration stores in place of a key or password.
+    ///
+    /// Reads the key or password from standard input, or asks for it on a terminal. It is not an argument,
+    /// since other users of the machine could see it there. Standard output gets exactly the text to paste.
+    #[command(after_long_help = HASH)]
+    Hash(HashArgs),
+    /// Show the state of a running gateway: version, configuration, listeners, endpoints, last reload.
+    #[command(after_long_help = STATUS)]
+    Status(remote::StatusArgs),
+    /// Make a running gateway read its file again, and show what changed or why it was rejected.
+    ///
+    /// Waits until every worker runs the new configuration. SIGHUP does the same, but reports only to the log.
+    #[command(after_long_help = RELOAD)]
+    Reload(remote::ReloadArgs),
+    /// Stop a running gateway after the requests in flight, and wait until it has ended.
+    ///
+    /// Does what SIGTERM does. If a service manager would start the gateway again, stop it there instead.
+    #[command(after_long_help = STOP)]
+    Stop(remote::StopArgs),
+    /// Show what a request costs a running gateway at this moment, and how many more it can carry.
+    #[command(after_long_help = COST)]
+    Cost(remote::CostArgs),
     /// Show live figures of a running gateway: requests, errors, latency, toll, routes, endpoints.
     ///
-    /// Asks the admin listener once a second. `q` quits, tab switches between routes and endpoints, `s` sorts
-    /// by the next column, space pauses. If the output is not a terminal, it prints one page and ends.
+    /// Asks the admin listener once a second. `q` quits, `?` lists the keys. If the output is not a terminal,
+    /// it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(TopArgs),
     /// Follow requests of a running gateway: show for each, step by step, how it was handled.
@@ -105,7 +128,7 @@ pub enum Command {
     /// Measure the toll of this and other gateways, side by side.
     ///
     /// The laboratory is a separate program, `tollgate-lab`, which is looked up next to this one and on PATH.
-    /// `tollgate bench --help` lists its commands.
+    /// `tollgate bench --help` lists its commands, also if it is not installed.
     #[command(disable_help_flag = true, disable_version_flag = true, after_long_help = BENCH)]
     Bench {
         /// Arguments for the laboratory, passed on unchanged.
@@ -131,16 +154,32 @@ pub enum Command {
     },
 }
 
+/// The secret to hash.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct HashArgs {
+    /// Print the SHA-256 of a key, for `api_keys` and for tokens of the admin API (the default).
+    #[arg(long, group = "algorithm")]
+    pub sha256: bool,
+    /// Print an argon2id hash of a password, for `password` of a consumer.
+    #[arg(long, group = "algorithm")]
+    pub argon2: bool,
+    /// Print a bcrypt hash of a password, for `password` of a consumer.
+    #[arg(long, group = "algorithm")]
+    pub bcrypt: bool,
+    /// Make a random key instead of reading one. Standard error gets the key, standard output its hash.
+    #[arg(long)]
+    pub generate: bool,
+}
+
 /// The request to explain.
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = "tollgate explain [OPTIONS] [FILE] <METHOD> <URL>")]
 pub struct ExplainArgs {
-    /// The configuration file; `-` is standard input.
-    pub file: PathBuf,
-    /// The method; case matters (RFC 9110, 9.1).
-    pub method: String,
-    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host, the first `listen` address is
-    /// used.
-    pub url: String,
+    /// The configuration file (`-` is standard input; without it, the file that `run` would find), the method,
+    /// in which case matters (RFC 9110, 9.1), and the URL: `/path?query`, `host/path` or
+    /// `http://host:port/path`. Without a host, the first `listen` address is used.
+    #[arg(required = true, num_args = 1..=3, value_names = ["FILE", "METHOD", "URL"])]
+    pub words: Vec<OsString>,
     /// A header field of the request; may be given more than once. `Host` replaces the one from the URL.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub headers: Vec<String>,
@@ -212,6 +251,7 @@ Examples:
   tollgate check tollgate.yaml                 is the file valid?
   tollgate explain tollgate.yaml GET /v1/x     where would this request go, and why?
   tollgate run tollgate.yaml                   serve
+  tollgate status                              is it running, and with which configuration?
   tollgate bench run quick                     what does it cost, compared with nginx and HAProxy?
 
 The smallest useful file:
@@ -222,32 +262,97 @@ The smallest useful file:
 
 const BENCH: &str = "\
 Examples:
-  tollgate bench run quick                         three cells next to nginx and HAProxy, in under 3 minutes
-  tollgate bench systems                           which gateways are installed, and how to install the others
-  tollgate bench run toll --html toll.html         the full comparison, as one page";
+  tollgate bench run quick                   three cells next to nginx and HAProxy, under 3 minutes
+  tollgate bench systems                     which gateways are installed, and how to get the others
+  tollgate bench run toll --html toll.html   the full comparison, as one page";
 
 const RUN: &str = "\
 Signals:
-  SIGHUP            reload the file; if it has an error, the gateway keeps its present configuration
-  SIGUSR1           reopen the access log after a rotation
-  SIGUSR2           start the program again and let it take over without a refused connection; if it
-                    fails to start, nothing changes
-  SIGTERM, SIGINT   after `timeouts.drain_delay` stop accepting, finish requests in flight (at most `timeouts.drain`), exit;
-                    a second one stops at once
+  SIGHUP           Read the file again. If it has an error, the present configuration stays.
+                   `tollgate reload` does the same and reports the result.
+  SIGUSR1          Reopen the access log after a rotation.
+  SIGUSR2          Start the program again and let it take over without a refused connection. If it
+                   fails to start, nothing changes.
+  SIGTERM, SIGINT  Wait for `timeouts.drain_delay`, stop accepting, finish requests in flight for at
+                   most `timeouts.drain`, exit. A second one stops at once.
+
+Environment:
+  TOLLGATE_CONFIG  the configuration file, if none is named
 
 Exit status:
-  0  stopped by a signal
+  0  stopped by a signal, or by `tollgate stop`
   1  it could not start, or a worker failed
+  2  the command line is invalid, or there is no configuration file
 
-Example:
+Examples:
+  tollgate run
   tollgate run /etc/tollgate/tollgate.yaml";
+
+const HASH: &str = "\
+Which hash goes where:
+  consumers: {alice: {api_keys: \"sha256:...\"}}           tollgate hash
+  admin: {tokens: {ops: {token: \"sha256:...\"}}}          tollgate hash
+  consumers: {alice: {password: \"$argon2id$...\"}}        tollgate hash --argon2
+
+Exit status:
+  0  the hash was printed
+  1  there is no key or password, or it cannot be hashed
+
+Examples:
+  tollgate hash                                   asks for a key, without showing it
+  tollgate hash --generate                        makes a key
+  tollgate hash --argon2 < password.txt           a newline at the end is not part of the password";
+
+const STATUS: &str = "\
+Exit status:
+  0  the gateway answers
+  1  it does not
+
+Examples:
+  tollgate status
+  tollgate status --output json | jq .config.generation
+  tollgate status --admin 10.0.0.7:9901";
+
+const RELOAD: &str = "\
+Needs a token of the role `write`, if the admin listener requires one.
+
+Exit status:
+  0  the file is in force on every worker
+  1  it was rejected, and nothing changed; or the gateway does not answer
+
+Examples:
+  tollgate check && tollgate reload
+  tollgate reload --output json | jq .generation";
+
+const STOP: &str = "\
+Needs a token of the role `admin`, if the admin listener requires one.
+
+Exit status:
+  0  the gateway has ended; with `--no-wait`: it is about to end
+  1  it refused, or does not answer
+
+Examples:
+  tollgate stop
+  tollgate stop --timeout 5m
+  tollgate stop --no-wait";
+
+const COST: &str = "\
+Exit status:
+  0  the figures were shown
+  1  the gateway does not answer
+
+Examples:
+  tollgate cost
+  tollgate cost --output json | jq '.windows[0].headroom_requests_per_second'";
 
 const CHECK: &str = "\
 Exit status:
   0  every file is valid; there may be warnings
   1  a file has an error
+  2  the command line is invalid, or there is no configuration file
 
 Examples:
+  tollgate check
   tollgate check tollgate.yaml
   tollgate check sites/*.yaml
   render-config | tollgate check -";
@@ -259,7 +364,7 @@ Exit status:
   2  the command line or the file has an error
 
 Examples:
-  tollgate explain tollgate.yaml GET '/v1/users?page=2'
+  tollgate explain GET '/v1/users?page=2'
   tollgate explain tollgate.yaml GET http://shop.example.com/ -H 'X-Canary: always'
   tollgate explain tollgate.yaml POST api.example.com/v1/orders --json
   tollgate explain tollgate.yaml GET /v1/users -H 'X-Forwarded-For: 203.0.113.7' --from 10.0.0.1";
@@ -353,7 +458,8 @@ Examples:
   tollgate rollback 12";
 
 const EXPORT: &str = "\
-Secrets are not exported: `(secret)` replaces them, and `import` into the same gateway leaves them unchanged.
+Secrets are not exported: `(secret)` replaces them, and `import` into the same gateway leaves them
+unchanged.
 
 Examples:
   tollgate export > all.yaml
@@ -370,7 +476,8 @@ Examples:
   render-routes | tollgate import -";
 
 const BACKUP: &str = "\
-A copy is a store: to restore it, stop the gateway, replace the store by the copy, and start the gateway.
+A copy is a store: to restore it, stop the gateway, replace the store by the copy, and start the
+gateway.
 The copy is a new file in the directory of the store, or in a directory of `admin.files`.
 
 Examples:
@@ -378,7 +485,8 @@ Examples:
 
 const LOG: &str = "\
 Components:
-  admin, discovery, etcd, gateway, health, listener, overload, policy, reload, tls, upgrade, upstream
+  admin, discovery, etcd, gateway, health, listener, overload, policy, reload, tls, upgrade,
+  upstream
 
 Exit status:
   0  the levels were shown, or are in force

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal as UnixSignal, kill_process};
 use tokio::runtime::{LocalOptions, LocalRuntime};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 use tollgate_net::{Timers, component};
@@ -21,7 +21,8 @@ use tracing::{debug, error, info, warn};
 use crate::diagnostics;
 use crate::etcd;
 use crate::file_watch::FileWatch;
-use crate::gateway::Gateway;
+use crate::gateway::{ApiChannels, Gateway};
+use crate::operation::{Operation, ReloadOutcome};
 use crate::reload::{self, JobResult, SourceReader};
 use crate::signals::Signals;
 use crate::stop::{hand_over, stop};
@@ -51,6 +52,8 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Capacity of the queue of pending changes. When the queue is full, senders wait.
 const CHANGE_QUEUE_MAX: usize = 256;
+/// Capacity of the queue of operations. When the queue is full, senders wait.
+const OPERATION_QUEUE_MAX: usize = 16;
 
 /// Whether another process can replace this one.
 #[derive(Clone, Debug)]
@@ -63,8 +66,8 @@ pub enum Upgradable {
 
 /// The reason why the control thread ends.
 enum ExitReason {
-    /// A signal asked for a stop.
-    Stop,
+    /// A signal or a client asked for a stop. The duration, if any, replaces `timeouts.drain`.
+    Stop(Option<Duration>),
     /// Another process serves.
     Succeeded(Successor),
 }
@@ -93,9 +96,14 @@ pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()
         gateway.overload_guard.start();
         Ok::<_, io::Error>(health)
     })?;
-    let (sender, change_queue) = mpsc::channel(CHANGE_QUEUE_MAX);
+    let (change_sender, change_queue) = mpsc::channel(CHANGE_QUEUE_MAX);
+    let (operation_sender, operations) = mpsc::channel(OPERATION_QUEUE_MAX);
     let view = sources.view.clone();
-    gateway.open_api(view.clone(), sender);
+    gateway.open_api(ApiChannels {
+        view: view.clone(),
+        change_queue: change_sender,
+        operations: operation_sender,
+    });
     let reader = SourceReader::new(sources);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
     let mut control = ControlThread {
@@ -107,6 +115,7 @@ pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()
         upgrade: None,
         reload_deferred: false,
         change_queue,
+        operations,
         upgrade_pending: false,
         etcd_events,
     };
@@ -117,10 +126,10 @@ pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()
     // The sources may wait for a disk or for etcd; a stop does not wait for them.
     let released = release(reader);
     let ended = match end {
-        Ok(ExitReason::Stop) => stop(&runtime, gateway, &mut signals),
+        Ok(ExitReason::Stop(limit)) => stop(&runtime, gateway, &mut signals, limit),
         Ok(ExitReason::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals),
         // The remaining workers drain as at a stop.
-        Err(error) => stop(&runtime, gateway, &mut signals).and(Err(error)),
+        Err(error) => stop(&runtime, gateway, &mut signals, None).and(Err(error)),
     };
     // The receiver returns an error when the sources are released.
     let _ = released.recv_timeout(RELEASE_TIMEOUT);
@@ -152,6 +161,8 @@ struct ControlThread {
     reload_deferred: bool,
     /// Changes from the API.
     change_queue: mpsc::Receiver<PendingRequest>,
+    /// Operations that clients of the API request.
+    operations: mpsc::Receiver<Operation>,
     /// An upgrade was requested while a job of the reader was running.
     upgrade_pending: bool,
     /// Messages from etcd, if it is a source.
@@ -192,7 +203,7 @@ impl ControlThread {
         let mut problem = None;
         loop {
             tokio::select! {
-                () = signals.stop.requested() => return Ok(ExitReason::Stop),
+                () = signals.stop.requested() => return Ok(ExitReason::Stop(None)),
                 _ = signals.reload.recv() => self.reload(),
                 () = self.watch.changed() => self.reload(),
                 _ = signals.reopen.recv() => {
@@ -200,6 +211,10 @@ impl ControlThread {
                     diagnostics::reopen();
                 }
                 _ = signals.upgrade.recv() => self.start_upgrade(),
+                Some(operation) = self.operations.recv() => match operation {
+                    Operation::Reload(waiter) => self.reload_for(waiter),
+                    Operation::Stop(limit) => return Ok(ExitReason::Stop(limit)),
+                },
                 Some(pending) = self.change_queue.recv() => self.queue_changes(pending),
                 Some(event) = next_etcd_event(&mut self.etcd_events) => self.queue_etcd_events(event),
                 outcome = self.reader.finished() => {
@@ -207,7 +222,7 @@ impl ControlThread {
                     tokio::select! {
                         () = self.apply(outcome) => {}
                         // Applying a plan may wait for name servers.
-                        () = signals.stop.requested() => return Ok(ExitReason::Stop),
+                        () = signals.stop.requested() => return Ok(ExitReason::Stop(None)),
                     }
                     if std::mem::take(&mut self.upgrade_pending) {
                         self.start_upgrade();
@@ -255,6 +270,18 @@ impl ControlThread {
             return;
         }
         self.reader.start(self.gateway.current(), &self.gateway.registry);
+    }
+
+    /// Reloads for a client of the API, which gets the outcome.
+    fn reload_for(&mut self, waiter: oneshot::Sender<ReloadOutcome>) {
+        if self.upgrade.is_some() || self.upgrade_pending {
+            // A client that has left needs no answer.
+            let _ =
+                waiter.send(ReloadOutcome::NotNow("another process is taking over: try again in a moment"));
+            return;
+        }
+        self.reader.add_waiter(waiter);
+        self.reload();
     }
 
     /// Starts the work that waits. While an upgrade is in progress it stays queued, and runs here if the

@@ -34,6 +34,7 @@ use crate::files::SourceFiles;
 use crate::listeners::{self, InheritedSockets, Listeners};
 use crate::load::LoadedPlan;
 use crate::low_priority::spawn_low_priority;
+use crate::operation::Operation;
 use crate::overload::OverloadGuard;
 use crate::startup::cannot_log;
 use crate::trace::RequestFollowers;
@@ -71,7 +72,7 @@ pub struct Gateway {
     current: Arc<Rollout>,
     /// The same plan, for the admin listener.
     plan_sender: watch::Sender<Arc<Rollout>>,
-    api: (Arc<View>, mpsc::Sender<PendingRequest>),
+    api: ApiChannels,
     /// The access rules of the admin listener.
     access: watch::Sender<Arc<AccessRules>>,
     attempts: Arc<FailedAttempts>,
@@ -80,6 +81,17 @@ pub struct Gateway {
     /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
     /// reference to one.
     retired: Vec<Arc<Rollout>>,
+}
+
+/// What the admin API needs of the control thread.
+#[derive(Debug)]
+pub struct ApiChannels {
+    /// The contents of the sources.
+    pub view: Arc<View>,
+    /// The queue of changes.
+    pub change_queue: mpsc::Sender<PendingRequest>,
+    /// The queue of operations on the process.
+    pub operations: mpsc::Sender<Operation>,
 }
 
 /// Everything that a new config needs opened. It is ready, but nothing has changed yet.
@@ -160,8 +172,12 @@ impl Gateway {
             overload_guard,
             current,
             plan_sender,
-            // A closed channel, until the control thread takes changes.
-            api: (Arc::default(), mpsc::channel(1).0),
+            // Closed channels, until the control thread takes changes.
+            api: ApiChannels {
+                view: Arc::default(),
+                change_queue: mpsc::channel(1).0,
+                operations: mpsc::channel(1).0,
+            },
             access,
             attempts: Arc::default(),
             followers,
@@ -178,28 +194,36 @@ impl Gateway {
         self.listeners.start_accepting(&self.workers, &receipt)?;
         drop(receipt);
         receipts.wait()?;
+        self.publish_listeners();
         self.ready.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Shows the listening addresses on the status page.
+    fn publish_listeners(&self) {
+        let addresses = self.listeners.addresses().map(ToString::to_string).collect();
+        self.registry.update_status(|status| status.listeners = addresses);
     }
 
     /// Returns the state from which the admin listener answers.
     pub fn context(&self) -> AdminContext {
         let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
-        let (view, change_queue) = self.api.clone();
+        let ApiChannels { view, change_queue, operations } = &self.api;
         AdminContext {
             admin,
             plan: self.plan_sender.subscribe(),
-            view,
-            change_queue,
+            view: view.clone(),
+            change_queue: change_queue.clone(),
+            operations: operations.clone(),
             access: self.access.subscribe(),
             attempts: self.attempts.clone(),
             followers: self.followers.clone(),
         }
     }
 
-    /// Sets the view that the API reads, and the channel for its changes.
-    pub fn open_api(&mut self, view: Arc<View>, change_queue: mpsc::Sender<PendingRequest>) {
-        self.api = (view, change_queue);
+    /// Sets the view that the API reads, and the channels for its requests.
+    pub fn open_api(&mut self, api: ApiChannels) {
+        self.api = api;
     }
 
     /// Serves the admin listener, unless it is already served. Needs a Tokio runtime.
@@ -255,6 +279,7 @@ impl Gateway {
         self.retired.push(std::mem::replace(&mut self.current, plan));
         self.listeners.change(listeners, &self.workers);
         let listening = self.listeners.start_accepting(&self.workers, &receipt);
+        self.publish_listeners();
         // Revokes access from now on. The listener follows the access rules, so it never serves under older
         // ones.
         self.access.send_replace(Arc::new(AccessRules::new(config.admin.as_ref())));

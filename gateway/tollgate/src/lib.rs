@@ -17,6 +17,7 @@ mod bench;
 mod blocking_files;
 mod check;
 mod cli;
+mod config_path;
 mod control;
 mod demo;
 mod diagnostics;
@@ -26,10 +27,13 @@ mod explain;
 mod file_watch;
 mod files;
 mod gateway;
+mod hash;
+mod help;
 mod listeners;
 mod live;
 mod load;
 mod low_priority;
+mod operation;
 mod overload;
 mod pages;
 pub mod plugin;
@@ -51,10 +55,9 @@ mod workers;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tollgate_policy::{Plugin, Plugins};
 
-use cli::{Cli, Command};
+use cli::Command;
 use print::print_error;
 
 /// The allocator. A burst of connections fragments glibc's heap: after 5,000 had opened and closed, the
@@ -78,16 +81,24 @@ pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
     for installed in Plugins::installed().all() {
         tollgate_config::register_plugin_secrets(installed.plugin().name(), installed.plugin().secrets());
     }
-    let code = run_command(Cli::parse().command);
+    let code = match help::parse() {
+        Ok(line) => run_command(line.command),
+        Err(code) => code,
+    };
     diagnostics::flush();
     code
 }
 
 fn run_command(command: Command) -> ExitCode {
     match command {
-        Command::Run { file } => run::run(&file),
+        Command::Run { file } => run::run(file.as_deref()),
         Command::Check { files } => check::check(&files),
         Command::Explain(question) => explain::explain(&question),
+        Command::Hash(args) => hash::hash(&args),
+        Command::Status(args) => remote::run(remote::status(&args), 1),
+        Command::Reload(args) => remote::run(remote::reload(&args), 1),
+        Command::Stop(args) => remote::run(remote::stop(&args), 1),
+        Command::Cost(args) => remote::run(remote::cost(&args), 1),
         Command::Demo(addresses) => demo::demo(&addresses),
         Command::Top(watched) => top::top(&watched),
         Command::Trace(args) => trace::trace(&args),

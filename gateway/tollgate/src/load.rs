@@ -12,6 +12,10 @@ use tollgate_sources::Sources;
 use crate::files::{SourceFiles, expiry_warnings};
 use crate::print::{can_show_colour, print_error_text};
 
+/// The warning about a gateway without routes whose store or etcd was read and has none.
+pub const NO_ROUTES_YET: &str = "no routes yet, neither in the file nor in its store or etcd: every request is answered 404 until \
+     one is written, for example by `tollgate set routes/hello '{match: /hello, respond: hello}'`";
+
 /// A valid configuration and its plan.
 #[derive(Debug)]
 pub struct LoadedPlan {
@@ -60,7 +64,14 @@ pub fn reload(sources: &mut Sources, memo: &mut CompileCache) -> PlanReload {
         let problems_found = [compiled.warnings, expiry_warnings(&compiled.plan)].concat();
         Ok((compiled.plan, problems_found))
     };
-    sources.reload(compile, check_matches)
+    let mut reload = sources.reload(compile, check_matches);
+    if let Some((config, plan)) = &reload.compiled
+        && config.store.is_some()
+        && plan.routes.is_empty()
+    {
+        reload.problems.push(Problem::warning(At::default(), NO_ROUTES_YET));
+    }
+    reload
 }
 
 /// Takes the result if it is valid. The caller adopts `reload` once the plan is in force.

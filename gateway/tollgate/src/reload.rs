@@ -27,6 +27,7 @@ use crate::files::{SourceFiles, certificate_expiries};
 use crate::gateway::Gateway;
 use crate::load;
 use crate::low_priority::spawn_low_priority;
+use crate::operation::{ReloadOutcome, ReloadReport, ReloadWaiters, problems_to_json};
 use crate::plural::count_noun;
 use crate::systemd;
 
@@ -41,6 +42,10 @@ pub struct SourceReader {
     running: Option<oneshot::Receiver<(Sources, JobResult)>>,
     /// Whether a reload was requested while another job was running.
     reload_pending: bool,
+    /// Clients that wait for the next read of the file.
+    waiting: ReloadWaiters,
+    /// Clients that wait for the running one.
+    reading: ReloadWaiters,
     /// Changes for the next job.
     pending_changes: Vec<PendingRequest>,
     /// Messages from etcd for the next job.
@@ -88,6 +93,8 @@ impl SourceReader {
             memo: Arc::default(),
             running: None,
             reload_pending: false,
+            waiting: ReloadWaiters::default(),
+            reading: ReloadWaiters::default(),
             pending_changes: Vec::new(),
             etcd_events: Vec::new(),
         }
@@ -100,6 +107,7 @@ impl SourceReader {
             return;
         };
         self.reload_pending = false;
+        self.reading.append(&mut self.waiting);
         debug!(target: component::RELOAD, file = %self.file.display(), "reads the file");
         systemd::reloading();
         let requested_at = Instant::now();
@@ -108,6 +116,11 @@ impl SourceReader {
             let reading = read(&mut sources, requested_at, &current, &registry, &mut lock_memo(&memo));
             (sources, JobResult::File(Box::new(reading)))
         }));
+    }
+
+    /// Adds a client that gets the outcome of the next read. The caller then calls [`start`](Self::start).
+    pub fn add_waiter(&mut self, waiter: oneshot::Sender<ReloadOutcome>) {
+        self.waiting.add(waiter);
     }
 
     /// Queues a change for the next job.
@@ -350,20 +363,27 @@ pub async fn apply_file(
 ) {
     let FileReading { requested_at, loaded, routes_read, mut reload } = reading;
     let file = reader.file.as_path();
+    let waiters = std::mem::take(&mut reader.reading);
+    // Rendering is skipped if no client waits for it.
+    let problems = if waiters.is_empty() { Vec::new() } else { problems_to_json(&reload.problems) };
     let Some((config, rollout, files)) = loaded else {
         let problem = "the file has errors: the standard error says which".to_owned();
-        return report_refused(gateway, requested_at, file, problem);
+        report_refused(gateway, requested_at, file, problem);
+        let message = format!("{} has errors and is not loaded; nothing has changed", file.display());
+        return waiters.answer(&ReloadOutcome::Refused { message, problems });
     };
     let prepared = match gateway.prepare(&config, &rollout.logs).await {
         Ok(prepared) => prepared,
         Err(error) => {
             error!(target: component::RELOAD, "{error}");
-            return report_refused(gateway, requested_at, file, error.to_string());
+            report_refused(gateway, requested_at, file, error.to_string());
+            let message = format!("{} is not loaded; nothing has changed: {error}", file.display());
+            return waiters.answer(&ReloadOutcome::Refused { message, problems: Vec::new() });
         }
     };
-    let fixed = unchangeable_settings(&gateway.config, &config);
-    if !fixed.is_empty() {
-        let fixed = fixed.join(", ");
+    let needs_restart = unchangeable_settings(&gateway.config, &config);
+    if !needs_restart.is_empty() {
+        let fixed = needs_restart.join(", ");
         warn!(
             target: component::RELOAD,
             "{fixed} changed: this needs an upgrade or a restart, the rest is in force"
@@ -383,7 +403,17 @@ pub async fn apply_file(
     let file = file.to_owned();
     tokio::spawn(async move {
         let done = admin_result.and(receipts.all().await);
-        report_reload(done, (&rollout, routes_read), requested_at, &registry, &file);
+        let problem = report_reload(done, (&rollout, routes_read), requested_at, &registry, &file);
+        waiters.answer(&ReloadOutcome::InForce(ReloadReport {
+            file: file.display().to_string(),
+            generation: rollout.generation(),
+            routes: rollout.routes.len(),
+            routes_read,
+            took: requested_at.elapsed(),
+            needs_restart,
+            problem,
+            warnings: problems,
+        }));
         gone.forget();
     });
 }
@@ -398,14 +428,14 @@ fn report_refused(gateway: &Gateway, requested_at: Instant, file: &Path, problem
     systemd::ready();
 }
 
-/// Reports that every worker runs the plan.
+/// Reports that every worker runs the plan. Returns what is missing nevertheless.
 fn report_reload(
     done: io::Result<()>,
     (rollout, routes_read): (&Rollout, usize),
     requested_at: Instant,
     registry: &Registry,
     file: &Path,
-) {
+) -> Option<String> {
     let (took, at) = (requested_at.elapsed(), SystemTime::now());
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
     debug!(target: component::RELOAD, generation, "every worker runs the plan");
@@ -420,7 +450,7 @@ fn report_reload(
             status.routes = routes;
             status.routes_read = routes_read;
             status.in_force_since = at;
-            status.last_reload = Some(OperationResult { at, took, problem });
+            status.last_reload = Some(OperationResult { at, took, problem: problem.clone() });
         }
     });
     let routes = count_noun(routes, "route");
@@ -432,6 +462,7 @@ fn report_reload(
         "reloaded {path}: {routes}, generation {generation}, {milliseconds:.1} ms"
     );
     systemd::ready();
+    problem
 }
 
 /// Returns the settings that the new file changes, but a reload cannot.

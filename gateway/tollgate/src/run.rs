@@ -1,4 +1,4 @@
-//! `tollgate run FILE`: starts the gateway, or takes over from a running one, and hands it to the control
+//! `tollgate run [FILE]`: starts the gateway, or takes over from a running one, and hands it to the control
 //! thread.
 
 use std::io;
@@ -9,8 +9,9 @@ use tollgate_config::Config;
 use tollgate_config::file_access::run_with_timeout;
 use tollgate_net::component;
 use tollgate_sources::Sources;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
+use crate::config_path;
 use crate::control::{self, StartedGateway, Upgradable, control};
 use crate::diagnostics;
 use crate::etcd;
@@ -18,15 +19,29 @@ use crate::gateway::Gateway;
 use crate::listeners::InheritedSockets;
 use crate::load;
 use crate::plural::count_noun;
+use crate::print::print_error;
 use crate::signals::Signals;
 use crate::startup::raise_file_limit;
 use crate::takeover::Predecessor;
 use crate::upgrade::Program;
 
 /// Runs the gateway until a signal stops it.
-pub fn run(file: &Path) -> ExitCode {
+pub fn run(named: Option<&Path>) -> ExitCode {
     raise_file_limit();
-    let program = Program::current();
+    let mut program = Program::current();
+    let found = match config_path::resolve(named) {
+        Ok(found) => found,
+        Err(message) => {
+            print_error(format_args!("error: {message}"));
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(line) = found.announcement() {
+        info!(target: component::GATEWAY, "{line}");
+        // An upgrade must not find another file.
+        program.add_argument(found.file.as_os_str());
+    }
+    let file = found.file.as_path();
     if load::is_standard_input(file) {
         error!(target: component::GATEWAY, "`run` needs a file: SIGHUP reads it again");
         return ExitCode::from(2);
@@ -68,6 +83,10 @@ pub fn start(
             return None;
         }
     };
+    if loaded.config.etcd.is_some() && loaded.plan.routes.is_empty() {
+        // Only now is it known that etcd has none either.
+        warn!(target: component::GATEWAY, "{}", load::NO_ROUTES_YET);
+    }
     let routes = count_noun(loaded.plan.routes.len(), "route");
     let runtime = control::runtime().inspect_err(report).ok()?;
     // Before any other process can know that this one runs.

@@ -27,17 +27,22 @@ const IDLE_GRACE: Duration = Duration::from_millis(500);
 const DRAIN_MARGIN: Duration = Duration::from_secs(1);
 
 /// Stops the gateway: first readiness ends, then the listening sockets close, then connections as they
-/// finish. A second signal ends it at once.
+/// finish, for at most `limit`, or `timeouts.drain` if it is `None`. A second signal ends it at once.
 ///
 /// # Errors
 /// The first error of a worker.
-pub fn stop(runtime: &LocalRuntime, gateway: Gateway, signals: &mut Signals) -> io::Result<()> {
+pub fn stop(
+    runtime: &LocalRuntime,
+    gateway: Gateway,
+    signals: &mut Signals,
+    limit: Option<Duration>,
+) -> io::Result<()> {
     systemd::stopping();
     let in_flight = count_noun(gateway.registry.in_flight(), "request");
     info!(target: component::GATEWAY, "tollgate stops: {in_flight} in flight");
     // The admin listener keeps answering (not ready) until the drain ends.
     gateway.announce_close(Some(IDLE_GRACE));
-    let mut bound = gateway.config.timeouts.drain;
+    let mut bound = limit.or(gateway.config.timeouts.drain);
     if let Some(delay) = gateway.config.timeouts.drain_delay {
         let log = gateway.log.clone();
         let passed =

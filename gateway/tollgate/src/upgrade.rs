@@ -3,7 +3,7 @@
 //!
 //! [`takeover`](crate::takeover) has the other part, and the protocol between the two.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,11 @@ impl Program {
         let is_bare = name.components().count() < 2;
         let name = if is_bare { name } else { std::path::absolute(&name).unwrap_or(name) };
         Self { name, file: std::env::current_exe().ok(), arguments: arguments.collect() }
+    }
+
+    /// Adds an argument for the new process: the file that this process found, for example.
+    pub fn add_argument(&mut self, argument: &OsStr) {
+        self.arguments.push(argument.to_owned());
     }
 
     fn command(&self, name: &Path) -> Command {

@@ -106,6 +106,8 @@ fn required_role(method: &Method, path: &str) -> Option<Role> {
         // A POST, but only a query.
         "/api/v1/explain" => Some(Role::Read),
         _ if reads => Some(Role::Read),
+        // Ends the gateway for all its clients.
+        "/api/v1/stop" => Some(Role::Admin),
         // These touch files on the gateway's machine.
         path if path.starts_with("/api/v1/store/") => Some(Role::Admin),
         _ => Some(Role::Write),

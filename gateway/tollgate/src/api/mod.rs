@@ -9,6 +9,7 @@ mod changes;
 mod history;
 mod log;
 mod openapi;
+mod process;
 mod resources;
 mod response;
 
@@ -34,6 +35,8 @@ pub fn router(context: &AdminContext) -> Router {
         .route("/api/v1/store/backup", post(history::backup))
         .route("/api/v1/store/compact", post(history::compact))
         .route("/api/v1/log", get(log::get).put(log::put))
+        .route("/api/v1/reload", post(process::reload))
+        .route("/api/v1/stop", post(process::stop))
         .route("/api/v1/{kind}", get(resources::list))
         .route(
             "/api/v1/{kind}/{*name}",

@@ -140,10 +140,30 @@ pub fn openapi() -> Value {
             Some(to),
         ),
     );
+    let mut reload = operation(
+        "reloadFile",
+        "Reads the file again, and answers when every worker runs it.",
+        json!([]),
+        None,
+        ok(reloaded()),
+        CHANGE,
+    );
+    reload["responses"]["200"]["description"] = "Every worker runs the file.".into();
+    paths.insert("/api/v1/reload".to_owned(), json!({ "post": reload }));
+    let stop = operation(
+        "stopProcess",
+        "Drains and stops the process. `timeout` is in seconds and replaces `timeouts.drain`. Needs the role `admin`.",
+        json!([query("timeout", "number")]),
+        None,
+        json!({ "202": { "description": "The drain is about to begin.", "content": content(&stopping()) } }),
+        READ,
+    );
+    paths.insert("/api/v1/stop".to_owned(), json!({ "post": stop }));
     paths.insert(
         "/api/v1/store/compact".to_owned(),
         post("compactStore", "Compacts the file of the store.", json!([]), None),
     );
+
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -339,6 +359,24 @@ fn one(kind: &ResourceKind, schema: &Value) -> Value {
         "patch": write("patch", format!("Merges a patch into one {noun} (RFC 7396)."), Some(json!({}))),
         "delete": write("delete", format!("Removes one {noun}."), None),
     })
+}
+
+fn reloaded() -> Value {
+    let list_of = |kind: &str| json!({ "type": "array", "items": { "type": kind } });
+    json!({ "type": "object", "properties": {
+        "file": { "type": "string" }, "generation": { "type": "integer" }, "routes": { "type": "integer" },
+        "routes_read": { "type": "integer" }, "milliseconds": { "type": "number" },
+        "changes": done()["properties"]["changes"], "settings": list_of("string"),
+        "needs_restart": list_of("string"), "problem": { "type": ["string", "null"] },
+        "warnings": list_of("object"),
+    } })
+}
+
+fn stopping() -> Value {
+    json!({ "type": "object", "properties": {
+        "state": { "enum": ["draining"] }, "pid": { "type": "integer" }, "in_flight": { "type": "integer" },
+        "timeout": { "type": ["number", "null"] },
+    } })
 }
 
 fn log_levels() -> Value {

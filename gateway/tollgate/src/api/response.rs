@@ -87,6 +87,13 @@ pub fn change_error_response(error: &ChangeError) -> Response {
     response
 }
 
+/// Returns the response to a file that was refused. Each problem has the keys of [`problem_to_json`] that
+/// apply to a file.
+pub fn refused_response(message: &str, problems: Vec<Value>) -> Response {
+    let value = json!({ "error": "invalid", "message": message, "problems": problems });
+    with_error_code(StatusCode::UNPROCESSABLE_ENTITY, "invalid", &value)
+}
+
 /// Returns a problem of a configuration as JSON.
 pub fn problem_to_json(problem: &DocumentProblem) -> Value {
     let severity = match problem.severity {

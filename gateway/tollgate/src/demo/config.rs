@@ -3,6 +3,7 @@
 //! on the dashboard.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -10,11 +11,15 @@ use crate::cli::DemoArgs;
 
 /// The file name of the store, next to the configuration.
 pub const STORE: &str = "store";
+/// The file name of the access log, next to the configuration.
+pub const ACCESS_LOG: &str = "access.log";
 
-/// Returns the configuration for two services at these addresses.
-pub fn text(args: &DemoArgs, services: [SocketAddr; 2]) -> String {
+/// Returns the configuration for two services at these addresses. `access_log` is a file, since lines on the
+/// terminal would scroll away the commands to try.
+pub fn text(args: &DemoArgs, services: [SocketAddr; 2], access_log: &Path) -> String {
     let DemoArgs { listen, admin } = args;
     let [one, two] = services;
+    let access_log = access_log.display();
     // A user who names an address that others can reach wants them to see it.
     let open = if admin.ip().is_loopback() { "off" } else { "on" };
     format!(
@@ -25,7 +30,7 @@ pub fn text(args: &DemoArgs, services: [SocketAddr; 2]) -> String {
 listen: \"{listen}\"
 admin: {{ bind: \"{admin}\", open: {open} }}
 store: {STORE}
-access_log: stdout
+access_log: \"{access_log}\"
 # Every request gets an id, which the services and the log see too.
 request_id: on
 timeouts: {{ drain: 2s }}
@@ -55,7 +60,8 @@ routes:
 
   - name: status
     match: /status
-    respond: {{ json: {{ status: ok }} }}
+    # The newline keeps the shell's prompt on a line of its own.
+    respond: {{ body: \"{{\\\"status\\\": \\\"ok\\\"}}\\n\", content_type: application/json }}
 "
     )
 }
@@ -74,7 +80,11 @@ mod tests {
     fn it_compiles_without_a_warning() {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let service = SocketAddr::from(([127, 0, 0, 1], 4711));
-        let text = text(&DemoArgs { listen: any, admin: any }, [service, service]);
+        let text = text(
+            &DemoArgs { listen: any, admin: any },
+            [service, service],
+            Path::new("/tmp/demo/access.log"),
+        );
         tollgate_policy::register();
         let loaded = tollgate_config::from_text("demo.yaml", &text, &|_| None);
         assert!(loaded.problems.is_empty(), "{}", loaded.problems.render(false));

@@ -61,15 +61,15 @@ fn set_up(args: &DemoArgs) -> Result<TempDir, String> {
     }
     let services =
         service::start(["one", "two"]).map_err(|error| format!("cannot start the services: {error}"))?;
-    let text = config::text(args, services);
-    let folder = write(&text).map_err(|error| format!("cannot write the configuration: {error}"))?;
+    let folder = write(args, services).map_err(|error| format!("cannot write the configuration: {error}"))?;
     create_store(&folder.path().join(config::STORE))
         .map_err(|error| format!("cannot make the store: {error}"))?;
     Ok(folder)
 }
 
-fn write(text: &str) -> io::Result<TempDir> {
+fn write(args: &DemoArgs, services: [SocketAddr; 2]) -> io::Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("tollgate-demo-").tempdir()?;
+    let text = config::text(args, services, &folder.path().join(config::ACCESS_LOG));
     fs::write(folder.path().join(FILE), text)?;
     Ok(folder)
 }
@@ -100,7 +100,8 @@ fn what_to_try(gateway: &Gateway, file: &Path) -> String {
     let admin = gateway.admin.address().unwrap_or_else(missing);
     // The name by which this program was called, since `tollgate` may not be on PATH.
     let program = std::env::args().next().unwrap_or_else(|| "tollgate".to_owned());
-    let (file, process) = (file.display(), std::process::id());
+    let access_log = file.with_file_name(config::ACCESS_LOG);
+    let (file, access_log) = (file.display(), access_log.display());
     let tries = [
         (format!("curl -i http://{listen}/"), "a page of service `one`"),
         (
@@ -114,7 +115,7 @@ fn what_to_try(gateway: &Gateway, file: &Path) -> String {
         (format!("curl -i http://{listen}/nowhere"), "no route"),
         (format!("{program} top --admin {admin}"), "live figures"),
         (format!("curl http://{admin}/metrics"), "counters and histograms"),
-        (format!("curl http://{admin}/cost"), "CPU time per request, and remaining headroom"),
+        (format!("{program} cost --admin {admin}"), "CPU time per request, and remaining headroom"),
     ];
     let width = tries.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
     let tries: String =
@@ -132,8 +133,12 @@ Try in another terminal, or open http://{listen}/ in a browser:
 {tries}
   {program} explain {file} GET http://{listen}/echo/some/path
 
-The configuration is {file}, and a store beside it.
-Change it and send `kill -HUP {process}`: it is read again while requests go on. Ctrl-C ends the demo.
+The access log is {access_log}: `tail -f` shows it.
+The configuration is {file}, and a store beside it. Change it, and then
+
+  {program} reload --admin {admin}
+
+reads it again while requests go on. Ctrl-C ends the demo.
 
 "
     )

@@ -1,4 +1,4 @@
-//! `tollgate explain FILE METHOD URL`, and `POST /api/v1/explain`: which route takes a request, and how the
+//! `tollgate explain [FILE] METHOD URL`, and `POST /api/v1/explain`: which route takes a request, and how the
 //! request is handled.
 //!
 //! `question` turns the arguments into the bytes of a request head. [`tollgate_proxy::rehearse`] runs them
@@ -13,7 +13,9 @@ mod request;
 mod rules;
 mod text;
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Deserialize;
@@ -25,6 +27,7 @@ use tollgate_proxy::rehearse;
 use self::report::Report;
 pub use self::request::InvalidRequest;
 use crate::cli::ExplainArgs;
+use crate::config_path;
 use crate::load;
 use crate::print::{print, print_error};
 
@@ -58,14 +61,52 @@ fn loopback() -> IpAddr {
     IpAddr::V4(Ipv4Addr::LOCALHOST)
 }
 
+/// The positional arguments of the command.
+struct Question {
+    file: PathBuf,
+    method: String,
+    url: String,
+}
+
+/// Splits the arguments `[FILE] METHOD URL`, and finds the file if it is left out.
+fn question(words: &[OsString]) -> Result<Question, String> {
+    let text = |word: &OsString| {
+        word.to_str().map(str::to_owned).ok_or_else(|| "the method and the URL must be UTF-8".to_owned())
+    };
+    match words {
+        [file, method, url] => Ok(Question { file: file.into(), method: text(method)?, url: text(url)? }),
+        // A method has neither of these characters in practice, and almost every file has one.
+        [file, _] if file.to_string_lossy().contains(['.', '/']) || file == "-" => {
+            Err("the URL is missing: `tollgate explain [FILE] METHOD URL`".to_owned())
+        }
+        [method, url] => {
+            let found = config_path::resolve(None)?;
+            if let Some(line) = found.announcement() {
+                print_error(format_args!("{line}"));
+            }
+            Ok(Question { file: found.file, method: text(method)?, url: text(url)? })
+        }
+        // Options may stand between the words, so clap counts the words of each part only.
+        [_] => Err("the method or the URL is missing: `tollgate explain [FILE] METHOD URL`".to_owned()),
+        _ => Err("there are too many words: `tollgate explain [FILE] METHOD URL`".to_owned()),
+    }
+}
+
 /// Explains one request. The exit code tells whether a route takes it.
 pub fn explain(args: &ExplainArgs) -> ExitCode {
-    let (loaded, problems) = load::load_file(&args.file);
+    let Question { file, method, url } = match question(&args.words) {
+        Ok(question) => question,
+        Err(message) => {
+            print_error(format_args!("error: {message}"));
+            return ExitCode::from(BAD_USAGE);
+        }
+    };
+    let (loaded, problems) = load::load_file(&file);
     let Some(loaded) = loaded else {
         load::print_problems(&problems);
         return ExitCode::from(BAD_USAGE);
     };
-    let ExplainArgs { method, url, headers, from, all, .. } = args.clone();
+    let ExplainArgs { headers, from, all, .. } = args.clone();
     let request = ExplainRequest { method, url, headers, from, all };
     let report = match build_report(&request, Some(&loaded.config), &loaded.plan) {
         Ok(report) => report,

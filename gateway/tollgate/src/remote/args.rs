@@ -1,6 +1,7 @@
 //! The arguments of the commands that talk to a running gateway.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -21,7 +22,7 @@ pub enum OutputFormat {
 #[derive(Clone, Debug, Args)]
 pub struct GetArgs {
     /// `routes`, `upstreams`, `consumers`, `certificates` or `policies`, or one of them: `routes/hello`.
-    /// Without it, a summary.
+    /// The singular is accepted too. Without it, a summary.
     #[arg(value_name = "KIND[/NAME]")]
     pub what: Option<String>,
     /// The name, if it is not written after the kind.
@@ -199,4 +200,85 @@ pub struct BackupArgs {
     /// The gateway to ask.
     #[command(flatten)]
     pub remote: AdminOptions,
+}
+
+/// The output of `status`.
+#[derive(Clone, Debug, Args)]
+pub struct StatusArgs {
+    /// The format.
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: OutputFormat,
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
+/// The output of `reload`.
+#[derive(Clone, Debug, Args)]
+pub struct ReloadArgs {
+    /// The format.
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: OutputFormat,
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
+/// How to stop.
+#[derive(Clone, Debug, Args)]
+pub struct StopArgs {
+    /// How long requests in flight may take, such as `5m`, in place of the file's `timeouts.drain`; `0` cuts
+    /// them off.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Return when the stop has begun.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
+/// The output of `cost`.
+#[derive(Clone, Debug, Args)]
+pub struct CostArgs {
+    /// The format.
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: OutputFormat,
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
+/// Parses a duration as the configuration writes it: `30s`, `5m`, `500ms`. A number alone means seconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor = match unit {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3_600.0,
+        _ => return Err("expected a duration such as `30s`, `5m` or `0`".to_owned()),
+    };
+    let seconds = number.parse::<f64>().map(|number| number * factor);
+    seconds
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "expected a duration such as `30s`, `5m` or `0`".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (text, milliseconds) in
+            [("0", 0), ("30", 30_000), ("1.5s", 1_500), ("500ms", 500), ("5m", 300_000)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        assert!(["", "s", "5 m", "-1", "5x", "1e3"].iter().all(|text| duration(text).is_err()));
+    }
 }

@@ -6,6 +6,7 @@
 //! | `request` | requests and their responses |
 //! | `resources` | `get`, `set`, `delete` |
 //! | `log` | levels of the log |
+//! | `process` | `status`, `reload`, `stop`, `cost` |
 //! | `whole` | `export`, `import`, `diff`, `backup` |
 //! | `versions` | `history`, `rollback` |
 //! | `show` | results as text, JSON or YAML |
@@ -15,6 +16,7 @@ mod bulk;
 mod format;
 mod line_diff;
 mod log;
+mod process;
 mod request;
 mod resources;
 mod versions;
@@ -22,11 +24,12 @@ mod versions;
 use std::process::ExitCode;
 
 pub use args::{
-    BackupArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs, LogArgs, RollbackArgs,
-    SetArgs,
+    BackupArgs, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs, LogArgs,
+    ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
 };
 pub use bulk::{backup, diff, export, import};
 pub use log::log;
+pub use process::{cost, reload, status, stop};
 pub use request::percent_encode;
 pub use resources::{delete, get, set};
 pub use versions::{history, rollback};
@@ -42,6 +45,11 @@ pub struct CommandOutput {
 impl CommandOutput {
     fn success(text: String) -> Self {
         Self { text, code: ExitCode::SUCCESS }
+    }
+
+    /// The result was obtained, and tells of a failure.
+    fn failure(text: String) -> Self {
+        Self { text, code: ExitCode::FAILURE }
     }
 }
 

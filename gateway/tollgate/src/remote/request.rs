@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hyper::Method;
 use serde_json::Value;
-use tollgate_config::from_yaml;
+use tollgate_config::{KINDS, from_yaml};
 
 use crate::admin_client::{AdminClient, AdminOptions, AdminResponse, RequestContent};
 
@@ -21,6 +21,17 @@ impl AdminApi {
     /// Returns the JSON document at a path.
     pub fn get(&self, path: &str) -> Result<Value, String> {
         self.request(&Method::GET, path, RequestContent::default())
+    }
+
+    /// Returns the text at a path.
+    pub fn get_text(&self, path: &str) -> Result<String, String> {
+        let body = self.0.get(path)?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Returns whether a program listens on the address.
+    pub fn is_listening(&self) -> bool {
+        self.0.is_listening()
     }
 
     /// Sends a request and returns the JSON document of its response. If it fails, returns a readable
@@ -42,12 +53,23 @@ fn problems(answer: &AdminResponse) -> Option<String> {
     (!texts.is_empty()).then(|| texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n\n"))
 }
 
-/// Splits a kind and a name that may be written together or apart.
+/// Splits a kind and a name that may be written together or apart. The kind may be in the singular, or be the
+/// key of the file.
 pub fn split_name<'a>(what: &'a str, name: Option<&'a str>) -> (&'a str, Option<&'a str>) {
     match (what.split_once('/'), name) {
-        (Some((kind, name)), None) if !name.is_empty() => (kind, Some(name)),
-        (Some((kind, _)), name) => (kind, name),
-        (None, name) => (what, name),
+        (Some((kind, name)), None) if !name.is_empty() => (kind_name(kind), Some(name)),
+        (Some((kind, _)), name) => (kind_name(kind), name),
+        (None, name) => (kind_name(what), name),
+    }
+}
+
+/// Returns the name of a kind in the API. Unknown words stay as they are: the gateway may know them.
+fn kind_name(word: &str) -> &str {
+    let kind = KINDS.iter().find(|kind| [kind.name, kind.key, kind.noun].contains(&word));
+    match (kind, word) {
+        (Some(kind), _) => kind.name,
+        (None, "policy" | "policy_set") => "policies",
+        (None, other) => other,
     }
 }
 
@@ -113,5 +135,8 @@ mod tests {
         assert_eq!(split_name("routes", Some("a")), ("routes", Some("a")));
         assert_eq!(split_name("routes/a", None), ("routes", Some("a")));
         assert_eq!(split_name("routes", None), ("routes", None));
+        assert_eq!(split_name("route/a", None), ("routes", Some("a")));
+        assert_eq!(resource_path("policy/a"), Ok("/api/v1/policies/a".to_owned()));
+        assert_eq!(split_name("policy_sets", Some("a")), ("policies", Some("a")));
     }
 }

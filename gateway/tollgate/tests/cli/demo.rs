@@ -30,8 +30,9 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
     while !text.last().is_some_and(|line: &String| line.contains("Ctrl-C")) {
         text.push(lines.next().expect("more lines").expect("a line"));
     }
-    // The access log follows on the same pipe, which must be read.
-    let rest = std::thread::spawn(move || lines.map_while(Result::ok).count());
+    // Nothing that requests cause may scroll this text away.
+    let rest =
+        std::thread::spawn(move || lines.map_while(Result::ok).filter(|line| !line.is_empty()).count());
 
     let mut answers = Vec::new();
     for line in text.iter().filter(|line| line.starts_with("  curl ")) {
@@ -48,11 +49,21 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
         ("HTTP/1.1 200", "\"ok\""),
         ("HTTP/1.1 404", "no_route"),
         ("HTTP/1.1 200", "tollgate_requests_total"),
-        ("HTTP/1.1 200", "cores"),
     ];
     assert_eq!(answers.len(), expected.len(), "{text:#?}");
     for ((line, answer), (status, word)) in answers.iter().zip(expected) {
         assert!(answer.starts_with(status) && answer.contains(word), "{line}:\n{answer}");
+        // A shell prints its prompt after the body.
+        assert!(answer.ends_with('\n'), "{line}:\n{answer}");
+    }
+
+    // The commands of this program, except `top` and `explain`.
+    for (command, word) in [(" cost ", "Last 10 s: "), (" reload ", "nothing differs from before")] {
+        let line =
+            text.iter().find(|line| line.contains(command) && line.contains("--admin")).expect("a line");
+        let line = line.split("  CPU").next().expect("a command");
+        let ran = run(&line.split_whitespace().skip(1).collect::<Vec<_>>());
+        assert!(ran.code == Some(0) && ran.out.starts_with(word), "{line}: {ran:?}");
     }
 
     // The welcome page for browsers.
@@ -80,11 +91,19 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
     assert!(get(&format!("{url}/dashboard/"), "").contains("<title>Tollgate</title>"));
     assert!(get(&format!("{url}/api/v1/routes/api"), "").contains("\"weight\": 3"));
 
+    let log = text.iter().find_map(|line| line.strip_prefix("The access log is ")).expect("a line");
+    let log = log.split_once(": `tail").expect("a path").0;
+    let logged = || std::fs::read_to_string(log).is_ok_and(|text| text.lines().count() > 40);
+    let begun = std::time::Instant::now();
+    while !logged() {
+        assert!(begun.elapsed() < DEADLINE, "a line in the log for each request");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     running.signal(Signal::INT);
     let ran = running.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.err.contains("tollgate stops"), "{ran:?}");
-    assert!(rest.join().expect("read to the end") > 40, "a line in the log for each request");
+    assert_eq!(rest.join().expect("read to the end"), 0, "only the text of the demo is on standard output");
     assert!(!file.exists(), "the file goes with the demo");
 }
 

@@ -3,6 +3,9 @@
 mod demo;
 mod docs;
 mod explain;
+mod found;
+mod hash;
+mod help;
 mod pages;
 mod start;
 

@@ -25,6 +25,7 @@ fn unmeasured(study: &Study) -> Results {
         host: Host::default(),
         scaled: vec![],
         baseline: None,
+        decides: None,
         planned_seconds: 0.0,
     };
     let limits = Limits {

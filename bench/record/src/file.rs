@@ -5,6 +5,7 @@
 //! one is valid. Files of another format version are refused.
 
 use crate::FORMAT;
+use crate::figures::Condensed;
 use crate::measured::{Ceiling, Received, Trial, Verdict};
 use crate::plan::{Cell, Header, SystemUsed};
 use crate::price::{Instructions, Price};
@@ -30,6 +31,8 @@ pub enum Line {
     Ceiling(Ceiling),
     /// A measurement.
     Trial(Box<Trial>),
+    /// The figures of a system in a cell, in place of its trials.
+    Condensed(Box<Condensed>),
     /// The verdict on a system in a cell. A later one for the same cell and system replaces an earlier one.
     Verdict(Verdict),
     /// The instructions of a system for a request of a cell.
@@ -75,6 +78,8 @@ pub struct Results {
     pub ceilings: Vec<Ceiling>,
     /// The measurements.
     pub trials: Vec<Trial>,
+    /// The figures of a condensed file, the last for each cell and system.
+    pub condensed: Vec<Condensed>,
     /// The verdicts, the last for each cell and system.
     pub verdicts: Vec<Verdict>,
     /// The counted instructions, the last for each cell and system.
@@ -93,6 +98,11 @@ impl Results {
     /// Returns the trials of a cell and system.
     pub fn trials_of<'a>(&'a self, cell: &'a str, system: &'a str) -> impl Iterator<Item = &'a Trial> {
         self.trials.iter().filter(move |trial| trial.cell == cell && trial.system == system)
+    }
+
+    /// Returns the condensed result of a system in a cell.
+    pub fn condensed_of(&self, cell: &str, system: &str) -> Option<&Condensed> {
+        self.condensed.iter().find(|one| one.cell == cell && one.system == system)
     }
 
     /// Returns the verdict on a system in a cell.
@@ -206,6 +216,7 @@ fn empty(header: Header) -> Results {
         received: Vec::new(),
         ceilings: Vec::new(),
         trials: Vec::new(),
+        condensed: Vec::new(),
         verdicts: Vec::new(),
         instructions: Vec::new(),
         prices: Vec::new(),
@@ -234,6 +245,10 @@ fn add(results: &mut Results, line: Line) {
         }
         Line::Ceiling(ceiling) => results.ceilings.push(ceiling),
         Line::Trial(trial) => results.trials.push(*trial),
+        Line::Condensed(one) => {
+            results.condensed.retain(|other| (&other.cell, &other.system) != (&one.cell, &one.system));
+            results.condensed.push(*one);
+        }
         Line::Verdict(verdict) => {
             results.verdicts.retain(|other| (&other.cell, &other.system) != (&verdict.cell, &verdict.system));
             results.verdicts.push(verdict);
@@ -282,6 +297,7 @@ mod tests {
             host: Host::default(),
             scaled: vec![],
             baseline: None,
+            decides: None,
             planned_seconds: 60.0,
         }))
     }

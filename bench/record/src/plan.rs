@@ -1,5 +1,6 @@
 //! The input of a measurement: the machine, the systems, the cells, and what others published about them.
 
+use crate::metric::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,6 +32,16 @@ pub struct Host {
     pub placement: String,
 }
 
+/// The cell and the metric that answer the study's question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Decides {
+    /// [`Cell::id`].
+    pub cell: String,
+    /// The metric; `None` means CPU time at an offered rate and throughput in a closed loop.
+    pub by: Option<Metric>,
+}
+
 /// The first line of a result file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +68,9 @@ pub struct Header {
     pub scaled: Vec<String>,
     /// The system to which ratios are relative, if the study names one.
     pub baseline: Option<String>,
+    /// The cell that answers the study's question, if the study names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decides: Option<Decides>,
     /// Expected duration in seconds.
     pub planned_seconds: f64,
 }

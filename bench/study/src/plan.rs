@@ -8,7 +8,7 @@ use crate::analysis::Analysis;
 use crate::settings::Settings;
 use crate::study::{Point, Section, Study};
 use std::collections::BTreeSet;
-use tollgate_lab_record::Cell;
+use tollgate_lab_record::{Cell, Decides};
 
 /// The limits of this machine, and the selection of the user.
 #[derive(Debug, Clone)]
@@ -57,6 +57,8 @@ pub struct Plan {
     pub seconds: f64,
     /// The titles of the experiments besides the cells ([`Analysis::experiment`]).
     pub experiments: Vec<&'static str>,
+    /// The cell that answers the study's question; `None` if the study names none, or it is not planned.
+    pub decides: Option<Decides>,
     /// [`Limits::systems`].
     pub systems: Vec<String>,
 }
@@ -133,6 +135,7 @@ pub fn plan(study: &Study, limits: &Limits) -> Plan {
             });
         }
     }
+    let decides = decides(study, &cells);
     let mut experiments = Vec::new();
     let mut seconds = estimate(study, &cells);
     for analysis in &study.analyses {
@@ -146,7 +149,15 @@ pub fn plan(study: &Study, limits: &Limits) -> Plan {
         }
     }
     scaled.dedup();
-    Plan { cells, scaled: unique(scaled), seconds, experiments, systems: limits.systems.clone() }
+    Plan { cells, scaled: unique(scaled), seconds, experiments, decides, systems: limits.systems.clone() }
+}
+
+/// Returns the planned cell that answers the study's question.
+fn decides(study: &Study, cells: &[PlannedCell]) -> Option<Decides> {
+    let named = study.decides.as_ref()?;
+    let section = study.sections.iter().position(|section| section.title == named.section)?;
+    let cell = format!("{}-{}", section + 1, named.point.unwrap_or(1));
+    cells.iter().any(|planned| planned.cell.id == cell).then_some(Decides { cell, by: named.by })
 }
 
 fn unique(list: Vec<String>) -> Vec<String> {

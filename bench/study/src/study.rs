@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tollgate_lab_record::Published;
+use tollgate_lab_record::{Metric, Published};
 
 /// A study as written.
 #[derive(Debug, Clone, Deserialize)]
@@ -31,6 +31,9 @@ pub struct Study {
     /// The system that is measured twice, as the A/A control; `None` means no control.
     #[serde(default)]
     pub control: Option<String>,
+    /// The cell whose figures answer the study's question, for the first sentence of the report.
+    #[serde(default)]
+    pub decides: Option<Decides>,
     /// Settings of every cell.
     #[serde(default)]
     pub settings: Settings,
@@ -45,6 +48,20 @@ pub struct Study {
     /// Sentences for the report that are true on any machine, such as what cannot be reproduced.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// The cell and the metric that answer the study's question.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decides {
+    /// The title of the section.
+    pub section: String,
+    /// The number of the point in the section, from 1; default: the first.
+    #[serde(default)]
+    pub point: Option<usize>,
+    /// The metric; default: CPU time at an offered rate, throughput in a closed loop.
+    #[serde(default)]
+    pub by: Option<Metric>,
 }
 
 /// A system with its own features, options and settings.
@@ -280,6 +297,15 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
     for section in study.analyses.iter().filter_map(Analysis::section).chain(judged.map(String::as_str)) {
         named(&section.to_owned(), "analyses", &titles, Kind::Section)?;
     }
+    if let Some(decides) = &study.decides {
+        named(&decides.section, "decides", &titles, Kind::Section)?;
+        let points = study.sections.iter().find(|section| section.title == decides.section);
+        let points = points.map_or(0, |section| section.points.len());
+        let point = decides.point.unwrap_or(1);
+        if point == 0 || point > points {
+            return Err(format!("decides: point {point}: the section has the points 1 to {points}").into());
+        }
+    }
     for analysis in &study.analyses {
         let systems: &[String] = match analysis {
             Analysis::FeaturePrices { instructions, .. } => instructions,
@@ -373,6 +399,10 @@ sections:
         assert!(error.contains("needs `origin: builtin`"), "{error}");
         let error = study(&GOOD.replace("{tool: wrk}", "{poisson: true}")).unwrap_err();
         assert!(error.contains("needs a `rate`"), "{error}");
+        let error = study(&GOOD.replace("sections:", "decides: {section: Onw}\nsections:")).unwrap_err();
+        assert!(error.contains("decides: no section is called `Onw`, did you mean `One`?"), "{error}");
+        let error = study(&GOOD.replace("sections:", "decides: {section: One, point: 2}\nsections:"));
+        assert!(error.unwrap_err().contains("decides: point 2: the section has the points 1 to 1"));
         let error = study(&GOOD.replace("{nginx:", "{tollgate:")).unwrap_err();
         assert!(error.contains("published"), "{error}");
     }

@@ -164,6 +164,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             host: self.ground.host(),
             scaled: self.plan.scaled.clone(),
             baseline: self.study.baseline.clone(),
+            decides: self.plan.decides.clone(),
             planned_seconds: self.plan.seconds,
         };
         self.line(&Line::Header(Box::new(header)))?;

@@ -76,6 +76,7 @@ pub fn lines() -> Vec<Line> {
             },
             scaled: vec!["64,000 connections became 6,400: this machine allows 20,000 open files".into()],
             baseline: Some("nginx".into()),
+            decides: None,
             planned_seconds: 5400.0,
         }))],
         dice: Dice(7),

@@ -325,7 +325,7 @@ sections: [{title: Low, systems: [direct, nginx, kong, envoy], points: [{}]}]
             notes.contains("\"cell 1-2\", where the origin was the limit of 2 of the 2 gateways"),
             "{notes}"
         );
-        assert!(notes.contains("probability of 75 %"), "{notes}");
+        assert!(notes.contains("are 75 % confidence intervals"), "{notes}");
         assert!(!notes.contains("The original took"));
     }
 

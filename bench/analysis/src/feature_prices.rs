@@ -251,7 +251,7 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
         near(&prices[2].p99_us, (-10.0, -10.0, -10.0), 3);
         lacks(&prices[3].cpu_us, "cannot");
         let lines = analyse(&made::study(STUDY), &results);
-        assert!(made::notes(&lines).contains("probability of 75 %"));
+        assert!(made::notes(&lines).contains("are 75 % confidence intervals"));
         assert!(made::notes(&lines).contains("The nginx 0.0 us (-0.5 to 0.5)."), "{}", made::notes(&lines));
         assert!(!made::notes(&lines).contains("callgrind"), "nothing was counted");
     }

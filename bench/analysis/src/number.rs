@@ -65,16 +65,16 @@ pub(crate) fn promise(intervals: &[Interval]) -> Option<String> {
     Some(if high <= 0.0 {
         "Each figure is of one round, so that there is no interval.".to_owned()
     } else if low == high {
-        format!("Intervals in brackets hold the truth with a probability of {}.", percent(high))
+        format!("Intervals in brackets are {} confidence intervals.", percent(high))
     } else if low <= 0.0 {
         format!(
-            "Intervals in brackets hold the truth with a probability of up to {}, less where there were few rounds; a figure \
-             without brackets is of one round.",
+            "Intervals in brackets are confidence intervals of up to {}, less where there were few rounds; a figure without \
+             brackets is of one round.",
             percent(high)
         )
     } else {
         format!(
-            "Intervals in brackets hold the truth with a probability of {} to {}, by the number of rounds.",
+            "Intervals in brackets are confidence intervals of {} to {}, by the number of rounds.",
             percent(low),
             percent(high)
         )
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(promise(&[]), None);
         assert!(promise(&[one]).unwrap().contains("one round"));
         assert!(promise(&[four, many]).unwrap().contains("87.5 % to 95 %"));
-        assert!(promise(&[many, many]).unwrap().ends_with("probability of 95 %."));
+        assert!(promise(&[many, many]).unwrap().ends_with("are 95 % confidence intervals."));
         assert!(promise(&[many, one]).unwrap().contains("up to 95 %"));
     }
 }

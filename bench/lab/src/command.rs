@@ -36,10 +36,13 @@ pub enum Action {
     },
     /// List the load tools: ready, or how to get them.
     Tools,
-    /// Write the report of a result file.
+    /// Print the report of a result file, or write it to files.
     Report {
         /// Result file (JSON Lines).
         file: PathBuf,
+        /// A further result file whose cells the picture of `--svg` shows too; may be repeated.
+        #[arg(long, value_name = "FILE", requires = "svg")]
+        with: Vec<PathBuf>,
         /// Files to write instead of printing the report.
         #[command(flatten)]
         pages: Pages,
@@ -97,7 +100,7 @@ pub enum Action {
         /// The settings.
         settings: PathBuf,
     },
-    /// Run the minimal proxy, which copies bytes without parsing them.
+    /// Run the minimal proxy: copy bytes without parsing them.
     #[command(hide = true)]
     Forward {
         /// The address for clients.
@@ -153,7 +156,7 @@ pub struct RunOptions {
     /// Files to write in addition to printing the report.
     #[command(flatten)]
     pub pages: Pages,
-    /// Only print what would be measured: each cell with its load, rounds and systems, and how long it takes.
+    /// Only print what would be measured and how long it takes.
     #[arg(long)]
     pub dry_run: bool,
 }
@@ -167,15 +170,18 @@ pub struct Pages {
     /// Write the report as Markdown.
     #[arg(long, value_name = "FILE")]
     pub markdown: Option<PathBuf>,
-    /// Write a picture: the CPU time for each request of Tollgate, nginx and HAProxy in each cell.
+    /// Write a picture: the CPU time for each request of Tollgate, nginx, HAProxy and Envoy in each cell.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write a condensed result file: the figures without the rounds, from which the same report can be made.
+    #[arg(long, value_name = "FILE")]
+    pub condensed: Option<PathBuf>,
 }
 
 impl Pages {
     /// Returns whether no format was requested.
     pub fn is_empty(&self) -> bool {
-        self.html.is_none() && self.markdown.is_none() && self.svg.is_none()
+        self.html.is_none() && self.markdown.is_none() && self.svg.is_none() && self.condensed.is_none()
     }
 }
 

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         Action::Systems => data().and_then(|data| lists::systems(&data)),
         Action::Install { names } => data().and_then(|data| lists::install(&data, names)),
         Action::Tools => lists::tools(),
-        Action::Report { file, pages } => reports::report(file, pages),
+        Action::Report { file, with, pages } => reports::report(file, with, pages),
         Action::Compare { before, after } => reports::compare(before, after),
         Action::Gate { file, baseline, allow, systems } => {
             match reports::gate(file, baseline, *allow, systems) {

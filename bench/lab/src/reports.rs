@@ -4,9 +4,9 @@ use crate::command::Pages;
 use crate::print;
 use std::fs::{self, File};
 use std::io::{BufReader, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tollgate_lab_record::{Results, read};
+use tollgate_lab_record::{Results, append, read};
 
 /// The width in columns if the terminal does not report it.
 const WIDTH: usize = 120;
@@ -23,9 +23,9 @@ pub fn show(results: &Results) -> Result<(), String> {
     print(&tollgate_lab_report::terminal(results, width, colour))
 }
 
-/// Writes the requested report files.
-pub fn write_reports(results: &Results, pages: &Pages) -> Result<(), String> {
-    let Pages { html, markdown, svg } = pages;
+/// Writes the requested report files. The picture also shows the cells of `more`.
+pub fn write_reports(results: &Results, more: &[Results], pages: &Pages) -> Result<(), String> {
+    let Pages { html, markdown, svg, condensed } = pages;
     let write = |file: &Path, text: String| {
         fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         eprintln!("written: {}", file.display());
@@ -38,20 +38,29 @@ pub fn write_reports(results: &Results, pages: &Pages) -> Result<(), String> {
         write(file, tollgate_lab_report::markdown(results))?;
     }
     if let Some(file) = svg {
-        let text = tollgate_lab_report::svg(results)
-            .ok_or("nothing to draw: no cell has the CPU time of Tollgate, nginx or HAProxy")?;
+        let files: Vec<&Results> = std::iter::once(results).chain(more).collect();
+        let text = tollgate_lab_report::svg_of(&files)
+            .ok_or("nothing to draw: no cell has the CPU time of Tollgate, nginx, HAProxy or Envoy")?;
         write(file, text)?;
+    }
+    if let Some(file) = condensed {
+        let mut bytes = Vec::new();
+        for line in tollgate_lab_report::condense(results) {
+            append(&mut bytes, &line).map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        write(file, String::from_utf8_lossy(&bytes).into_owned())?;
     }
     Ok(())
 }
 
 /// Implements `tollgate bench report`.
-pub fn report(file: &Path, pages: &Pages) -> Result<(), String> {
+pub fn report(file: &Path, with: &[PathBuf], pages: &Pages) -> Result<(), String> {
     let results = load_results(file)?;
     if pages.is_empty() {
         return show(&results);
     }
-    write_reports(&results, pages)
+    let more = with.iter().map(|file| load_results(file)).collect::<Result<Vec<_>, _>>()?;
+    write_reports(&results, &more, pages)
 }
 
 fn width() -> (usize, bool) {

@@ -82,7 +82,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     session.end(begun.elapsed().as_secs_f64()).map_err(|failure| failure.to_string())?;
     let results = load_results(&out)?;
     crate::reports::show(&results)?;
-    write_reports(&results, &options.pages)
+    write_reports(&results, &[], &options.pages)
 }
 
 /// Lists the cells of a plan under their sections: the load, the length of a trial, the rounds, the systems.

@@ -201,11 +201,11 @@ fn row(change: &Change) -> Vec<Text> {
     let worse = match change.call {
         Call::Higher => Some(change.metric.lower_is_better()),
         Call::Lower => Some(!change.metric.lower_is_better()),
-        Call::Tie | Call::Open => None,
+        Call::Tie | Call::Open | Call::Beyond => None,
     };
     let tone = worse.map_or(Tone::Plain, |worse| if worse { Tone::Bad } else { Tone::Good });
     let ratio = number::ratio(change.ratio.estimate);
-    let interval = number::interval(change.ratio.low, change.ratio.high);
+    let interval = crate::table::range(&change.ratio);
     vec![
         Text::new(&change.title),
         Text::new(change.metric.title()),

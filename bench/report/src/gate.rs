@@ -108,7 +108,7 @@ impl fmt::Display for Gate {
                         number::plain(change.after),
                         number::plain(change.before),
                         number::ratio(change.ratio.estimate),
-                        number::interval(change.ratio.low, change.ratio.high)
+                        crate::table::range(&change.ratio)
                     )?;
                 }
                 lines(f, doubts)

@@ -36,6 +36,19 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     )?;
     if let Some(decision) = &report.decision {
         writeln!(out, "## In short\n")?;
+        for piece in table::headline(decision) {
+            let text = cell(&piece.text);
+            // `cell` joins words, and the space at an end of a piece belongs to the sentence.
+            let space = |there: bool| if there { " " } else { "" };
+            let before = space(piece.text.starts_with(' ') && !text.is_empty());
+            let after = space(piece.text.ends_with(' '));
+            let mark = if piece.strong { "**" } else { "" };
+            write!(out, "{before}{mark}{text}{mark}{after}")?;
+        }
+        writeln!(out, "\n")?;
+        for learned in &report.learned {
+            writeln!(out, "{}\n", learned.trim())?;
+        }
         let table = table::of_decision(report, decision);
         writeln!(out, "At {}.\n", table.caption)?;
         write_table(out, &table, false)?;
@@ -147,7 +160,7 @@ fn cell(text: &str) -> String {
 fn write_steady(out: &mut String, report: &Report) -> std::fmt::Result {
     let never: Vec<String> = report
         .rows()
-        .filter(|(_, row)| row.figures().is_some_and(|figures| figures.steady == Steady::Never))
+        .filter(|(_, row)| row.figures().is_some() && row.steady == Steady::Never)
         .map(|(cell, row)| format!("{} ({})", row.title, cell.title))
         .collect();
     if !never.is_empty() {

@@ -37,6 +37,10 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
         out.line(&format!("Scaled: {scaled}"), Style::new());
     }
     if let Some(decision) = &report.decision {
+        out.line(table::headline_text(decision).trim(), Style::new().bold());
+        for learned in &report.learned {
+            out.line(learned, Style::new());
+        }
         out.table(&table::of_decision(&report, decision));
     }
     for note in &report.notes {

@@ -9,11 +9,16 @@ use super::{
 use crate::estimate;
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate_lab_record::{
-    Cell, Connections, Distribution, LoadResult, Price, Published, Received, Results, Status, Summary,
-    SystemUsed, Trial, Verdict, Window,
+    Cell, Connections, Distribution, Price, Published, Received, Results, Status, Summary, SystemUsed, Trial,
+    Verdict, Window,
 };
 use tollgate_lab_stats::steady::{Steadiness, steady as judge};
 use tollgate_lab_stats::tie::Order;
+
+/// The CPU time in microseconds, over all rounds, from which the split into user and system is shown. The
+/// kernel divides the sum by clock ticks of 10 ms: with 100 of them, the standard error of a share is at most
+/// 5 points.
+const SPLIT_FROM_US: f64 = 1e6;
 
 impl Report {
     /// Builds the report of a result file.
@@ -54,13 +59,16 @@ impl Report {
             (name.clone(), used.map_or_else(|| name.clone(), |used| used.title.clone()))
         };
         let baseline = results.header.baseline.as_ref().map(title);
+        let (learned, notes) =
+            texts(results, "").into_iter().partition(|text| text.starts_with(super::LEARNED));
         Self {
             header: results.header.clone(),
             systems: results.systems.clone(),
-            decision: Decision::of(&sections, baseline.as_ref()),
+            decision: Decision::of(results, &sections, baseline.as_ref()),
             baseline,
             sections,
-            notes: texts(results, ""),
+            learned,
+            notes,
             tables: tables(results, ""),
             received: received(&results.received),
             ceilings: results.ceilings.clone(),
@@ -110,7 +118,9 @@ fn received(all: &[Received]) -> Vec<Received> {
 
 fn tools(results: &Results) -> Vec<(String, String)> {
     let named = results.trials.iter().filter_map(|trial| trial.load.as_ref());
-    let unique: BTreeSet<_> = named.map(|load| (load.tool.clone(), load.tool_version.clone())).collect();
+    let named = named.map(|load| (load.tool.clone(), load.tool_version.clone()));
+    let condensed = results.condensed.iter().map(|one| (one.tool.clone(), one.tool_version.clone()));
+    let unique: BTreeSet<_> = named.chain(condensed).filter(|(tool, _)| !tool.is_empty()).collect();
     unique.into_iter().collect()
 }
 
@@ -140,7 +150,8 @@ fn row(results: &Results, cell: &Cell, system: &str) -> Row {
     Row {
         system: system.to_owned(),
         title: used.map_or_else(|| system.to_owned(), |used| used.title.clone()),
-        ratios: ratios(results, cell, system, verdict.filter(|_| measured), measured),
+        ratios: ratios(results, cell, system, verdict.filter(|_| measured), &outcome),
+        steady: steady(results, &cell.id, system),
         outcome,
         verdict: verdict.map(|verdict| verdict.kind),
         findings: verdict.map_or_else(Vec::new, |verdict| {
@@ -168,10 +179,10 @@ fn outcome(
         return Outcome::Void { why };
     }
     if trials.is_empty() {
-        return Outcome::Pending;
+        let condensed = results.condensed_of(&cell.id, system);
+        return condensed.map_or(Outcome::Pending, |one| Outcome::Measured(Box::new(one.figures.clone())));
     }
-    let steady = steady(results, &cell.id, system);
-    match figures(&trials, steady) {
+    match figures(&trials) {
         Some(figures) => Outcome::Measured(Box::new(figures)),
         None => Outcome::Void { why: reasons(&trials) },
     }
@@ -197,7 +208,7 @@ fn good<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
     trials.iter().copied().filter(|trial| trial.is_good() && trial.load.is_some()).collect()
 }
 
-fn figures(trials: &[&Trial], steady: Steady) -> Option<Figures> {
+fn figures(trials: &[&Trial]) -> Option<Figures> {
     let good = good(trials);
     let loads: Vec<_> = good.iter().filter_map(|trial| trial.load.as_ref()).collect();
     let first = loads.first()?;
@@ -212,6 +223,9 @@ fn figures(trials: &[&Trial], steady: Steady) -> Option<Figures> {
     // The medians of two parts need not add up to the median of their sums, but a stacked bar must.
     let share =
         user.zip(system).map(|(user, system)| user / (user + system)).filter(|share| share.is_finite());
+    let used = |trial: &&Trial| Some(trial.cost?.total_us() * trial.load.as_ref()?.ok as f64);
+    let used_us: f64 = good.iter().filter_map(used).sum();
+    let share = share.filter(|_| used_us >= SPLIT_FROM_US);
     let corrected = loads.iter().all(|load| load.response_time.is_some());
     let shown: Vec<&Distribution> = loads.iter().filter_map(|load| load.latency()).collect();
     let raw: Vec<&Distribution> = loads.iter().filter_map(|load| load.service_time.as_ref()).collect();
@@ -256,7 +270,6 @@ fn figures(trials: &[&Trial], steady: Steady) -> Option<Figures> {
         }),
         failed: loads.iter().map(|load| load.failures.total()).sum(),
         throttled,
-        steady,
     })
 }
 
@@ -264,17 +277,19 @@ fn cores(cpu_us: f64, wall_us: f64) -> Option<f64> {
     (wall_us > 0.0).then(|| cpu_us / wall_us)
 }
 
-/// Returns the trace of a warm-up: a trial with round 0, which is not a measurement.
-fn warm_up<'a>(results: &'a Results, cell: &'a str, system: &'a str) -> Option<&'a LoadResult> {
+/// Returns the windows of a warm-up: a trial with round 0, which is not a measurement.
+fn warm_up<'a>(results: &'a Results, cell: &'a str, system: &'a str) -> Option<&'a [Window]> {
     let mut traces = results.trials_of(cell, system).filter(|trial| trial.round == 0);
-    traces.find_map(|trial| trial.load.as_ref()).filter(|load| !load.windows.is_empty())
+    let condensed = || results.condensed_of(cell, system).map(|one| one.windows.as_slice());
+    let windows = traces.find_map(|trial| trial.load.as_ref()).map(|load| load.windows.as_slice());
+    windows.or_else(condensed).filter(|windows| !windows.is_empty())
 }
 
 /// Decides from its warm-up when a system was steady.
 fn steady(results: &Results, cell: &str, system: &str) -> Steady {
-    let Some(load) = warm_up(results, cell, system) else { return Steady::NotAsked };
+    let Some(windows) = warm_up(results, cell, system) else { return Steady::NotAsked };
     // The last window of a run may be very short.
-    let windows: Vec<&Window> = load.windows.iter().filter(|window| window.seconds > 0.5).collect();
+    let windows: Vec<&Window> = windows.iter().filter(|window| window.seconds > 0.5).collect();
     let rates: Vec<f64> = windows.iter().map(|window| window.ok as f64 / window.seconds).collect();
     match judge(&rates) {
         Steadiness::From(at) => Steady::After { seconds: windows.get(at).map_or(0.0, |window| window.start) },
@@ -299,19 +314,20 @@ fn ratios(
     cell: &Cell,
     system: &str,
     verdict: Option<&Verdict>,
-    measured: bool,
+    outcome: &Outcome,
 ) -> Vec<Ratio> {
     let Some(baseline) = results.header.baseline.as_deref() else { return Vec::new() };
     let baseline_stands =
         results.verdict_of(&cell.id, baseline).is_none_or(|verdict| verdict.kind.has_figures());
+    let figures = match outcome {
+        Outcome::Measured(figures) => Some(figures),
+        _ => None,
+    };
+    let offered = figures.is_some_and(|figures| figures.offered.is_some());
     let mut ratios = Vec::new();
     for metric in Metric::ALL {
-        let ours = (measured && baseline_stands)
-            .then(|| {
-                let given = verdict
-                    .and_then(|verdict| verdict.ratios.get(&format!("{}/{baseline}", metric.key())).copied());
-                given.or_else(|| paired(results, cell, system, baseline, metric))
-            })
+        let ours = (figures.is_some() && baseline_stands)
+            .then(|| pair(results, &cell.id, system, baseline, metric))
             .flatten();
         let published = cell
             .published
@@ -324,7 +340,13 @@ fn ratios(
             continue;
         }
         let noise = verdict.and_then(|verdict| verdict.control).filter(|_| metric == Metric::Cpu);
-        let call = if system == baseline { None } else { ours.map(|ours| call(ours, noise)) };
+        let call = if system == baseline {
+            None
+        } else if baseline == "direct" && ours.is_some_and(|ours| is_beyond(ours, metric, offered)) {
+            Some(Call::Beyond)
+        } else {
+            ours.map(|ours| named(ours, noise))
+        };
         ratios.push(Ratio { metric, ours, published, call });
     }
     ratios
@@ -336,12 +358,48 @@ pub(crate) fn rounds(results: &Results, cell: &str, system: &str, metric: Metric
     trials.filter_map(|trial| trial.figure(metric)).collect()
 }
 
+/// Returns whether the whole interval of a ratio to the direct run lies on the side on which no gateway can
+/// be: more throughput in a closed loop, or less latency at the same rate.
+fn is_beyond(ratio: Summary, metric: Metric, offered: bool) -> bool {
+    match metric {
+        Metric::Rps => !offered && ratio.low > 1.0,
+        Metric::Cpu => false,
+        _ => offered && ratio.high < 1.0,
+    }
+}
+
+/// Returns the ratio of two systems in one cell: the one of the verdict, or else over the rounds of the file.
+pub(crate) fn pair(
+    results: &Results,
+    cell: &str,
+    system: &str,
+    other: &str,
+    metric: Metric,
+) -> Option<Summary> {
+    let given = |one: &str, other: &str| {
+        let verdict = results.verdict_of(cell, one)?;
+        verdict.ratios.get(&format!("{}/{other}", metric.key())).copied()
+    };
+    given(system, other)
+        .or_else(|| paired(results, cell, system, other, metric))
+        .or_else(|| given(other, system).map(inverse))
+}
+
+fn inverse(ratio: Summary) -> Summary {
+    Summary {
+        estimate: ratio.estimate.recip(),
+        low: ratio.high.recip(),
+        high: ratio.low.recip(),
+        rounds: ratio.rounds,
+    }
+}
+
 /// Returns the ratio over the rounds in which both systems have a good trial. Rounds are paired, since a slow
 /// minute affects both.
-fn paired(results: &Results, cell: &Cell, system: &str, baseline: &str, metric: Metric) -> Option<Summary> {
+fn paired(results: &Results, cell: &str, system: &str, baseline: &str, metric: Metric) -> Option<Summary> {
     let of = |name: &str| -> BTreeMap<u32, f64> {
         results
-            .trials_of(&cell.id, name)
+            .trials_of(cell, name)
             .filter(|trial| trial.is_good())
             .filter_map(|trial| Some((trial.round, trial.figure(metric)?)))
             .collect()
@@ -350,6 +408,11 @@ fn paired(results: &Results, cell: &Cell, system: &str, baseline: &str, metric: 
     let pairs: Vec<(f64, f64)> =
         ours.iter().filter_map(|(round, value)| Some((*value, *base.get(round)?))).collect();
     estimate::paired_ratio(&pairs)
+}
+
+/// Returns the conclusion from a ratio within one file; [`Call::Open`] with fewer rounds than it needs.
+pub(crate) fn named(ratio: Summary, control: Option<Summary>) -> Call {
+    if ratio.rounds < crate::FEWEST_ROUNDS { Call::Open } else { call(ratio, control) }
 }
 
 /// Returns the conclusion from a ratio's interval and the noise that the A/A control showed.
@@ -411,13 +474,19 @@ fn curve(results: &Results, cell: &Cell, system: &str) -> Option<Curve> {
         corrected: estimate::curve(&corrected),
         uncorrected: estimate::curve(&raw),
     };
+    let curve = match results.condensed_of(&cell.id, system) {
+        Some(one) if good.is_empty() => {
+            Curve { corrected: one.corrected.clone(), uncorrected: one.uncorrected.clone(), ..curve }
+        }
+        _ => curve,
+    };
     (!curve.corrected.is_empty() || !curve.uncorrected.is_empty()).then_some(curve)
 }
 
 fn trace(results: &Results, cell: &Cell, system: &str) -> Option<Trace> {
     Some(Trace {
         system: system.to_owned(),
-        windows: warm_up(results, &cell.id, system)?.windows.clone(),
+        windows: warm_up(results, &cell.id, system)?.to_vec(),
         steady: steady(results, &cell.id, system),
     })
 }

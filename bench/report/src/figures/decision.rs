@@ -1,12 +1,18 @@
-//! The decision table, with one row for each system. It is based on a single cell: preferably one with equal
-//! rates, and of these the one in which most systems were not limited. Rows are ordered by CPU cost at an
-//! offered rate, and by throughput otherwise.
+//! The decision table, with one row for each system, and the headline above it.
+//!
+//! Both are based on a single cell. The study names it ([`tollgate_lab_record::Decides`]); otherwise it is the
+//! cell that can be attributed to the most systems, at an offered rate before a closed loop. The headline
+//! names a winner only if the interval of the ratio to **every** other system excludes 1 beyond the noise of
+//! the machine. Everything else is a [`Doubt`], which says between which systems no difference was shown.
 
-use super::{CellReport, Metric, Row, Section};
+use super::{Call, CellReport, Figures, Metric, Row, Section, build};
 use serde::Serialize;
-use tollgate_lab_record::VerdictKind;
+use tollgate_lab_record::{Results, Summary, VerdictKind};
 
-/// The decision table: one row for each system, from the cell in which the systems compare best.
+/// The share of an offered rate that counts as kept, as in the verdicts.
+const KEPT: f64 = 0.99;
+
+/// The decision table: one row for each system, from the cell that answers the study's question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Decision {
     /// The id of the chosen cell.
@@ -19,6 +25,8 @@ pub struct Decision {
     pub by: Metric,
     /// The rows, best first; systems without figures last.
     pub rows: Vec<DecisionRow>,
+    /// What the figures allow to say.
+    pub headline: Headline,
 }
 
 /// A system in the decision table.
@@ -36,28 +44,92 @@ pub struct DecisionRow {
     pub own_limit: usize,
 }
 
+/// A system's title and its figure.
+pub type Entry = (String, f64);
+
+/// What the figures of the decision's cell allow to say.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Headline {
+    /// One system is better than every other one.
+    Winner {
+        /// The system.
+        best: Entry,
+        /// The system with the next figure.
+        next: Entry,
+        /// The ratio of the first to the second.
+        ratio: Summary,
+    },
+    /// No difference was shown between the system with the best figure and others.
+    NoDifference {
+        /// These systems, the best figure first.
+        between: Vec<Entry>,
+        /// The reason.
+        why: Doubt,
+    },
+    /// Some systems were limited by another component, so that their own figures are not known.
+    NotTheirs {
+        /// These systems, each with the word of its verdict.
+        limited: Vec<(String, f64, &'static str)>,
+        /// The systems whose figures are their own.
+        own: Vec<Entry>,
+    },
+    /// The prices of features, for each system.
+    Prices {
+        /// One entry for each system.
+        lists: Vec<PriceList>,
+    },
+    /// Only one system has a figure.
+    Alone {
+        /// The system.
+        only: Entry,
+    },
+    /// No system has a figure that can be compared.
+    Nothing,
+}
+
+/// Why no difference was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Doubt {
+    /// Fewer rounds than [`crate::FEWEST_ROUNDS`].
+    Rounds {
+        /// The rounds that there are.
+        rounds: u32,
+    },
+    /// An interval includes 1, or the estimate lies within the noise of the A/A control.
+    Noise,
+    /// The file has no ratio of the two.
+    NoRatio,
+}
+
+/// The prices of one system.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PriceList {
+    /// The system's title.
+    pub title: String,
+    /// The number of features whose price in CPU has an interval above 0.
+    pub shown: usize,
+    /// The number of features that were measured.
+    pub measured: usize,
+    /// The most expensive of the features that are shown: its name and price in microseconds.
+    pub most: Option<(String, Summary)>,
+}
+
 impl Decision {
-    pub(super) fn of(sections: &[Section], baseline: Option<&(String, String)>) -> Option<Self> {
+    pub(super) fn of(
+        results: &Results,
+        sections: &[Section],
+        baseline: Option<&(String, String)>,
+    ) -> Option<Self> {
         let cells =
             || sections.iter().flat_map(|section| section.cells.iter().map(move |cell| (section, cell)));
-        // Cells with equal rates come first, then cells in which most systems are not limited, then those
-        // with the highest rate; of equal cells, the first.
-        let rank = |cell: &CellReport| {
-            let unhindered = cell
-                .rows
-                .iter()
-                .filter(|row| row.figures().is_some() && row.verdict == Some(VerdictKind::Nothing));
-            let measured = cell.rows.iter().filter(|row| row.figures().is_some());
-            (cell.offered.is_some(), unhindered.count(), measured.count(), cell.offered.unwrap_or(0.0) as u64)
-        };
-        let mut best: Option<(&Section, &CellReport)> = None;
-        for (section, cell) in cells() {
-            if best.is_none_or(|(_, other)| rank(cell) > rank(other)) {
-                best = Some((section, cell));
-            }
-        }
-        let (section, cell) = best.filter(|(_, cell)| cell.rows.iter().any(|row| row.figures().is_some()))?;
-        let by = if cell.offered.is_some() { Metric::Cpu } else { Metric::Rps };
+        let named = results.header.decides.as_ref();
+        let chosen = named.and_then(|named| cells().find(|(_, cell)| cell.id == named.cell));
+        let chosen = chosen.filter(|(_, cell)| cell.rows.iter().any(|row| row.figures().is_some()));
+        let by = chosen.and(named).and_then(|named| named.by);
+        let (section, cell) = chosen.or_else(|| most_attributed(cells()))?;
+        let by = by.unwrap_or(if cell.offered.is_some() { Metric::Cpu } else { Metric::Rps });
         // Every system of the study gets a row, even if this cell leaves it out.
         let mut names: Vec<(&str, &Row)> = cell.rows.iter().map(|row| (row.system.as_str(), row)).collect();
         for (_, other) in cells() {
@@ -76,35 +148,155 @@ impl Decision {
         let key = |row: &DecisionRow| row.row.figures().and_then(|figures| figures.of(by));
         rows.sort_by(|a, b| {
             let order = match (key(a), key(b)) {
-                (Some(a), Some(b)) if by.lower_is_better() => a.total_cmp(&b),
-                (Some(a), Some(b)) => b.total_cmp(&a),
+                (Some(a), Some(b)) => better_first(by, a, b),
                 (a, b) => b.is_some().cmp(&a.is_some()),
             };
             order.then_with(|| b.row.figures().is_some().cmp(&a.row.figures().is_some()))
         });
         // A direct run has no toll: it is the reference for the others, not a candidate.
         if let Some(at) = rows.iter().position(|row| row.row.system == "direct")
-            && (by == Metric::Cpu || baseline.is_some_and(|(name, _)| name == "direct"))
+            && (by != Metric::Rps || baseline.is_some_and(|(name, _)| name == "direct"))
         {
             let direct = rows.remove(at);
             rows.insert(0, direct);
         }
+        // A study that also measures cells without a feature asks more than their price.
+        let priced = sections.iter().filter(|section| !section.cells.is_empty());
+        let only_priced = priced.into_iter().all(|section| !section.prices.is_empty());
+        let prices = prices(sections, results).filter(|_| chosen.is_none() && only_priced);
         Some(Self {
             cell: cell.id.clone(),
             at: format!("{} ({})", cell.title, section.title),
             offered: cell.offered,
             by,
             rows,
+            headline: prices.unwrap_or_else(|| headline(results, cell, by)),
         })
     }
+}
 
-    /// Returns the best candidate that has figures.
-    pub fn best(&self) -> Option<&DecisionRow> {
-        self.rows.iter().find(|row| {
-            row.row.system != "direct"
-                && row.row.figures().is_some_and(|figures| figures.of(self.by).is_some())
-        })
+/// Returns the cell for a study that names none: at an offered rate, if there is one; of these, the one with
+/// the most systems whose figures are their own, then with the most figures, then with the highest rate; of
+/// equal cells, the first. `None` if no cell has figures.
+fn most_attributed<'a>(
+    cells: impl Iterator<Item = (&'a Section, &'a CellReport)>,
+) -> Option<(&'a Section, &'a CellReport)> {
+    let rank = |cell: &CellReport| {
+        let by = if cell.offered.is_some() { Metric::Cpu } else { Metric::Rps };
+        let own = cell.rows.iter().filter(|row| row.system != "direct" && is_its_own(row, by));
+        let measured = cell.rows.iter().filter(|row| row.figures().is_some());
+        (cell.offered.is_some(), own.count(), measured.count(), cell.offered.unwrap_or(0.0) as u64)
+    };
+    let mut best: Option<(&Section, &CellReport)> = None;
+    for (section, cell) in cells {
+        if best.is_none_or(|(_, other)| rank(cell) > rank(other)) {
+            best = Some((section, cell));
+        }
     }
+    best.filter(|(_, cell)| cell.rows.iter().any(|row| row.figures().is_some()))
+}
+
+/// Returns whether a figure is one of the system and not of another component. Throughput of a closed loop is
+/// only at the system's own limit; the cost at an offered rate is if the rate was kept, and latency if the
+/// generator was in time as well.
+fn is_its_own(row: &Row, by: Metric) -> bool {
+    let Some(figures) = row.figures() else { return false };
+    let kept = keeps_rate(figures);
+    let own_limit = matches!(
+        row.verdict,
+        Some(VerdictKind::Gateway | VerdictKind::HotWorker | VerdictKind::Quota | VerdictKind::Connections)
+    );
+    match by {
+        Metric::Cpu if figures.offered.is_some() => kept,
+        _ if figures.offered.is_some() => kept && row.verdict != Some(VerdictKind::Generator),
+        _ => own_limit,
+    }
+}
+
+fn keeps_rate(figures: &Figures) -> bool {
+    figures.offered.is_some_and(|offered| figures.rps.estimate >= KEPT * offered)
+}
+
+fn better_first(by: Metric, a: f64, b: f64) -> std::cmp::Ordering {
+    if by.lower_is_better() { a.total_cmp(&b) } else { b.total_cmp(&a) }
+}
+
+/// Compares the system with the best figure with every other one.
+fn headline(results: &Results, cell: &CellReport, by: Metric) -> Headline {
+    let mut own: Vec<(&Row, f64)> = Vec::new();
+    let mut limited: Vec<(String, f64, &'static str)> = Vec::new();
+    for row in cell.rows.iter().filter(|row| row.system != "direct") {
+        let Some(value) = row.figures().and_then(|figures| figures.of(by)) else { continue };
+        if row.figures().is_some_and(|figures| figures.offered.is_some() && !keeps_rate(figures)) {
+            // The table shows that it cannot carry this rate; it has no cost at it.
+            continue;
+        }
+        if is_its_own(row, by) {
+            own.push((row, value));
+        } else {
+            limited.push((row.title.clone(), value, row.verdict_name()));
+        }
+    }
+    own.sort_by(|(_, a), (_, b)| better_first(by, *a, *b));
+    limited.sort_by(|(_, a, _), (_, b, _)| better_first(by, *a, *b));
+    let entry = |(row, value): &(&Row, f64)| (row.title.clone(), *value);
+    if !limited.is_empty() {
+        return Headline::NotTheirs { limited, own: own.iter().map(entry).collect() };
+    }
+    let [best, others @ ..] = own.as_slice() else { return Headline::Nothing };
+    let [next, ..] = others else { return Headline::Alone { only: entry(best) } };
+    let wanted = if by.lower_is_better() { Call::Lower } else { Call::Higher };
+    let noise = best.0.control.filter(|_| by == Metric::Cpu);
+    let mut between = vec![entry(best)];
+    let mut why = None;
+    let mut first = None;
+    for other in others {
+        let ratio = build::pair(results, &cell.id, &best.0.system, &other.0.system, by);
+        first = first.or(ratio);
+        let doubt = match ratio.map(|ratio| (ratio, build::named(ratio, noise))) {
+            Some((_, call)) if call == wanted => continue,
+            Some((ratio, Call::Open)) => Doubt::Rounds { rounds: ratio.rounds },
+            Some(_) => Doubt::Noise,
+            None => {
+                let rounds = |row: &Row| row.figures().map_or(0, |figures| figures.rounds);
+                match rounds(best.0).min(rounds(other.0)) {
+                    rounds if rounds < crate::FEWEST_ROUNDS => Doubt::Rounds { rounds },
+                    _ => Doubt::NoRatio,
+                }
+            }
+        };
+        between.push(entry(other));
+        why = why.or(Some(doubt));
+    }
+    match (why, first) {
+        (None, Some(ratio)) => Headline::Winner { best: entry(best), next: entry(next), ratio },
+        (why, _) => Headline::NoDifference { between, why: why.unwrap_or(Doubt::NoRatio) },
+    }
+}
+
+/// Returns the headline of a study of prices; `None` if it has none.
+fn prices(sections: &[Section], results: &Results) -> Option<Headline> {
+    let mut lists: Vec<PriceList> = Vec::new();
+    for used in &results.systems {
+        let of_system = sections.iter().flat_map(|section| &section.prices);
+        let added = of_system.filter(|price| price.system == used.name && !price.whole);
+        let known: Vec<(&str, Summary)> =
+            added.filter_map(|price| Some((price.feature.as_str(), *price.cpu_us.figure()?))).collect();
+        let shown: Vec<&(&str, Summary)> = known
+            .iter()
+            .filter(|(_, added)| added.rounds >= crate::FEWEST_ROUNDS && added.low > 0.0)
+            .collect();
+        let most = shown.iter().max_by(|(_, a), (_, b)| a.estimate.total_cmp(&b.estimate));
+        if !known.is_empty() {
+            lists.push(PriceList {
+                title: used.title.clone(),
+                shown: shown.len(),
+                measured: known.len(),
+                most: most.map(|(feature, added)| ((*feature).to_owned(), *added)),
+            });
+        }
+    }
+    (!lists.is_empty()).then_some(Headline::Prices { lists })
 }
 
 fn decision_row<'a>(

@@ -4,15 +4,18 @@
 mod build;
 mod decision;
 
-pub(crate) use build::{call, rounds};
-pub use decision::{Decision, DecisionRow};
+pub(crate) use build::{call, pair, rounds};
+pub use decision::{Decision, DecisionRow, Doubt, Headline, PriceList};
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-pub use tollgate_lab_record::Metric;
 use tollgate_lab_record::{
     Ceiling, Header, Price, Published, Received, Summary, SystemUsed, VerdictKind, Window,
 };
+pub use tollgate_lab_record::{Figures, Metric};
+
+/// The words with which a note begins that reports print above their tables.
+const LEARNED: &str = "**What was learned";
 
 /// The conclusion from a ratio and its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -24,8 +27,11 @@ pub enum Call {
     Higher,
     /// Neither: no difference was shown.
     Tie,
-    /// Too few rounds for an interval, so there is no conclusion.
+    /// Fewer rounds than a conclusion needs ([`crate::FEWEST_ROUNDS`]).
     Open,
+    /// Better than the direct run of the same load. No gateway is, so the direct run was at a limit or
+    /// disturbed, and the ratio is not a figure of the system.
+    Beyond,
 }
 
 impl Call {
@@ -36,6 +42,7 @@ impl Call {
             Self::Higher => "higher",
             Self::Tie => "tie",
             Self::Open => "too few rounds",
+            Self::Beyond => "beyond direct",
         }
     }
 }
@@ -66,72 +73,6 @@ pub enum Steady {
     Never,
     /// The study did not ask for it.
     NotAsked,
-}
-
-/// The figures of one system in one cell, over all good rounds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figures {
-    /// The number of good rounds.
-    pub rounds: u32,
-    /// The offered rate in requests per second; `None` for a closed loop.
-    pub offered: Option<f64>,
-    /// Verified responses per second: median of the rounds with its interval.
-    pub rps: Summary,
-    /// CPU time for each response in microseconds: median of the rounds with its interval. `None` for a
-    /// direct run.
-    pub cpu_us: Option<Summary>,
-    /// The part in user mode: median, scaled so that both parts add up to `cpu_us`.
-    pub user_us: Option<f64>,
-    /// The part in the kernel.
-    pub system_us: Option<f64>,
-    /// Mean latency in microseconds.
-    pub mean_us: Option<f64>,
-    /// Median latency in microseconds.
-    pub p50_us: Option<f64>,
-    /// 99th percentile of the latency in microseconds.
-    pub p99_us: Option<f64>,
-    /// The typical 99th percentile of a single round, with its interval, which shows how reliable `p99_us`
-    /// is.
-    pub p99_rounds_us: Option<Summary>,
-    /// Maximum latency in microseconds.
-    pub max_us: Option<f64>,
-    /// Whether latency counts from the intended send time (free of coordinated omission).
-    pub corrected: bool,
-    /// 99th percentile from the real send time, if there is a corrected one as well.
-    pub p99_uncorrected_us: Option<f64>,
-    /// Resident memory of the process tree at the end, in KiB: median. `None` for a direct run.
-    pub memory_kib: Option<f64>,
-    /// CPU use of the system in cores: median. `None` for a direct run.
-    pub cores: Option<f64>,
-    /// CPU use of the origin in cores: median.
-    pub origin_cores: f64,
-    /// Most simultaneous connections to the origin, over all rounds.
-    pub upstream_peak: u64,
-    /// Connections that clients opened for each request; `None` if their tool does not report it.
-    pub client_connections: Option<f64>,
-    /// Connections that the origin accepted for each request; `None` if the origin does not count them.
-    pub upstream_connections: Option<f64>,
-    /// Failed requests, over all rounds.
-    pub failed: u64,
-    /// Time during which a CPU quota throttled the system, as a share of the elapsed time; `None` without a
-    /// quota.
-    pub throttled: Option<f64>,
-    /// When the system was steady.
-    pub steady: Steady,
-}
-
-impl Figures {
-    /// Returns the figure of a metric.
-    pub fn of(&self, metric: Metric) -> Option<f64> {
-        match metric {
-            Metric::Cpu => self.cpu_us.map(|cpu| cpu.estimate),
-            Metric::Rps => Some(self.rps.estimate),
-            Metric::Mean => self.mean_us,
-            Metric::P50 => self.p50_us,
-            Metric::P99 => self.p99_us,
-            Metric::Max => self.max_us,
-        }
-    }
 }
 
 /// The result of a system in a cell.
@@ -170,6 +111,8 @@ pub struct Row {
     pub verdict: Option<VerdictKind>,
     /// The evidence of the verdict.
     pub findings: Vec<String>,
+    /// When the system was steady.
+    pub steady: Steady,
     /// The CPU ratio of the A/A control.
     pub control: Option<Summary>,
     /// The ratios to the baseline; the deciding metric comes first.
@@ -323,7 +266,9 @@ pub struct Report {
     pub baseline: Option<(String, String)>,
     /// The sections in the order of the study.
     pub sections: Vec<Section>,
-    /// Notes on the whole study, in Markdown.
+    /// What the study taught, in Markdown: its notes that begin with [`LEARNED`].
+    pub learned: Vec<String>,
+    /// The other notes on the whole study, in Markdown.
     pub notes: Vec<String>,
     /// Tables on the whole study.
     pub tables: Vec<OwnTable>,

@@ -1,7 +1,7 @@
 //! Embeds the figures in the page as JSON, for scripts and for the test that compares the page with the
 //! result file.
 
-use crate::figures::{Report, Row};
+use crate::figures::{Call, Report, Row};
 use crate::number::behind;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
@@ -53,16 +53,25 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("upstream_connections", figures.upstream_connections);
         put("failed", Some(figures.failed as f64));
         put("throttled", figures.throttled);
+        for (name, one) in [("cpu_us", figures.cpu_us), ("rps", Some(figures.rps))] {
+            if let Some(one) = one.filter(|one| one.low < one.high) {
+                out.insert(format!("{name}-interval"), json!([behind(one.low), behind(one.high)]));
+            }
+        }
         out.insert("rounds".into(), json!(figures.rounds));
         out.insert("corrected".into(), json!(figures.corrected));
     }
     for ratio in &row.ratios {
-        if let Some(ours) = ratio.ours.filter(|_| row.figures().is_some()) {
+        let stands = row.figures().is_some() && ratio.call != Some(Call::Beyond);
+        if let Some(ours) = ratio.ours.filter(|_| stands) {
             out.insert(format!("ratio-{}", ratio.metric.key()), json!(behind(ours.estimate)));
-            out.insert(
-                format!("ratio-{}-interval", ratio.metric.key()),
-                json!([behind(ours.low), behind(ours.high)]),
-            );
+            // One round has no interval.
+            if ours.rounds > 1 && ours.low < ours.high {
+                out.insert(
+                    format!("ratio-{}-interval", ratio.metric.key()),
+                    json!([behind(ours.low), behind(ours.high)]),
+                );
+            }
         }
         if let Some(published) = ratio.published {
             out.insert(format!("published-{}", ratio.metric.key()), json!(behind(published)));

@@ -3,7 +3,7 @@
 use super::chart::{Look, swatch};
 use super::charts::Charts;
 use super::{embedded, prose, provenance, tables};
-use crate::figures::{Call, Decision, Metric, Report, Section};
+use crate::figures::{Report, Section};
 use crate::{number, table};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -23,8 +23,9 @@ pub(super) fn page(report: &Report) -> Markup {
                 title { (report.header.title) }
                 style { (PreEscaped(STYLE)) }
             }
-            body {
+            body id="top" {
                 (head(report))
+                (contents(report))
                 main {
                     (decision(report))
                     @for (at, section) in report.sections.iter().enumerate() { (section_of(report, section, at)) }
@@ -55,17 +56,35 @@ fn head(report: &Report) -> Markup {
                 div { dt { "Seed" } dd { (header.seed) } }
                 @if let Some((_, title)) = &report.baseline { div { dt { "Ratios to" } dd { (title) } } }
             }
-            nav aria-label="Sections" {
-                ul {
-                    @for (at, section) in report.sections.iter().enumerate() {
-                        li { a href={ "#s" (at) } { (section.title) } }
-                    }
-                    li { a href="#terms" { "Equal terms" } }
-                    @if report.missing().next().is_some() { li { a href="#missing" { "Missing rows" } } }
-                    li { a href="#provenance" { "How it was measured" } }
+        }
+    }
+}
+
+/// The contents, which stay in view while the page scrolls.
+fn contents(report: &Report) -> Markup {
+    html! {
+        nav class="contents" aria-label="Sections" {
+            ul {
+                li { a href="#decision" { "In short" } }
+                @for (at, section) in report.sections.iter().enumerate() {
+                    li { a href={ "#s" (at) } { (section.title) } }
                 }
+                li { a href="#terms" { "Equal terms" } }
+                @if report.missing().next().is_some() { li { a href="#missing" { "Missing rows" } } }
+                li { a href="#provenance" { "How it was measured" } }
+                li class="back" { a href="#top" { "Back to top" } }
             }
         }
+    }
+}
+
+/// The latency distribution of the decision's cell, if the file has it.
+fn distribution(report: &Report, cell: &str) -> Markup {
+    let section = report.sections.iter().find(|section| section.cells.iter().any(|one| one.id == cell));
+    let charts = section
+        .map_or_else(Vec::new, |section| Charts { report, section, id: "top".to_owned() }.percentiles(cell));
+    html! {
+        @if !charts.is_empty() { div class="charts" { @for chart in &charts { (chart) } } }
     }
 }
 
@@ -74,49 +93,37 @@ fn decision(report: &Report) -> Markup {
         section id="decision" {
             h2 { "In short" }
             @if let Some(decision) = &report.decision {
-                p class="lead" { (sentence(report, decision)) }
+                p class="lead" {
+                    @for piece in table::headline(decision) {
+                        @if piece.strong { strong { (piece.text) } } @else { (piece.text) }
+                    }
+                }
+                @for note in &report.learned { div class="learned" { (prose::blocks(note)) } }
                 (tables::draw(&table::of_decision(report, decision), true))
+                (distribution(report, &decision.cell))
             } @else {
                 p { "Nothing was measured yet." }
             }
-            @for own in &report.tables { (tables::draw(&table::of_own("", own), false)) }
+            @for own in &report.tables { (tables::own(own, &report.header.title)) }
             @for note in &report.notes { div class="note" { (prose::blocks(note)) } }
         }
     }
 }
 
-/// Returns the decision in one sentence.
-fn sentence(report: &Report, decision: &Decision) -> Markup {
-    let Some(best) = decision.best() else {
-        return html! { "No system has a figure that can be compared here." };
-    };
-    let value = best.row.figures().and_then(|figures| figures.of(decision.by)).unwrap_or(f64::NAN);
-    let ratio = best.row.ratio(decision.by).filter(|ratio| ratio.ours.is_some() && ratio.call.is_some());
-    html! {
-        strong { (best.row.title) }
-        @if decision.by == Metric::Cpu {
-            " takes the lowest toll: " strong { (number::plain(value)) " µs" } " of CPU a request"
-            @if let Some(rps) = decision.offered { " at " (number::whole(rps)) " requests/s" }
-        } @else {
-            " carries most: " strong { (number::whole(value)) " requests/s" }
-        }
-        @if let (Some(ratio), Some((_, baseline))) = (ratio, &report.baseline) {
-            @if let Some(ours) = ratio.ours {
-                ", " (number::ratio(ours.estimate)) " × " (baseline) " (" (number::interval(ours.low, ours.high)) ")"
-                @if ratio.call == Some(Call::Tie) { ", which is a tie at the noise of this machine" }
-            }
-        }
-        "."
-    }
-}
-
 fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
     let id = format!("s{at}");
-    let charts = Charts { report, section, id: id.clone() }.draw();
+    let charts = Charts { report, section, id: id.clone() };
+    let alone = charts.is_direct_alone();
+    let charts = charts.draw();
     html! {
         section id=(id) {
             h2 { (section.title) }
             @for note in &section.notes { div class="note" { (prose::blocks(note)) } }
+            @if alone {
+                p class="faint" {
+                    "Only the direct run was measured here, as a reference for the other sections, so there is no chart."
+                }
+            }
             @if !charts.is_empty() {
                 (legend(report, section))
                 @for group in &charts {
@@ -134,7 +141,7 @@ fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
             @if let Some(prices) = table::of_prices(report, section) {
                 details { summary { "What features add, as a table" } (tables::draw(&prices, true)) }
             }
-            @for own in &section.tables { (tables::draw(&table::of_own("", own), false)) }
+            @for own in &section.tables { (tables::own(own, &section.title)) }
         }
     }
 }

@@ -43,3 +43,49 @@ for (const legend of document.querySelectorAll(".legend")) {
     });
   }
 }
+// Marks have titles, which a browser shows late and never for the keyboard. With the script, one box shows the
+// value of the mark under the pointer; a chart takes the focus, and the arrow keys go through its marks.
+const box = document.createElement("div");
+box.className = "value-box";
+box.setAttribute("role", "status");
+box.hidden = true;
+document.body.append(box);
+const show = (mark, says) => {
+  document.querySelectorAll(".pointed").forEach((other) => other.classList.remove("pointed"));
+  mark.classList.add("pointed");
+  box.textContent = says;
+  box.hidden = false;
+  const at = mark.getBoundingClientRect();
+  const left = Math.min(Math.max(8, at.left + at.width / 2 - box.offsetWidth / 2), innerWidth - box.offsetWidth - 8);
+  const above = at.top - box.offsetHeight - 8;
+  box.style.left = `${left}px`;
+  box.style.top = `${above > 48 ? above : at.bottom + 8}px`;
+};
+const hide = () => {
+  box.hidden = true;
+  document.querySelectorAll(".pointed").forEach((other) => other.classList.remove("pointed"));
+};
+for (const chart of document.querySelectorAll("figure.chart svg")) {
+  const marks = [];
+  for (const title of chart.querySelectorAll("g title")) {
+    const mark = title.parentElement;
+    const says = title.textContent;
+    title.remove();
+    marks.push([mark, says]);
+    mark.addEventListener("pointerenter", () => show(mark, says));
+    mark.addEventListener("pointerleave", hide);
+  }
+  if (marks.length === 0) continue;
+  let at = -1;
+  chart.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") hide();
+    if (!step) return;
+    event.preventDefault();
+    const seen = marks.filter(([mark]) => !mark.closest(".off"));
+    at = (at + step + seen.length) % seen.length;
+    show(...seen[at]);
+  });
+  chart.addEventListener("blur", hide);
+}
+addEventListener("scroll", hide, { passive: true });

@@ -1,15 +1,26 @@
 //! Tables as HTML.
 
 use super::prose;
+use crate::figures::OwnTable;
 use crate::number;
-use crate::table::{Table, Text, Tone};
+use crate::table::{self, Table, Text, Tone};
 use maud::{Markup, html};
+
+/// Draws a table that the study itself defines.
+pub(super) fn own(own: &OwnTable, section: &str) -> Markup {
+    labelled(&table::of_own("", own), false, &format!("{section}: {}", own.head.join(", ")))
+}
 
 /// Draws a table, which scrolls sideways within the page if it is too wide. Number cells carry their exact
 /// value and its source.
 pub(super) fn draw(table: &Table, sortable: bool) -> Markup {
+    labelled(table, sortable, &table.caption)
+}
+
+/// Draws a table with a name for screen readers, which must be unique on the page.
+fn labelled(table: &Table, sortable: bool, label: &str) -> Markup {
     html! {
-        div class="scroll" role="region" tabindex="0" aria-label=(if table.caption.is_empty() { "Table" } else { &table.caption }) {
+        div class="scroll" role="region" tabindex="0" aria-label=(label) {
             table class=[sortable.then_some("sortable")] {
                 @if !table.caption.is_empty() { caption { (table.caption) } }
                 thead {

@@ -1,30 +1,56 @@
 //! The decision table.
 
-use super::{Group, Place, Table, Text, Tone, column, reason};
-use crate::figures::{Decision, DecisionRow, Metric, Report};
+use super::{Group, Place, Table, Text, Tone, column, parts, reason};
+use crate::figures::{Decision, DecisionRow, Figures, Metric, Report};
 use crate::number;
+
+/// The columns that depend on the decision.
+struct Shown {
+    /// CPU time for each request.
+    cost: bool,
+    /// Its parts.
+    parts: bool,
+    /// Throughput and the highest throughput, which only a closed loop shows: at an offered rate both repeat
+    /// the rate.
+    rps: bool,
+    mean: bool,
+}
 
 /// Returns the decision table.
 pub fn of_decision(report: &Report, decision: &Decision) -> Table {
+    let any = |has: fn(&Figures) -> bool| {
+        decision.rows.iter().filter_map(|row| row.row.figures()).any(|figures| has(figures))
+    };
+    let shown = Shown {
+        cost: decision.offered.is_some() && any(|figures| figures.cpu_us.is_some()),
+        parts: decision.offered.is_some() && any(|figures| figures.user_us.is_some()),
+        rps: decision.offered.is_none(),
+        mean: decision.by == Metric::Mean,
+    };
     let mut columns = vec![column("System", false, 0)];
-    let by_cpu = decision.by == Metric::Cpu;
-    columns.push(column(if by_cpu { "CPU µs/req" } else { "req/s" }, true, 0));
-    if by_cpu {
+    if shown.cost {
+        columns.push(column("CPU µs/req", true, 0));
+    }
+    if shown.parts {
         columns.push(column("user + system", true, 4));
+    }
+    if shown.rps {
+        columns.push(column("req/s", true, 0));
     }
     if let Some((_, title)) = &report.baseline {
         let metric = ratio_metric(report, decision);
         columns.push(column(format!("{} ÷ {title}", metric.title()), true, 0));
     }
-    columns.extend([
-        column("p50", true, 5),
-        column("p99", true, 0),
-        column("Memory", true, 2),
-        column("Most req/s", true, 2),
-        column("Usable cells", true, 6),
-        column("Limited by", false, 3),
-    ]);
-    let rows = decision.rows.iter().map(|row| decision_row(report, decision, row, columns.len())).collect();
+    if shown.mean {
+        columns.push(column("Mean", true, 0));
+    }
+    columns.extend([column("p50", true, 5), column("p99", true, 0), column("Memory", true, 2)]);
+    if shown.rps {
+        columns.push(column("Most req/s", true, 2));
+    }
+    columns.extend([column("Usable cells", true, 6), column("Limited by", false, 3)]);
+    let rows =
+        decision.rows.iter().map(|row| decision_row(report, decision, &shown, row, columns.len())).collect();
     Table {
         caption: decision.at.clone(),
         columns,
@@ -44,7 +70,13 @@ fn ratio_metric(report: &Report, decision: &Decision) -> Metric {
     if decision.by == Metric::Cpu && !cpu_stands { Metric::P99 } else { decision.by }
 }
 
-fn decision_row(report: &Report, decision: &Decision, entry: &DecisionRow, columns: usize) -> Vec<Text> {
+fn decision_row(
+    report: &Report,
+    decision: &Decision,
+    shown: &Shown,
+    entry: &DecisionRow,
+    columns: usize,
+) -> Vec<Text> {
     let row = &entry.row;
     let place = Place { cell: &decision.cell, system: &row.system };
     let mut texts = vec![Text::new(&row.title)];
@@ -52,31 +84,33 @@ fn decision_row(report: &Report, decision: &Decision, entry: &DecisionRow, colum
         texts.push(reason(row, &row.why_not().unwrap_or_default(), columns - 1));
         return texts;
     };
-    if decision.by == Metric::Cpu {
+    if shown.cost {
         texts.push(place.number("cpu_us", figures.cpu_us.map(|cpu| cpu.estimate), number::plain));
-        let parts = figures.user_us.zip(figures.system_us);
-        texts.push(parts.map_or_else(
-            || Text::new("–").tone(Tone::Faint),
-            |(user, system)| {
-                Text::new(format!("{} + {}", number::plain(user), number::plain(system))).tone(Tone::Faint)
-            },
-        ));
-    } else {
+    }
+    if shown.parts {
+        texts.push(parts(figures));
+    }
+    if shown.rps {
         texts.push(place.number("rps", Some(figures.rps.estimate), number::whole));
     }
     if let Some((name, _)) = &report.baseline {
         texts.push(place.ratio(row.ratio(ratio_metric(report, decision)), &row.system == name));
     }
+    if shown.mean {
+        texts.push(place.number("mean_us", figures.mean_us, number::time));
+    }
     texts.push(place.number("p50_us", figures.p50_us, number::time));
     texts.push(place.number("p99_us", figures.p99_us, number::time));
     texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
-    texts.push(match &entry.most {
-        Some((rps, cell, title)) => {
-            let most = Place { cell, system: &row.system };
-            most.number("rps", Some(*rps), number::whole).beside(title)
-        }
-        None => Text::new("–").tone(Tone::Faint),
-    });
+    if shown.rps {
+        texts.push(match &entry.most {
+            Some((rps, cell, title)) => {
+                let most = Place { cell, system: &row.system };
+                most.number("rps", Some(*rps), number::whole).beside(title)
+            }
+            None => Text::new("–").tone(Tone::Faint),
+        });
+    }
     let usable = Text::new(format!("{} of {}", entry.usable, entry.cells));
     texts.push(if entry.usable < entry.cells { usable.tone(Tone::Bad) } else { usable });
     texts.push(Text::new(row.verdict_name()));

@@ -4,18 +4,21 @@
 
 mod decision;
 mod derived;
+mod headline;
 mod published;
 mod section;
 
 pub use decision::of_decision;
 pub(crate) use derived::signed;
 pub use derived::{of_own, of_prices, steady};
+pub(crate) use headline::headline_text;
+pub use headline::{Piece, headline};
 pub use published::of_published;
 pub use section::{of_more, of_section};
 
-use crate::figures::{Call, CellReport, Ratio, Row};
+use crate::figures::{Call, CellReport, Figures, Ratio, Row};
 use crate::number;
-use tollgate_lab_record::VerdictKind;
+use tollgate_lab_record::{Summary, VerdictKind};
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,17 +166,48 @@ impl Place<'_> {
             Some(Call::Lower) => (if lower_wins { Tone::Good } else { Tone::Bad }, None),
             Some(Call::Higher) => (if lower_wins { Tone::Bad } else { Tone::Good }, None),
             Some(Call::Tie) => (Tone::Plain, Some("tie")),
-            Some(Call::Open) | None => (Tone::Plain, Some("one round")),
+            Some(Call::Beyond) => return Text::new("limit").beside("beyond direct").tone(Tone::Bad),
+            Some(Call::Open) | None => (Tone::Plain, None),
         };
-        let interval = number::interval(ours.low, ours.high);
         let small = match small {
-            Some("one round") if ours.rounds > 1 => "no spread".to_owned(),
-            Some("one round") => "one round".to_owned(),
-            Some(word) => format!("{interval} {word}"),
-            None => interval,
+            Some(word) => format!("{} {word}", range(&ours)),
+            None if ratio.call == Some(Call::Open) && ours.rounds > 1 => {
+                format!("{}, {} rounds", range(&ours), ours.rounds)
+            }
+            None => range(&ours),
         };
         text.beside(small).tone(tone)
     }
+}
+
+/// Returns the interval of a ratio in words. One round has none, rounds that are all equal show none, and a
+/// condensed file (0 rounds) may lack it.
+pub(crate) fn range(ratio: &Summary) -> String {
+    match ratio.rounds {
+        0 => "no interval".to_owned(),
+        1 => "one round".to_owned(),
+        _ if ratio.low < ratio.high => number::interval(ratio.low, ratio.high),
+        _ => "no spread".to_owned(),
+    }
+}
+
+/// Returns the interval of a figure in microseconds, in words.
+pub(crate) fn range_us(figure: &Summary) -> String {
+    if figure.rounds > 1 && figure.low < figure.high {
+        format!("{}–{}", number::plain(figure.low), number::plain(figure.high))
+    } else {
+        range(figure)
+    }
+}
+
+/// Returns the user and system parts of a cost, or why they are not shown.
+fn parts(figures: &Figures) -> Text {
+    let text = match figures.user_us.zip(figures.system_us) {
+        Some((user, system)) => Text::new(format!("{} + {}", number::plain(user), number::plain(system))),
+        None if figures.cpu_us.is_some() => Text::new("too few ticks"),
+        None => Text::new("–"),
+    };
+    text.tone(Tone::Faint)
 }
 
 /// Returns the verdict's name and its first finding.
@@ -214,10 +248,10 @@ pub fn terms(cell: &CellReport) -> String {
         parts.push(format!("direct ceiling {} requests/s", number::whole(ceiling)));
     }
     if let Some(control) = cell.rows.iter().find_map(|row| row.control) {
-        let interval = number::interval(control.low, control.high);
         parts.push(format!(
-            "the control against its own copy {} ({interval})",
-            number::ratio(control.estimate)
+            "the control against its own copy {} ({})",
+            number::ratio(control.estimate),
+            range(&control)
         ));
     }
     parts.join("; ")

@@ -1,7 +1,7 @@
 //! The tables of a section: the deciding figures, and the others.
 
-use super::{Group, Place, Table, Text, Tone, column, reason, verdict};
-use crate::figures::{CellReport, Metric, Report, Row, Section};
+use super::{Group, Place, Table, Text, Tone, column, parts, reason, verdict};
+use crate::figures::{Call, CellReport, Metric, Report, Row, Section};
 use crate::number;
 
 /// Returns a section's table: its cells one below another, with a row for each system. `None` for a section
@@ -13,6 +13,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
     let baseline = report.baseline.as_ref();
     let measured = || section.cells.iter().flat_map(|cell| &cell.rows).filter_map(Row::figures);
     let has_cost = measured().any(|figures| figures.cpu_us.is_some());
+    let has_parts = measured().any(|figures| figures.user_us.is_some());
     let published = |metric: Metric| {
         section.cells.iter().flat_map(|cell| &cell.rows).any(|row| {
             row.ratio(metric).is_some_and(|ratio| ratio.published.is_some_and(|value| value != 1.0))
@@ -21,7 +22,9 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
     let mut columns = vec![column("System", false, 0)];
     if has_cost {
         columns.push(column("CPU µs/req", true, 0));
-        columns.push(column("user + system", true, 5));
+        if has_parts {
+            columns.push(column("user + system", true, 5));
+        }
     }
     columns.extend([column("req/s", true, 0), column("p50", true, 4), column("p99", true, 0)]);
     if has_cost {
@@ -51,14 +54,9 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
             } else {
                 cost
             });
-            let parts = figures.user_us.zip(figures.system_us);
-            texts.push(parts.map_or_else(
-                || Text::new("–").tone(Tone::Faint),
-                |(user, system)| {
-                    Text::new(format!("{} + {}", number::plain(user), number::plain(system)))
-                        .tone(Tone::Faint)
-                },
-            ));
+            if has_parts {
+                texts.push(parts(figures));
+            }
         }
         texts.push(place.number("rps", Some(figures.rps.estimate), number::whole));
         texts.push(place.number("p50_us", figures.p50_us, number::time));
@@ -101,11 +99,30 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
         );
     }
     let fewest = measured().map(|figures| figures.rounds).min().unwrap_or(0);
-    if baseline.is_some() && (2..6).contains(&fewest) {
+    if fewest == 1 {
         footnotes.push(format!(
-            "Rows of {fewest} rounds: their intervals hold the truth in {} % of such studies, not in 95 %.",
-            number::plain(crate::estimate::level(fewest) * 100.0)
+            "Rows of one round have no interval, and no difference is named from fewer than {} rounds.",
+            crate::FEWEST_ROUNDS
         ));
+    } else if baseline.is_some() && (2..crate::FEWEST_ROUNDS).contains(&fewest) {
+        footnotes.push(format!(
+            "Rows of {fewest} rounds: {} % confidence intervals; a difference is named from {} rounds on.",
+            number::plain(crate::estimate::level(fewest) * 100.0),
+            crate::FEWEST_ROUNDS
+        ));
+    }
+    let beyond = section.cells.iter().flat_map(|cell| &cell.rows).any(|row| {
+        section
+            .compared_by
+            .iter()
+            .any(|metric| row.ratio(*metric).is_some_and(|ratio| ratio.call == Some(Call::Beyond)))
+    });
+    if beyond {
+        footnotes.push(
+            "limit (beyond direct): no gateway is faster than the same load without one, so the direct run was at a limit of \
+             its own or disturbed, and the ratio is no figure of the system."
+                .to_owned(),
+        );
     }
     Some(Table { caption: section.title.clone(), columns, groups, footnotes })
 }

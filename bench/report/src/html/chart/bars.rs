@@ -4,15 +4,15 @@ use super::scale::{Kind, Scale};
 use super::{at, clip};
 use maud::{Markup, html};
 
-const WIDTH: f64 = 520.0;
-const RIGHT: f64 = 412.0;
+const WIDTH: f64 = 760.0;
+const RIGHT: f64 = 640.0;
 /// Width of a label's letter, at the size for phones.
 const LETTER: f64 = 8.3;
 /// The longest label in letters; longer ones are cut.
-const LONGEST: usize = 22;
+const LONGEST: usize = 32;
 const TOP: f64 = 30.0;
-const ROW: f64 = 27.0;
-const BAR: f64 = 15.0;
+const ROW: f64 = 21.0;
+const BAR: f64 = 12.0;
 
 /// One bar.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Bars {
                         @for (class, name) in &self.key { li { i class=(class) {} (name) } }
                     }
                 }
-                svg viewBox={ "0 0 " (WIDTH) " " (at(bottom + 44.0)) } role="img" aria-labelledby={ (self.id) "-t" } {
+                div class="plot" { svg viewBox={ "0 0 " (WIDTH) " " (at(bottom + 44.0)) } tabindex="0" role="img" aria-labelledby={ (self.id) "-t" } {
                     title id={ (self.id) "-t" } { (self.title) ". " (self.about) }
                     g class="grid" {
                         @for tick in x.ticks() { path d={ "M" (at(x.at(tick))) " " (TOP - 8.0) "V" (at(bottom)) } {} }
@@ -100,7 +100,7 @@ impl Bars {
                         }
                     }
                     @for (bar, y) in self.bars.iter().zip(places) { (draw_bar(bar, x, left, y)) }
-                }
+                } }
             }
         }
     }
@@ -128,7 +128,7 @@ fn draw_bar(bar: &Bar, x: Scale, left: f64, y: f64) -> Markup {
         g class="bar" data-system=(bar.system) {
             text class="label" x=(at(left - 9.0)) y=(at(middle + 4.5)) text-anchor="end" { (clip(&bar.label, LONGEST)) }
             @if let Some(why) = &bar.absent {
-                text class="absent" x=(at(left + 7.0)) y=(at(middle + 4.5)) { (clip(why, 50 - LONGEST / 2)) title { (why) } }
+                text class="absent" x=(at(left + 7.0)) y=(at(middle + 4.5)) { (clip(why, 64)) title { (why) } }
             } @else {
                 @for (class, from, width) in parts {
                     rect class=(class) x=(at(from)) y=(at(top)) width=(at(width)) height=(BAR) { title { (bar.says) } }

@@ -6,7 +6,7 @@ use super::scale::{Kind, Scale};
 use super::{Look, at, clip, marker, path};
 use maud::{Markup, html};
 
-const WIDTH: f64 = 520.0;
+const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 58.0;
 const TOP: f64 = 32.0;
@@ -14,7 +14,9 @@ const BOTTOM: f64 = 282.0;
 /// Width of a label's letter, at the size for phones.
 const LETTER: f64 = 8.9;
 /// The longest label in letters; longer ones are cut.
-const LONGEST: usize = 17;
+const LONGEST: usize = 32;
+/// The largest distance between the marks of two systems at one x.
+const DODGE: f64 = 7.0;
 /// The smallest distance between two labels at the ends of lines.
 const LABEL: f64 = 17.0;
 
@@ -77,22 +79,44 @@ impl Lines {
         }
         let letters =
             self.series.iter().map(|series| series.label.chars().count()).max().unwrap_or(0).min(LONGEST);
-        let right = WIDTH - 24.0 - (letters.max(8) as f64) * LETTER;
+        // Marks that are moved sideways must not reach the labels.
+        let is_marked = self.series.iter().any(|series| series.markers);
+        let moved = if is_marked { DODGE * (self.series.len() as f64 - 1.0) / 2.0 } else { 0.0 };
+        let labels = WIDTH - 24.0 - (letters.max(8) as f64) * LETTER;
+        let right = labels - moved;
         let x = self.scale_x(right);
         let y = self.scale_y();
         let label_places = self.label_places(y);
         html! {
             figure class="chart" {
                 figcaption { (self.title) @if !self.about.is_empty() { span { (self.about) } } }
-                svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-labelledby={ (self.id) "-t" } {
-                    title id={ (self.id) "-t" } { (self.title) ". " (self.about) }
-                    (self.grid(x, y, right))
-                    @for (series, place) in self.series.iter().zip(label_places) {
-                        (draw_series(series, x, y, right, place))
+                div class="plot" {
+                    svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } tabindex="0" role="img" aria-labelledby={ (self.id) "-t" } {
+                        title id={ (self.id) "-t" } { (self.title) ". " (self.about) }
+                        (self.grid(x, y, right))
+                        @for ((at, series), place) in self.series.iter().enumerate().zip(label_places) {
+                            (draw_series(series, x, y, labels, place, self.shift(at, x)))
+                        }
                     }
                 }
             }
         }
+    }
+
+    /// Returns how far the marks of a series are moved along x, so that the intervals of several systems at one
+    /// value stand side by side.
+    fn shift(&self, at: usize, x: Scale) -> f64 {
+        let drawn = self.series.iter().filter(|series| !series.points.is_empty()).count();
+        if drawn < 2 || self.series.iter().all(|series| !series.markers) {
+            return 0.0;
+        }
+        let mut places: Vec<f64> =
+            self.series.iter().flat_map(|series| &series.points).map(|point| x.at(point.x)).collect();
+        places.sort_by(f64::total_cmp);
+        let gaps = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.5);
+        let gap = gaps.fold(f64::INFINITY, f64::min);
+        let step = DODGE.min(gap * 0.6 / drawn as f64);
+        (at as f64 - (self.series.len() as f64 - 1.0) / 2.0) * step
     }
 
     fn scale_x(&self, right: f64) -> Scale {
@@ -163,8 +187,9 @@ impl Lines {
     }
 }
 
-fn draw_series(series: &Series, x: Scale, y: Scale, right: f64, label_y: f64) -> Markup {
-    let places: Vec<(f64, f64)> = series.points.iter().map(|point| (x.at(point.x), y.at(point.y))).collect();
+fn draw_series(series: &Series, x: Scale, y: Scale, labels: f64, label_y: f64, shift: f64) -> Markup {
+    let places: Vec<(f64, f64)> =
+        series.points.iter().map(|point| (x.at(point.x) + shift, y.at(point.y))).collect();
     let Some(last) = places.last() else { return html! {} };
     html! {
         g class={ "series c" (series.look.colour) } data-system=(series.system) {
@@ -175,19 +200,24 @@ fn draw_series(series: &Series, x: Scale, y: Scale, right: f64, label_y: f64) ->
             }
             @for (point, (px, py)) in series.points.iter().zip(&places) {
                 @if let Some((low, high)) = point.whisker {
-                    path class="whisker" d={ "M" (at(*px)) " " (at(y.at(low))) "V" (at(y.at(high))) } {}
+                    path class="whisker" d={
+                        "M" (at(*px)) " " (at(y.at(low))) "V" (at(y.at(high)))
+                        "M" (at(*px - 2.5)) " " (at(y.at(low))) "h5M" (at(*px - 2.5)) " " (at(y.at(high))) "h5"
+                    } {}
                 }
                 @if series.markers {
                     path class=(if point.hollow { "dot hollow" } else { "dot" }) d=(marker(series.look.shape, *px, *py, 3.8)) {
                         title { (point.says) }
                     }
+                } @else if !point.says.is_empty() {
+                    circle class="hit" cx=(at(*px)) cy=(at(*py)) r="6" { title { (point.says) } }
                 }
             }
             @if let Some((rx, ry, says)) = &series.ring {
-                circle class="ring" cx=(at(x.at(*rx))) cy=(at(y.at(*ry))) r="9" { title { (says) } }
+                circle class="ring" cx=(at(x.at(*rx) + shift)) cy=(at(y.at(*ry))) r="9" { title { (says) } }
             }
-            path class="lead" d={ "M" (at(last.0 + 5.0)) " " (at(last.1)) "L" (at(right + 12.0)) " " (at(label_y)) } {}
-            text class="label" x=(at(right + 16.0)) y=(at(label_y + 4.5)) { (clip(&series.label, LONGEST)) }
+            path class="lead" d={ "M" (at(last.0 + 5.0)) " " (at(last.1)) "L" (at(labels + 12.0)) " " (at(label_y)) } {}
+            text class="label" x=(at(labels + 16.0)) y=(at(label_y + 4.5)) { (clip(&series.label, LONGEST)) }
         }
     }
 }

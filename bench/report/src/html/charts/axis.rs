@@ -9,6 +9,17 @@ use maud::Markup;
 use tollgate_lab_record::{Summary, VerdictKind};
 use tollgate_lab_stats::{fit, knee};
 
+/// Returns the interval of a value for a tooltip; empty without one.
+fn interval_of(value: &Summary, unit: impl Fn(f64) -> String) -> String {
+    if value.low < value.high {
+        format!(", {} to {}", unit(value.low), unit(value.high))
+    } else if value.rounds == 1 {
+        ", one round".to_owned()
+    } else {
+        String::new()
+    }
+}
+
 impl Charts<'_> {
     /// Returns a line for each system along the section's axis.
     pub(super) fn series(
@@ -33,9 +44,10 @@ impl Charts<'_> {
                         whisker: (value.low < value.high).then_some((value.low, value.high)),
                         hollow: others,
                         says: format!(
-                            "{title}, {}: {} (limited by: {})",
+                            "{title}, {}: {}{} (limited by: {})",
                             cell.title,
                             unit(value.estimate),
+                            interval_of(&value, &unit),
                             row.verdict_name()
                         ),
                     })
@@ -57,7 +69,7 @@ impl Charts<'_> {
 
     pub(super) fn along_rate(&self) -> Vec<Markup> {
         let single = |value: Option<f64>| {
-            value.map(|value| Summary { estimate: value, low: value, high: value, rounds: 1 })
+            value.map(|value| Summary { estimate: value, low: value, high: value, rounds: 0 })
         };
         let x = Axis { label: "offered requests/s", kind: Kind::Linear, ends: None };
         let chart = |name: &str, title: &str, about: &str, series: Vec<Series>| {
@@ -111,10 +123,10 @@ impl Charts<'_> {
     pub(super) fn along(&self, axis: &str) -> Vec<Markup> {
         let kind = if axis == "workers" { Kind::Linear } else { Kind::Log };
         let label = match axis {
-            "connections" => "connections",
+            "connections" => "connections, log scale",
             "workers" => "workers",
-            "quota" => "CPU quota, cores",
-            "response_body" => "body, bytes",
+            "quota" => "CPU quota, cores, log scale",
+            "response_body" => "body, bytes, log scale",
             "chain" => "proxies in a row",
             "timeout" => "timeout, s",
             "routes" => "routes",
@@ -132,9 +144,9 @@ impl Charts<'_> {
                 .map(|line| [(0.0, line.intercept.max(0.0)), (end, line.intercept + line.slope * end)]);
         }
         let about = if axis == "workers" {
-            "Straight lines are least-squares fits; whiskers are intervals."
+            "Straight lines are least-squares fits; whiskers are intervals, moved sideways where they would overlap."
         } else {
-            "Whiskers are intervals. A hollow point was limited by the origin or the generator, not by the system."
+            "Whiskers are intervals, moved sideways where they would overlap. A hollow point was limited by the origin or the generator, not by the system."
         };
         let throughput = Lines {
             id: format!("{}-rps", self.id),
@@ -156,7 +168,7 @@ impl Charts<'_> {
             series: cost,
         };
         let single = |value: Option<f64>| {
-            value.map(|value| Summary { estimate: value, low: value, high: value, rounds: 1 })
+            value.map(|value| Summary { estimate: value, low: value, high: value, rounds: 0 })
         };
         let tail = Lines {
             id: format!("{}-p99", self.id),

@@ -1,6 +1,7 @@
 //! Charts of one cell's raw data: percentile curves, and the warm-up by the second.
 
 use super::{Charts, ends};
+use crate::figures::{CellReport, Curve};
 use crate::html::chart::lines::{Axis, Lines, Point, Series};
 use crate::html::chart::scale::Kind;
 use crate::{number, table};
@@ -9,9 +10,34 @@ use maud::{Markup, html};
 /// The fewest points of a percentile curve that is drawn. A tool that lists only some percentiles has fewer.
 const FEWEST_CURVE_POINTS: usize = 5;
 
+/// The percentiles at which a curve shows its value.
+const SHOWN: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
+
+/// Gives the points next to some percentiles a tooltip.
+fn with_values(mut series: Series, furthest: f64) -> Series {
+    for percent in SHOWN.into_iter().filter(|percent| *percent <= furthest) {
+        let near = |point: &&mut Point| (point.x - percent).abs();
+        let label = &series.label;
+        if let Some(point) = series.points.iter_mut().min_by(|a, b| near(a).total_cmp(&near(b))) {
+            point.says = format!("{label}, {:.2} % of the requests: {}", point.x, number::time(point.y));
+        }
+    }
+    series
+}
+
 impl Charts<'_> {
     pub(super) fn curves(&self) -> Vec<Markup> {
-        let Some((cell, curves)) = self.drawn_cell(&self.report.curves) else { return Vec::new() };
+        let decided = self.report.decision.as_ref().map(|decision| decision.cell.as_str());
+        match self.drawn_cell(&self.report.curves) {
+            // The head of the page shows them.
+            Some((cell, _)) if Some(cell.id.as_str()) == decided => Vec::new(),
+            Some((cell, curves)) => self.curves_of(cell, curves),
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns the percentile curves of a cell.
+    pub(super) fn curves_of(&self, cell: &CellReport, curves: &[Curve]) -> Vec<Markup> {
         let rich = |points: &[(f64, f64)]| points.len() >= FEWEST_CURVE_POINTS;
         let all: Vec<f64> = curves
             .iter()
@@ -31,10 +57,7 @@ impl Charts<'_> {
             .filter(|percent| *percent < 100.0)
             .fold(99.0, f64::max)
             .min(99.999);
-        let chart = |name: &str,
-                     title: String,
-                     about: &str,
-                     of: &dyn Fn(&crate::figures::Curve) -> Vec<(f64, f64)>| {
+        let chart = |name: &str, title: String, about: &str, of: &dyn Fn(&Curve) -> Vec<(f64, f64)>| {
             let series = curves
                 .iter()
                 .filter(|curve| rich(&of(curve)))
@@ -46,11 +69,12 @@ impl Charts<'_> {
                         .into_iter()
                         .filter(|(percent, us)| *percent <= furthest && *us > 0.0)
                         .map(|(x, y)| Point { x, y, ..Point::default() })
-                        .collect(),
+                        .collect::<Vec<Point>>(),
                     markers: false,
                     ring: None,
                     fit: None,
                 })
+                .map(|series| with_values(series, furthest))
                 .collect();
             Lines {
                 id: format!("{}-{name}", self.id),

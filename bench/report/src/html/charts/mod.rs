@@ -22,6 +22,9 @@ pub(super) struct Charts<'a> {
 impl Charts<'_> {
     /// Returns the charts as figures in reading order. The figures of one group are next to each other.
     pub(super) fn draw(&self) -> Vec<Vec<Markup>> {
+        if self.is_direct_alone() {
+            return Vec::new();
+        }
         let first = match self.section.axis() {
             // The cells differ in features, which are drawn as prices.
             _ if !self.section.prices.is_empty() => Vec::new(),
@@ -35,6 +38,22 @@ impl Charts<'_> {
         }
         groups.retain(|group| !group.is_empty());
         groups
+    }
+
+    /// Returns whether only the direct run has figures in this section, so that there is nothing to compare.
+    pub(super) fn is_direct_alone(&self) -> bool {
+        let rows = || self.section.cells.iter().flat_map(|cell| &cell.rows);
+        rows().any(|row| row.figures().is_some())
+            && rows().filter(|row| row.figures().is_some()).all(|row| row.system == "direct")
+    }
+
+    /// Returns the percentile curves of one cell of the section.
+    pub(super) fn percentiles(&self, cell: &str) -> Vec<Markup> {
+        let here = self.section.cells.iter().find(|one| one.id == cell);
+        let Some((cell, curves)) = here.zip(self.report.curves.get(cell)) else { return Vec::new() };
+        let mut figures = self.curves_of(cell, curves);
+        figures.retain(|figure| !figure.0.is_empty());
+        figures
     }
 
     fn look(&self, system: &str) -> Look {

@@ -29,13 +29,16 @@ impl Charts<'_> {
             let cpu = cell.row(name)?.figures()?.cpu_us?;
             Some((cpu.estimate, title.clone()))
         });
-        let bars = rows.into_iter().map(|row| self.toll_bar(row)).collect();
+        let bars: Vec<Bar> = rows.into_iter().map(|row| self.toll_bar(row)).collect();
+        let has = |class: &str| bars.iter().flat_map(|bar| &bar.parts).any(|(part, _)| *part == class);
+        let names = [("user", "in user mode"), ("system", "in the kernel"), ("whole", "not divided")];
+        let key = names.into_iter().filter(|(class, _)| has(class)).collect();
         Bars {
             id: format!("{}-toll{at}", self.id),
             title: format!("CPU a request: {}", cell.title),
             about: table::terms(cell),
             axis: "µs of CPU a request",
-            key: vec![("user", "in user mode"), ("system", "in the kernel")],
+            key,
             bars,
             rule,
         }
@@ -58,18 +61,25 @@ impl Charts<'_> {
             let why = row.why_not().unwrap_or_default();
             return Bar { absent: Some(format!("{}: {why}", row.verdict_name())), ..base };
         };
-        let (user, system) = (figures.user_us.unwrap_or(0.0), figures.system_us.unwrap_or(0.0));
+        let whole = figures.cpu_us.map_or(0.0, |cpu| cpu.estimate);
+        let (parts, split) = match figures.user_us.zip(figures.system_us) {
+            Some((user, system)) => (
+                vec![("user", user), ("system", system)],
+                format!(
+                    "{} µs in user mode, {} µs in the kernel",
+                    number::plain(user),
+                    number::plain(system)
+                ),
+            ),
+            None => (vec![("whole", whole)], "too few clock ticks to divide it".to_owned()),
+        };
         let ratio = row.ratio(Metric::Cpu).and_then(|ratio| ratio.ours);
-        let says = format!(
-            "{}: {} µs in user mode, {} µs in the kernel",
-            row.title,
-            number::plain(user),
-            number::plain(system)
-        );
+        let interval = figures.cpu_us.map_or_else(String::new, |cpu| table::range_us(&cpu));
+        let says = format!("{}: {} µs ({interval}); {split}", row.title, number::plain(whole));
         Bar {
-            parts: vec![("user", user), ("system", system)],
+            parts,
             whisker: figures.cpu_us.filter(|cpu| cpu.low < cpu.high).map(|cpu| (cpu.low, cpu.high)),
-            value: number::plain(user + system),
+            value: number::plain(whole),
             beside: ratio.map_or_else(String::new, |ratio| format!("× {}", number::ratio(ratio.estimate))),
             says,
             ..base

@@ -258,3 +258,33 @@ fn a_screenshot_shows_something() {
             .unwrap();
     }
 }
+
+/// On a phone only tables and charts scroll sideways, within the page.
+#[test]
+fn no_page_is_wider_than_a_phone() {
+    let mut pages = vec![("canned".to_owned(), html(&canned::results()))];
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies");
+    for study in ["apisix-envoy", "features", "four-gateways", "ingress", "kong-envoy-nginx", "sidecar"] {
+        let text = std::fs::read_to_string(folder.join(format!("{study}.html"))).unwrap();
+        pages.push((study.to_owned(), text));
+    }
+    for (name, text) in pages {
+        let inner = Value::String(text).to_string().replace('<', "\\u003c");
+        let outer = format!(
+            "<!doctype html><title>x</title><iframe id=f style='width:390px;height:800px;border:0'></iframe><script>\
+             f.onload=()=>{{document.documentElement.dataset.wide=f.contentDocument.documentElement.scrollWidth}};\
+             f.srcdoc={inner}</script>"
+        );
+        let page = page(&outer);
+        let output = chromium(
+            &page.folder,
+            &page.file,
+            &["--dump-dom".to_owned(), "--virtual-time-budget=5000".to_owned()],
+        );
+        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+        let wide = Regex::new(r#"<html[^>]* data-wide="(\d+)""#).unwrap();
+        let wide: u32 =
+            wide.captures(&dom).unwrap_or_else(|| panic!("{name}: {:.400}", dom))[1].parse().unwrap();
+        assert!(wide <= 390, "{name} is {wide} px wide on a phone of 390 px");
+    }
+}

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use tollgate_tests::{Ran, refused_address, tollgate};
+use tollgate_tests::{Gateway, Ran, refused_address, tollgate};
 
 /// A config file of one test.
 struct File(PathBuf);
@@ -222,8 +222,35 @@ fn help_and_version() {
         assert!(ran.out.contains(command), "{command} is not in:\n{}", ran.out);
         assert_eq!(tollgate(&[command, "--help"]).code, Some(0), "{command} --help");
     }
+}
+
+#[test]
+fn the_version_says_how_the_program_was_built() {
+    let version = format!("tollgate {}", env!("CARGO_PKG_VERSION"));
     let ran = tollgate(&["--version"]);
-    assert!(ran.code == Some(0) && ran.out.contains(env!("CARGO_PKG_VERSION")), "{ran:?}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let mut lines = ran.out.lines();
+    assert_eq!(lines.next(), Some(version.as_str()), "{ran:?}");
+    let facts: Vec<(&str, &str)> = lines.map(|line| line.split_once(": ").expect("a fact")).collect();
+    let names: Vec<&str> = facts.iter().map(|(name, _)| *name).collect();
+    let expected = ["commit", "profile", "profile-guided", "rustc", "target", "features", "plugins"];
+    assert_eq!(names, expected, "{ran:?}");
+    assert!(facts.iter().all(|(_, value)| !value.is_empty()), "{ran:?}");
+    let fact = |name: &str| facts.iter().find(|(named, _)| *named == name).map(|(_, value)| *value);
+    assert!(fact("rustc").is_some_and(|rustc| rustc.starts_with("1.")), "{ran:?}");
+    assert!(matches!(fact("profile-guided"), Some("yes" | "no")), "{ran:?}");
+
+    let short = tollgate(&["-V"]);
+    assert_eq!((short.code, short.out.lines().count()), (Some(0), 1), "{short:?}");
+    let profile = fact("profile").expect("a profile");
+    assert!(short.out.starts_with(&format!("{version} (")) && short.out.contains(profile), "{short:?}");
+
+    // The admin listener reports the same commit.
+    let gateway = Gateway::start("routes: []");
+    for path in ["/status", "/api/v1"] {
+        let answer: serde_json::Value = serde_json::from_str(&gateway.admin(path).text()).expect("JSON");
+        assert_eq!(answer["commit"].as_str().unwrap_or("unknown"), fact("commit").expect("a commit"), "{path}");
+    }
 }
 
 #[test]

@@ -46,11 +46,13 @@ fn by_default_it_is_text_with_the_time() {
     let mut gateway = Gateway::start(&answering("one"));
     let program = Command::new(binary()).arg("--version").output().expect("it runs").stdout;
     let program = String::from_utf8(program).expect("UTF-8");
+    let program = program.lines().next().expect("the name and the version");
     let mut expected = vec![
-        format!("{} listens on {}: 1 route, 1 worker", program.trim_end(), gateway.address()),
+        format!("{program} listens on {}: 1 route, 1 worker", gateway.address()),
         format!("dashboard, metrics, cost and health on http://{}/", gateway.admin_address()),
     ];
     gateway.await_message("dashboard, metrics, cost and health");
+
     let file = gateway.config().display().to_string();
     gateway.write_config("limits: {bodi: 1MiB}\nroutes: []");
     gateway.signal(Signal::HUP);

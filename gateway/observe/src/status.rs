@@ -12,6 +12,8 @@ use crate::GuardReading;
 /// [`Registry::update_status`]: crate::Registry::update_status
 #[derive(Clone, Debug)]
 pub struct Status {
+    /// The commit that the program was built from; `None`: the build does not know it.
+    pub commit: Option<&'static str>,
     /// When the process started.
     pub started: SystemTime,
     /// Worker threads.
@@ -74,6 +76,7 @@ impl Default for Status {
     fn default() -> Self {
         let now = SystemTime::now();
         Self {
+            commit: None,
             started: now,
             workers: 0,
             draining: false,
@@ -105,6 +108,7 @@ impl Status {
     pub(crate) fn json(&self) -> String {
         let value = json!({
             "version": env!("CARGO_PKG_VERSION"),
+            "commit": self.commit,
             "pid": std::process::id(),
             "state": if self.draining { "draining" } else { "running" },
             "started": seconds(self.started),

@@ -9,13 +9,15 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::admin_client::AdminOptions;
+use crate::build_info;
 use crate::remote;
 
 /// An API gateway that takes the lowest toll on each request, and can prove it.
 #[derive(Debug, Parser)]
 #[command(
     name = "tollgate",
-    version,
+    version = build_info::short_version(),
+    long_version = build_info::long_version(),
     propagate_version = true,
     arg_required_else_help = true,
     after_help = "`tollgate demo` starts an example. `tollgate help COMMAND` describes a command in detail.",
@@ -151,6 +153,9 @@ pub enum Command {
     Man {
         /// The command; without it, the page of tollgate itself.
         command: Option<String>,
+        /// Write all pages into this directory instead, which must exist.
+        #[arg(long, value_name = "DIRECTORY", conflicts_with = "command")]
+        all: Option<PathBuf>,
     },
 }
 
@@ -518,7 +523,8 @@ Examples:
 const MAN: &str = "\
 Examples:
   tollgate man | man -l -
-  tollgate man explain > tollgate-explain.1";
+  tollgate man explain > tollgate-explain.1
+  tollgate man --all /usr/local/share/man/man1";
 
 #[cfg(test)]
 mod tests {

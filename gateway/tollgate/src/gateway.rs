@@ -28,6 +28,7 @@ use crate::admin::{self, Admin};
 use crate::admin_context::AdminContext;
 use crate::admin_routes;
 use crate::blocking_files::run_file_job;
+use crate::build_info;
 use crate::diagnostics::{self, PreparedLog};
 use crate::endpoint_discovery;
 use crate::files::SourceFiles;
@@ -148,6 +149,7 @@ impl Gateway {
         let overload_guard = OverloadGuard::new(&current.settings.overload, workers.loads(), &registry);
         let ready = Arc::new(AtomicBool::new(false));
         registry.update_status(|status| {
+            status.commit = build_info::commit();
             status.workers = count;
             status.generation = current.generation();
             status.routes = current.routes.len();

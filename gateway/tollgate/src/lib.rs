@@ -15,6 +15,7 @@ mod api;
 mod apisix;
 mod bench;
 mod blocking_files;
+mod build_info;
 mod check;
 mod cli;
 mod config_path;
@@ -117,6 +118,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Schema => pages::schema(),
         Command::Reference => pages::reference(),
         Command::Completions { shell } => pages::completions(shell),
-        Command::Man { command } => pages::man(command.as_deref()),
+        Command::Man { all: Some(directory), .. } => pages::all_man_pages(&directory),
+        Command::Man { command, all: None } => pages::man(command.as_deref()),
     }
 }

@@ -1,8 +1,10 @@
 //! Commands that print what is built into the binary: schema, reference, completions, manual.
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::{fs, io, iter};
 
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use serde_json::{Map, Value, json};
 use tollgate_policy::{Installed, Plugins};
@@ -65,26 +67,55 @@ pub fn completions(shell: Shell) -> ExitCode {
 
 /// Prints the manual page of the program or of one command.
 pub fn man(name: Option<&str>) -> ExitCode {
-    let mut root = Cli::command();
-    root.build();
+    let root = manual();
     let command = match name {
         None => root,
         Some(name) => match root.find_subcommand(name) {
-            // The page is named like `git-log`; its synopsis still says `tollgate explain`.
-            Some(found) => found.clone().display_name(format!("tollgate-{name}")),
+            Some(found) => found.clone(),
             None => {
                 print_error(format_args!("error: there is no command `{name}`: `tollgate help` lists them"));
                 return ExitCode::from(2);
             }
         },
     };
-    let mut page = Vec::new();
-    if let Err(error) = clap_mangen::Man::new(command)
-        .source(concat!("tollgate ", env!("CARGO_PKG_VERSION")))
-        .render(&mut page)
-    {
-        print_error(format_args!("error: {error}"));
-        return ExitCode::FAILURE;
+    match man_page(command) {
+        Ok(page) => print(&String::from_utf8_lossy(&page), ExitCode::SUCCESS),
+        Err(error) => {
+            print_error(format_args!("error: {error}"));
+            ExitCode::FAILURE
+        }
     }
-    print(&String::from_utf8_lossy(&page), ExitCode::SUCCESS)
+}
+
+/// Writes the manual pages of the program and of all commands into `directory`, for packages.
+pub fn all_man_pages(directory: &Path) -> ExitCode {
+    let root = manual();
+    let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    for command in iter::once(root.clone()).chain(commands) {
+        let name = command.get_display_name().unwrap_or("tollgate");
+        let file = directory.join(format!("{name}.1"));
+        if let Err(error) = man_page(command).and_then(|page| fs::write(&file, page)) {
+            print_error(format_args!("error: {}: {error}", file.display()));
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Returns the command line, with a version that fits into a manual page.
+fn manual() -> Command {
+    // `help` describes the other commands, and needs no page.
+    let mut root =
+        Cli::command().version(env!("CARGO_PKG_VERSION")).long_version(None).disable_help_subcommand(true);
+    // Gives each command its display name, `tollgate-explain`. Its synopsis still says `tollgate explain`.
+    root.build();
+    root
+}
+
+fn man_page(command: Command) -> io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command)
+        .source(concat!("tollgate ", env!("CARGO_PKG_VERSION")))
+        .render(&mut page)?;
+    Ok(page)
 }

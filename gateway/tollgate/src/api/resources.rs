@@ -11,6 +11,7 @@ use tollgate_sources::ResourceItem;
 use super::response::{body, error_response, wants_yaml, with_etag};
 use crate::access::ClientName;
 use crate::admin_context::AdminContext;
+use crate::build_info;
 
 /// The query parameters of a list.
 #[derive(Debug, Deserialize)]
@@ -54,6 +55,7 @@ pub async fn summary(
     let (version, stores) = context.view.read(|state| (state.version, state.is_writable()));
     let value = json!({
         "program": format!("tollgate {}", env!("CARGO_PKG_VERSION")),
+        "commit": build_info::commit(),
         "generation": plan.generation(),
         "version": version,
         "writable": stores,

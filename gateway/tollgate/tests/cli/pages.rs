@@ -1,5 +1,7 @@
 //! Commands that print what is built into the binary, and `check`.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use super::{arg, file, run, run_with_input};
@@ -37,6 +39,14 @@ fn manual_pages() {
         "{explain:?}"
     );
     assert_eq!(run(&["man", "bake"]).code, Some(2));
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let all = run(&["man", "--all", &path("")]);
+    assert!(all.code == Some(0) && all.out.is_empty() && all.err.is_empty(), "{all:?}");
+    assert_eq!(fs::read_to_string(path("tollgate.1")).expect("a page"), whole.out);
+    assert_eq!(fs::read_to_string(path("tollgate-explain.1")).expect("a page"), explain.out);
+    assert_eq!(run(&["man", "--all", &path("missing")]).code, Some(1));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 # Everything a newcomer needs, one word each. `make` alone lists it.
 
-# rustup installs here. A shell that was open before the install does not have it in its PATH.
-export PATH := $(PATH):$(HOME)/.cargo/bin
 # One target directory for everything, so that no dependency is built twice.
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
+# rustup installs into the first. A shell that was open before the install does not have it in its PATH. The second has
+# the pinned tools.
+export PATH := $(PATH):$(HOME)/.cargo/bin:$(CARGO_TARGET_DIR)/tools/bin
 # Seconds that `make fuzz` gives each target.
 FUZZ_SECONDS ?= 600
 # Builds use the committed lock file, so that they are what was tested.
@@ -21,13 +22,19 @@ SEEDS ?= 5000
 FIRST ?= 0
 SEED ?=
 IMAGE ?= tollgate:dev
+# `make package` packages this program instead of a release build; `make install` installs it.
+export PACKAGE_PROGRAM ?=
+PREFIX ?= /usr/local
+MUSL := $(shell uname -m)-unknown-linux-musl
+DESTDIR ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help build profile run test simulate faults hostile leaks lint check-dependencies check-docs check-examples bench \
-	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools
+	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools \
+	install uninstall package package-test static check-aarch64
 
 help: ## list what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: toolchain ## build the gateway, target/release/tollgate, guided by its profile
 	$(GATEWAY)
@@ -35,9 +42,9 @@ build: toolchain ## build the gateway, target/release/tollgate, guided by its pr
 profile: toolchain ## make that profile again, for this compiler and machine; takes 15 minutes
 	scripts/profile
 
-run: toolchain ## build the gateway and start the demo on 127.0.0.1:8080
-	$(GATEWAY)
-	"$(CARGO_TARGET_DIR)/release/tollgate" demo
+run: toolchain ## build the gateway in a few minutes, and start the demo on 127.0.0.1:8080
+	@scripts/build-demo $(CARGO) build --profile demo -p tollgate
+	"$(CARGO_TARGET_DIR)/demo/tollgate" demo
 
 # `build --all-targets` comes before the tests because the end-to-end tests start the gateway's binary. It has the
 # packages, features and profile of `cargo test`, so the tests find everything built.
@@ -46,6 +53,7 @@ test: toolchain test-tools lint ## install the tools of the tests, then check an
 	scripts/check-profile
 	scripts/install-systems --quick
 	@$(MAKE) --no-print-directory check-examples
+	scripts/package-test --quick "$(CARGO_TARGET_DIR)/debug/tollgate"
 	$(CARGO) test --workspace
 	$(CARGO) test -p tollgate-simulation --features simulate
 	@$(MAKE) --no-print-directory fuzz-seeds doc
@@ -81,12 +89,14 @@ lint: toolchain check-docs check-dependencies ## formatting, clippy, documentati
 check-dependencies: toolchain ## licences, sources and known advisories of every dependency
 	scripts/check-dependencies
 
-check-docs: toolchain ## links, reasons, dependencies, layers and the translation
+check-docs: toolchain ## links, reasons, dependencies, layers, the translation, the board with its alerts, the changelog
 	scripts/check-links
 	scripts/check-reasons
 	scripts/check-arrows
 	scripts/check-layers
 	scripts/check-translation
+	scripts/check-board
+	scripts/check-changelog
 
 check-examples: toolchain ## every configuration file in examples/ and deploy/ must pass `tollgate check`
 	$(CARGO) build --workspace --all-targets
@@ -136,6 +146,33 @@ fmt: toolchain ## format the code
 clean: ## remove everything that was built, including the tools
 	rm -rf "$(CARGO_TARGET_DIR)" fuzz/target fuzz/artifacts fuzz/coverage
 
+install: ## install the release build: PREFIX=/usr/local, DESTDIR= for a folder to package
+	@test -x "$(or $(PACKAGE_PROGRAM),$(CARGO_TARGET_DIR)/release/tollgate)" || { echo "Build it first: make build" >&2; exit 1; }
+	scripts/install-files "$(or $(PACKAGE_PROGRAM),$(CARGO_TARGET_DIR)/release/tollgate)" "$(DESTDIR)" "$(PREFIX)"
+	@echo "Next: systemd-sysusers $(PREFIX)/lib/sysusers.d/tollgate.conf; systemctl daemon-reload; systemctl enable --now tollgate"
+
+uninstall: ## remove what `make install` installed, with the same PREFIX and DESTDIR; the configuration stays
+	scripts/install-files --remove "$(DESTDIR)" "$(PREFIX)"
+
+package: toolchain ## make the packages in target/package: deb, rpm, tarball, image, SBOM, checksums
+	$(if $(PACKAGE_PROGRAM),,$(GATEWAY))
+	scripts/package
+
+package-test: toolchain ## install the packages into folders and run what was installed
+	scripts/install-test-tools rpm:rpm readelf:binutils man:man-db logrotate:logrotate
+	scripts/package-test
+
+# The profile belongs to another target, so this build has none. jemalloc has no thread of its own with musl.
+static: toolchain ## build a static program for musl, without the profile; STATIC_PROGRAM names it to `make package`
+	scripts/install-test-tools musl-gcc:musl-tools
+	rustup target add $(MUSL)
+	JEMALLOC_SYS_WITH_MALLOC_CONF=narenas:1,dirty_decay_ms:1000,muzzy_decay_ms:0 $(CARGO) build --release --target $(MUSL) -p tollgate
+
+check-aarch64: toolchain ## compile the gateway for aarch64 without linking it
+	scripts/install-test-tools "aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
+	rustup target add aarch64-unknown-linux-gnu
+	CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc $(CARGO) check --target aarch64-unknown-linux-gnu -p tollgate
+
 docker: ## build the container image (IMAGE, default tollgate:dev)
 	docker build --file deploy/Dockerfile --tag "$(IMAGE)" \
 		--build-arg RUST_VERSION="$$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)" \
@@ -150,3 +187,4 @@ test-tools: toolchain
 	@scripts/install-grpc-interop
 	@scripts/install-otlp-receiver
 	@scripts/install-autobahn
+	@scripts/install-promtool

@@ -249,7 +249,11 @@ fn the_version_says_how_the_program_was_built() {
     let gateway = Gateway::start("routes: []");
     for path in ["/status", "/api/v1"] {
         let answer: serde_json::Value = serde_json::from_str(&gateway.admin(path).text()).expect("JSON");
-        assert_eq!(answer["commit"].as_str().unwrap_or("unknown"), fact("commit").expect("a commit"), "{path}");
+        assert_eq!(
+            answer["commit"].as_str().unwrap_or("unknown"),
+            fact("commit").expect("a commit"),
+            "{path}"
+        );
     }
 }
 

@@ -11,11 +11,12 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_observe::live::{LiveDocument, UpstreamLimitsLive};
+use tollgate_observe::live::{HistoryScope, LiveDocument, UpstreamLimitsLive};
 use tollgate_plan::{Caps, Plan};
 
 use crate::admin_context::AdminContext;
 use crate::api::body::read_whole;
+use crate::api::error_response;
 use crate::explain::{ExplainRequest, InvalidRequest, explain_running};
 
 /// The largest question, in bytes. It must hold a request head.
@@ -23,7 +24,10 @@ const QUESTION_MAX_BYTES: usize = 2 << 20;
 
 /// Returns the routes of this part; all of them only read.
 pub fn routes() -> Router<AdminContext> {
-    Router::new().route("/api/v1/live", get(live)).route("/api/v1/explain", post(explain))
+    Router::new()
+        .route("/api/v1/live", get(live))
+        .route("/api/v1/live/history", get(history))
+        .route("/api/v1/explain", post(explain))
 }
 
 /// The query parameters of a request for live figures.
@@ -39,6 +43,39 @@ async fn live(State(context): State<AdminContext>, Query(query): Query<LiveQuery
     let mut live = context.admin.registry.live(query.after);
     add_limits(&mut live, &context.plan.borrow());
     Json(live)
+}
+
+/// The query parameters of a request for the last hour.
+#[derive(Debug, Deserialize)]
+struct HistoryQuery {
+    /// `gateway`, `route` or `upstream`.
+    scope: Option<String>,
+    /// The route or the upstream.
+    #[serde(default)]
+    name: String,
+    /// Only rows after this time, in seconds since 1970.
+    #[serde(default)]
+    after: f64,
+}
+
+/// `GET /api/v1/live/history?scope=SCOPE&name=NAME&after=TIME`: returns the last hour in steps of ten seconds.
+async fn history(State(context): State<AdminContext>, Query(query): Query<HistoryQuery>) -> Response {
+    let bad = |message: &str| error_response(StatusCode::BAD_REQUEST, "bad_request", message);
+    let scope = match query.scope.as_deref().unwrap_or("gateway") {
+        "gateway" => HistoryScope::Gateway,
+        "route" => HistoryScope::Route,
+        "upstream" => HistoryScope::Upstream,
+        _ => return bad("`scope` must be `gateway`, `route` or `upstream`"),
+    };
+    match scope {
+        HistoryScope::Gateway if !query.name.is_empty() => {
+            return bad("`name` needs `scope=route` or `scope=upstream`");
+        }
+        HistoryScope::Route | HistoryScope::Upstream if query.name.is_empty() => {
+            return bad("`name` is missing: the route or the upstream");
+        }
+        _ => Json(context.admin.registry.hour(scope, &query.name, query.after)).into_response(),
+    }
 }
 
 /// Adds the limits that the plan sets to the current figures.

@@ -8,6 +8,7 @@
 
 mod assemble;
 mod history;
+mod hour;
 mod latency;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use history::{CounterTotals, History};
+pub use hour::{HistoryDocument, HistoryScope};
+pub(crate) use hour::{HourHistory, reasons};
 pub use latency::Latency;
 
 /// Bound of upstreams in a document; the ones with the most requests are kept.

@@ -14,7 +14,9 @@ use super::shedding::ShedSnapshot;
 use super::slots::{NAMED_SLOTS_DEFAULT, NAMED_SLOTS_MAX, Slot, Slots};
 use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
-use crate::live::{Columns, CounterTotals, History, WorkerLive};
+use crate::live::{
+    Columns, CounterTotals, History, HistoryDocument, HistoryScope, HourHistory, WorkerLive, reasons,
+};
 use crate::log::LogCounts;
 use crate::trace::TraceCounts;
 use crate::{AccessLog, AdminCounts, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
@@ -38,6 +40,7 @@ pub struct Registry {
     logs: Mutex<Vec<Arc<LogCounts>>>,
     source: OnceLock<Arc<dyn UpstreamSource>>,
     history: Mutex<History>,
+    hour: Mutex<HourHistory>,
     policies: Arc<PolicyEvents>,
     admin: Arc<AdminCounts>,
     traces: Arc<TraceCounts>,
@@ -86,6 +89,7 @@ impl Registry {
             logs: Mutex::default(),
             source: OnceLock::new(),
             history: Mutex::default(),
+            hour: Mutex::default(),
             policies: Arc::default(),
             admin: Arc::default(),
             traces: Arc::default(),
@@ -195,8 +199,10 @@ impl Registry {
         lock(&self.workers).iter().map(|worker| worker.in_flight()).sum()
     }
 
-    /// Adds a second to the history of [`live`](Self::live), and gives slots to busy routes. Callers call it once per second, after
+    /// Adds a second to the history of [`live`](Self::live), and every ten seconds a step to that of
+    /// [`hour`](Self::hour). It also gives slots to busy routes. Callers call it once per second, after
     /// [`set_cost`](Self::set_cost).
+
     pub fn record_second(&self, now: SystemTime) {
         let mut totals = CounterTotals::default();
         let workers = lock(&self.workers).clone();
@@ -206,6 +212,19 @@ impl Registry {
         self.routes.rebalance(&workers);
         let cost = self.cost();
         lock(&self.history).add(now, &cost, totals);
+        if lock(&self.hour).is_due(now) {
+            // Taken before the lock, since a snapshot walks all endpoints.
+            let snapshot = self.snapshot();
+            lock(&self.hour).add(now, &snapshot);
+        }
+    }
+
+    /// Returns the last hour of the gateway, a route or an upstream, in steps of ten seconds. `name` counts
+    /// only for a route or an upstream; `after` selects the rows after this time, in seconds since 1970.
+    #[must_use]
+    pub fn hour(&self, scope: HistoryScope, name: &str, after: f64) -> HistoryDocument {
+        let reasons = reasons(&self.snapshot(), scope, name);
+        HistoryDocument { reasons, ..lock(&self.hour).document(scope, name, after) }
     }
 
     /// Returns the seconds of the history after this time, in seconds since 1970.

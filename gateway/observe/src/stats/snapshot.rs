@@ -131,7 +131,7 @@ pub struct UpstreamSnapshot {
 }
 
 impl RouteSnapshot {
-    pub(super) fn new(name: Arc<str>) -> Self {
+    pub(crate) fn new(name: Arc<str>) -> Self {
         RouteSnapshot {
             name,
             codes: [0; CODES],
@@ -175,7 +175,7 @@ fn subtract(counts: &mut [u64], base: &[u64]) {
 }
 
 impl UpstreamSnapshot {
-    pub(super) fn new(name: Arc<str>) -> Self {
+    pub(crate) fn new(name: Arc<str>) -> Self {
         UpstreamSnapshot {
             name,
             header: HistogramSnapshot::default(),

@@ -85,7 +85,17 @@ pub fn openapi() -> Value {
             READ,
         ),
     );
+    paths.insert(
+        "/api/v1/live/history".to_owned(),
+        get(
+            "getHistory",
+            "Returns the last hour of the gateway, a route or an upstream, in steps of ten seconds.",
+            json!([history_scope(), query("name", "string"), query("after", "number")]),
+            READ,
+        ),
+    );
     let log = operation("getLog", "Returns the levels of the log.", json!([]), None, ok(log_state()), READ);
+
     let set_log = operation(
         "setLog",
         "Changes levels of the log, until the file is loaded again.",
@@ -246,6 +256,11 @@ fn moved(value: Value) -> Value {
 
 fn query(name: &str, kind: &str) -> Value {
     json!({ "name": name, "in": "query", "schema": { "type": kind } })
+}
+
+fn history_scope() -> Value {
+    let schema = json!({ "type": "string", "enum": ["gateway", "route", "upstream"], "default": "gateway" });
+    json!({ "name": "scope", "in": "query", "schema": schema })
 }
 
 fn version() -> Value {

@@ -67,9 +67,9 @@ pub(crate) fn listeners(
             let (files, server) = server(tls, all, listener.http2, cache, &mut file_problems)?;
             let names = tls.certificates.iter().map(|own| (file_name(&own.chain), own.chain.at));
             let names = names.chain(fitting().map(|named| (name(named), named.certificate.chain.at)));
-            let ends = server.not_after().iter();
+            let ends = server.not_after();
             certificates =
-                names.zip(ends).map(|((name, at), end)| Certificate { name, at, not_after: *end }).collect();
+                names.zip(ends).map(|((name, at), end)| Certificate { name, at, not_after: end }).collect();
             servers.push((files, server.clone()));
             Some(server)
         });

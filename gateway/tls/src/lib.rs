@@ -10,6 +10,7 @@ mod peer_certificate;
 mod pem;
 mod resolver;
 mod server;
+mod summary;
 mod tickets;
 
 use std::sync::{Arc, OnceLock};
@@ -21,6 +22,7 @@ pub use client::{ClientOptions, TlsClientConfig};
 pub use peer_certificate::PeerCertificate;
 pub use pem::Pem;
 pub use server::{ClientAuthentication, ServerOptions, TlsServerConfig};
+pub use summary::{CertificateSummary, ClientAuthoritiesSummary};
 
 /// A certificate with its private key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -84,6 +84,12 @@ impl<'a> PeerCertificate<'a> {
         text
     }
 
+    /// The start of its validity, in seconds since 1970.
+    #[must_use]
+    pub fn not_before(&self) -> i64 {
+        self.certificate.validity().not_before.timestamp()
+    }
+
     /// The end of its validity, in seconds since 1970.
     #[must_use]
     pub fn not_after(&self) -> i64 {

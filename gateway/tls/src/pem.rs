@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::{FileProblem, InputFile, PeerCertificate, TlsIdentity};
+use crate::{FileProblem, InputFile, TlsIdentity};
 
 /// The contents of a PEM file. They are zeroed when the last clone is dropped, because they may be a private
 /// key.
@@ -48,7 +48,7 @@ impl Pem {
     }
 
     /// All certificates in the file; at least one.
-    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+    pub(crate) fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let found = certificates(&self.0).map_err(|error| not_pem(&error))?;
         if found.is_empty() {
             return Err("there is no certificate in it".to_owned());
@@ -159,12 +159,6 @@ fn not_pem(error: &pem::Error) -> String {
 }
 
 impl TlsIdentity {
-    /// Expiry of the certificate, in seconds since 1970; `None` if it cannot be read.
-    pub(crate) fn not_after(&self) -> Option<i64> {
-        let chain = self.chain.certificates().ok()?;
-        PeerCertificate::new(chain.first()?).map(|leaf| leaf.not_after())
-    }
-
     /// Checks that the certificate and the key can be used and belong together.
     ///
     /// # Errors

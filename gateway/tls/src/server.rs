@@ -12,7 +12,9 @@ use rustls::{ServerConfig, SupportedProtocolVersion};
 
 use crate::resolver::CertificateResolver;
 use crate::tickets::ticketer;
-use crate::{FileProblem, InputFile, Pem, TlsIdentity, provider};
+use crate::{
+    CertificateSummary, ClientAuthoritiesSummary, FileProblem, InputFile, Pem, TlsIdentity, provider,
+};
 
 /// The inputs of a listener's TLS configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +42,29 @@ pub struct ClientAuthentication {
 #[derive(Clone, Debug)]
 pub struct TlsServerConfig {
     config: Arc<ServerConfig>,
-    not_after: Arc<[Option<i64>]>,
+    summary: Arc<ServerSummary>,
+}
+
+/// What operators see of the inputs.
+#[derive(Debug)]
+struct ServerSummary {
+    certificates: Vec<Option<CertificateSummary>>,
+    only_13: bool,
+    clients: Option<ClientAuthoritiesSummary>,
+}
+
+impl ServerSummary {
+    fn new(files: &ServerOptions) -> Self {
+        let certificates = files.certificates.iter();
+        Self {
+            certificates: certificates.map(|it| CertificateSummary::of_chain(&it.chain)).collect(),
+            only_13: files.only_13,
+            clients: files.clients.as_ref().map(|clients| ClientAuthoritiesSummary {
+                required: clients.required,
+                authorities: CertificateSummary::of_bundle(&clients.authorities),
+            }),
+        }
+    }
 }
 
 impl TlsServerConfig {
@@ -49,15 +73,32 @@ impl TlsServerConfig {
     /// # Errors
     /// Every file that cannot be used, and why.
     pub fn new(files: &ServerOptions) -> Result<Self, Vec<FileProblem>> {
-        let not_after = files.certificates.iter().map(TlsIdentity::not_after).collect();
-        config(files).map(|config| Self { config: Arc::new(config), not_after })
+        let config = Arc::new(config(files)?);
+        Ok(Self { config, summary: Arc::new(ServerSummary::new(files)) })
+    }
+
+    /// The certificates in the order of the files; `None` for one that cannot be parsed.
+    #[must_use]
+    pub fn certificates(&self) -> &[Option<CertificateSummary>] {
+        &self.summary.certificates
     }
 
     /// When each certificate expires, in the order of the files, in seconds since 1970; `None` if it cannot
     /// be read.
+    pub fn not_after(&self) -> impl Iterator<Item = Option<i64>> {
+        self.certificates().iter().map(|it| it.as_ref().map(|it| it.not_after))
+    }
+
+    /// Whether TLS 1.2 is refused.
     #[must_use]
-    pub fn not_after(&self) -> &[Option<i64>] {
-        &self.not_after
+    pub fn refuses_12(&self) -> bool {
+        self.summary.only_13
+    }
+
+    /// How client certificates are verified; `None`: clients are not asked for one.
+    #[must_use]
+    pub fn client_authorities(&self) -> Option<&ClientAuthoritiesSummary> {
+        self.summary.clients.as_ref()
     }
 
     /// The rustls configuration for handshakes.

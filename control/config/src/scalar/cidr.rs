@@ -1,5 +1,6 @@
 //! Blocks of IP addresses.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::ScalarError;
@@ -12,6 +13,12 @@ pub struct Cidr {
     pub address: IpAddr,
     /// Length of the prefix in bits.
     pub prefix: u8,
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
 }
 
 /// Bits before the IPv4 address in an IPv4-mapped address (RFC 4291, 2.5.5.2).

@@ -319,8 +319,7 @@ impl HourHistory {
     }
 }
 
-/// Returns the reasons of a scope that were counted since the start. Counters by route and reason do not
-/// exist.
+/// Returns the reasons of a scope that were counted since the start.
 pub(crate) fn reasons(snapshot: &Snapshot, scope: HistoryScope, name: &str) -> BTreeMap<String, u64> {
     let counts = match scope {
         HistoryScope::Gateway => Some(&snapshot.reasons),

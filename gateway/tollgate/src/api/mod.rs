@@ -7,6 +7,7 @@
 pub(crate) mod body;
 mod changes;
 mod history;
+mod listeners;
 mod log;
 mod openapi;
 mod process;
@@ -34,6 +35,7 @@ pub fn router(context: &AdminContext) -> Router {
         .route("/api/v1/rollback/{version}", post(history::rollback))
         .route("/api/v1/store/backup", post(history::backup))
         .route("/api/v1/store/compact", post(history::compact))
+        .route("/api/v1/listeners", get(listeners::list))
         .route("/api/v1/log", get(log::get).put(log::put))
         .route("/api/v1/reload", post(process::reload))
         .route("/api/v1/stop", post(process::stop))

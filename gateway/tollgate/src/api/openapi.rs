@@ -94,7 +94,17 @@ pub fn openapi() -> Value {
             READ,
         ),
     );
+    paths.insert(
+        "/api/v1/listeners".to_owned(),
+        get(
+            "getListeners",
+            "Returns the listeners, their protocols, and their certificates with expiry.",
+            json!([]),
+            READ,
+        ),
+    );
     let log = operation("getLog", "Returns the levels of the log.", json!([]), None, ok(log_state()), READ);
+
 
     let set_log = operation(
         "setLog",

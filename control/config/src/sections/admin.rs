@@ -55,6 +55,8 @@ pub struct AdminSettings {
     pub hosts: Vec<String>,
     /// Whether clients on other machines may read without a token. Default false.
     pub open: bool,
+    /// Base of the Prometheus that the dashboard links to, without a slash at its end; `None`: no links.
+    pub prometheus: Option<String>,
 }
 
 /// The admin listener and the rights of its clients.
@@ -106,6 +108,25 @@ struct AdminKeys {
     /// Every client may then read, and none may change anything.
     #[key(default = off, also = ["public", "insecure", "allow_anonymous"])]
     open: bool,
+    /// The Prometheus that collects the metrics of this gateway. The dashboard links to it; the gateway sends it
+    /// nothing. Default: no links.
+    #[key(
+        expected = "a URL such as `https://prometheus.internal:9090`", pattern = r"^https?://[^\s?#]+$",
+        parse = base_url, also = ["prometheus_url", "metrics_url", "grafana"]
+    )]
+    prometheus: Option<String>,
+}
+
+/// Parses the base of a web application's URLs, and drops the slash at its end.
+fn base_url(text: &str) -> Result<String, ScalarError> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let Some(rest) = rest.filter(|rest| !rest.trim_matches('/').is_empty()) else {
+        return Err(ScalarError::new("{} must start with `http://` or `https://` and a host"));
+    };
+    if rest.contains(|sign: char| sign.is_whitespace() || sign.is_control() || matches!(sign, '?' | '#')) {
+        return Err(ScalarError::new("{} must have no query, no fragment and no spaces"));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
 }
 
 /// A token of the admin API.
@@ -174,8 +195,9 @@ impl Default for AdminSettings {
 
 impl From<AdminKeys> for AdminSettings {
     fn from(keys: AdminKeys) -> Self {
-        let AdminKeys { bind, mode: _, owner: _, tokens, tls, audit_log, files: _, hosts, open } = keys;
-        Self { bind, tls, tokens: tokens.unwrap_or_default(), audit_log, hosts, open }
+        let AdminKeys { bind, mode: _, owner: _, tokens, tls, audit_log, files: _, hosts, open, prometheus } =
+            keys;
+        Self { bind, tls, tokens: tokens.unwrap_or_default(), audit_log, hosts, open, prometheus }
     }
 }
 

@@ -19,6 +19,8 @@ pub struct AccessRules {
     pub audit_log: Option<PathBuf>,
     /// Host names that the listener answers to, besides IP addresses and `localhost`.
     hosts: Vec<String>,
+    /// Base of the Prometheus that the dashboard links to.
+    pub prometheus: Option<String>,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,7 @@ impl AccessRules {
     /// Returns the rules that the configuration sets; without an admin listener the default.
     pub fn new(settings: Option<&AdminSettings>) -> Self {
         let Some(settings) = settings else { return Self::default() };
-        let AdminSettings { bind, tls, tokens, audit_log, hosts, open: _ } = settings;
+        let AdminSettings { bind, tls, tokens, audit_log, hosts, open: _, prometheus } = settings;
         let needs_certificate =
             tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|it| it.required);
         let local = match &bind.value {
@@ -41,7 +43,8 @@ impl AccessRules {
         };
         let (anonymous, needs_certificate) = without_token(!tokens.is_empty(), local, needs_certificate);
         let tokens = tokens.iter().map(HashedToken::new).collect();
-        Self { tokens, anonymous, needs_certificate, audit_log: audit_log.clone(), hosts: hosts.clone() }
+        let (audit_log, hosts, prometheus) = (audit_log.clone(), hosts.clone(), prometheus.clone());
+        Self { tokens, anonymous, needs_certificate, audit_log, hosts, prometheus }
     }
 
     /// Returns whether the listener answers to this host name: one that the configuration names. Without such

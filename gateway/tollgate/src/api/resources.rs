@@ -64,6 +64,7 @@ pub async fn summary(
         "routes": plan.routes.len(),
         "upstreams": plan.upstreams.len(),
         "kinds": KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>(),
+        "prometheus": context.access.borrow().prometheus,
         "description": "/api/v1/openapi.json",
     });
     body(StatusCode::OK, wants_yaml(&headers), &value)

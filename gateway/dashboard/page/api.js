@@ -47,3 +47,23 @@ export async function call(path, options = {}) {
 export function sendJson(method, path, value) {
   return call(path, { method, body: JSON.stringify(value), headers: { 'content-type': 'application/json' } });
 }
+
+/// Reads a response that goes on, a line of JSON at a time, until it ends or `signal` aborts it. Empty lines say only that
+/// the connection lives.
+export async function follow(path, signal, take) {
+  const response = await send(`../api/v1/${path}`, { signal }, token());
+  if (!response.ok) throw new Refused(response.status, parsed(await response.text()));
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let held = '';
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const lines = (held + value).split('\n');
+      held = lines.pop();
+      for (const line of lines) if (line) take(JSON.parse(line));
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+}

@@ -12,14 +12,16 @@ import { languages } from './words.js';
 import { Capacity } from './views/capacity.js';
 import { Changes } from './views/changes.js';
 import { Explain } from './views/explain.js';
+import { Listeners } from './views/listeners.js';
 import { Overview } from './views/overview.js';
 import { plain } from './views/plain.js';
+import { Requests } from './views/requests.js';
 import { Routes } from './views/routes.js';
 import { Upstreams } from './views/upstreams.js';
 
 const views = {
-  overview: Overview, routes: Routes, upstreams: Upstreams, consumers: plain('consumers'), certificates: plain('certificates'),
-  policies: plain('policies'), capacity: Capacity, explain: Explain, changes: Changes,
+  overview: Overview, routes: Routes, upstreams: Upstreams, listeners: Listeners, consumers: plain('consumers'), certificates: plain('certificates'),
+  policies: plain('policies'), capacity: Capacity, explain: Explain, requests: Requests, changes: Changes,
 };
 const themes = ['auto', 'light', 'dark'];
 const system = matchMedia('(prefers-color-scheme: dark)');

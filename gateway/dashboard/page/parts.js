@@ -17,7 +17,7 @@ export function Card({ title, id, more, children, wide }) {
 
 /// A table that can be scrolled sideways, by keyboard too. `columns`: `{ label, number, key }`; `rows` are `<tr>`.
 export function Table({ label, columns, children, className = '' }) {
-  return html`<div class="scroll" role="region" tabindex="0" aria-label=${label}>
+  return html`<div class="scroll" role="group" tabindex="0" aria-label=${label}>
     <table class=${className}>
       <thead><tr>${columns.map((column) => html`
         <th scope="col" class=${column.number ? 'number' : ''} aria-sort=${column.sort}>${column.button ?? column.label}</th>`)}

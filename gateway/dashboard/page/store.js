@@ -9,6 +9,8 @@ export const state = {
   lost: null,
   /// The change that was made last: `{ version }`.
   notice: null,
+  /// The resource with which a new one begins: `{ kind, text }`.
+  copy: null,
   /// What `GET /api/v1` says.
   access: null,
   /// Whether a change was refused because the token may only read.

@@ -16,7 +16,7 @@ function shared(kind, value) {
 
 const entries = (list) => (Array.isArray(list) ? list : [list]);
 
-/// `{ name, weight, upstream, pointer }` of each; `pointer` is where its weight is, or would be. `upstream`: whether the name may be one.
+/// `{ name, weight, drains, upstream, pointer }` of each; `pointer` is where its weight is, or would be. `upstream`: whether the name may be one.
 export function targets(kind, value) {
   const found = shared(kind, value);
   if (!found) return [];
@@ -24,7 +24,8 @@ export function targets(kind, value) {
     const plain = typeof entry === 'string';
     const name = plain ? entry : entry.upstream ?? entry.address ?? '';
     const place = Array.isArray(found.list) ? `${found.pointer}/${index}` : found.pointer;
-    return { name, weight: plain ? 1 : entry.weight ?? 1, pointer: place, upstream: kind === 'routes' && !/[:/]/.test(name) };
+    const drains = !plain && [true, 'on', 'yes', 'true'].includes(entry.drain);
+    return { name, drains, weight: plain ? 1 : entry.weight ?? 1, pointer: place, upstream: kind === 'routes' && !/[:/]/.test(name) };
   };
   return entries(found.list).map(one);
 }

@@ -53,10 +53,18 @@ export class Weights extends Component {
         <span class="share"><${Bar} part=${shares[index] ?? 0} /><span>${percent(shares[index])}</span></span>
         ${problems.length > 0 && html`<p class="field-problem" id=${id} role="alert">${problems.map((one) => one.message).join('; ')}</p>`}</li>`;
     };
+    // Of two targets, the share of the second: a canary, often.
+    const slide = (event) => {
+      const part = Number(event.currentTarget.value);
+      this.setState({ weights: [String(100 - part), String(part)] });
+    };
+    const slider = all.length === 2 && !locked && html`<label class="slider">${t('edit.slider', { name: all[1].name })}
+      <input type="range" name="share" min="0" max="100" step="1" value=${Math.round((shares[1] ?? 0) * 100)} aria-valuetext=${percent(shares[1])} onInput=${slide} /></label>`;
     return html`<${Card} id="weights" title=${t('edit.weights')}>
       <form class="weights" onSubmit=${(event) => this.go(event)}>
         <p class="quiet">${t('edit.weights.lead')}</p>
         <ul>${all.map(row)}</ul>
+        ${slider}
         ${!locked && html`<div class="buttons"><button class="primary">${t('edit.preview')}</button></div>`}
       </form><//>`;
   }

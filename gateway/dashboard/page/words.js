@@ -4,8 +4,9 @@ import { change } from './words/change.js';
 import { explain } from './words/explain.js';
 import { frame } from './words/frame.js';
 import { live } from './words/live.js';
+import { pages } from './words/pages.js';
 
-export const words = { ...frame, ...live, ...explain, ...change };
+export const words = { ...frame, ...live, ...explain, ...change, ...pages };
 
 /// The languages, in the order of the texts.
 export const languages = { en: 'English', zh: '中文' };

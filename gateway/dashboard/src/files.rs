@@ -35,17 +35,21 @@ const fn page_name(path: &'static str) -> &'static str {
 /// All embedded files.
 pub(crate) const FILES: &[EmbeddedFile] = files! {
     "page/":
-        "index.html" HTML, "style.css" CSS, "edit.css" CSS, "icon.svg" SVG,
-        "api.js" SCRIPT, "app.js" SCRIPT, "chart.js" SCRIPT, "diff.js" SCRIPT, "editor.js" SCRIPT, "format.js" SCRIPT,
-        "live.js" SCRIPT, "parts.js" SCRIPT, "pointer.js" SCRIPT, "problems.js" SCRIPT, "proposal.js" SCRIPT,
+        "index.html" HTML, "style.css" CSS, "edit.css" CSS, "pages.css" CSS, "icon.svg" SVG,
+        "api.js" SCRIPT, "app.js" SCRIPT, "chart.js" SCRIPT, "code-mirror.js" SCRIPT, "completion.js" SCRIPT,
+        "diff.js" SCRIPT, "editor.js" SCRIPT, "forms.js" SCRIPT, "format.js" SCRIPT,
+        "history.js" SCRIPT, "live.js" SCRIPT, "parts.js" SCRIPT, "pointer.js" SCRIPT, "problems.js" SCRIPT,
+        "proposal.js" SCRIPT,
         "resources.js" SCRIPT, "store.js" SCRIPT, "targets.js" SCRIPT, "text.js" SCRIPT, "token.js" SCRIPT,
         "token-dialog.js" SCRIPT, "weights.js" SCRIPT, "words.js" SCRIPT, "yaml.js" SCRIPT,
-        "views/capacity.js" SCRIPT, "views/changes.js" SCRIPT, "views/explain.js" SCRIPT, "views/overview.js" SCRIPT,
-        "views/plain.js" SCRIPT,
+        "views/capacity.js" SCRIPT, "views/changes.js" SCRIPT, "views/explain.js" SCRIPT,
+        "views/listeners.js" SCRIPT, "views/overview.js" SCRIPT, "views/plain.js" SCRIPT, "views/requests.js" SCRIPT,
         "views/resource.js" SCRIPT, "views/routes.js" SCRIPT, "views/upstreams.js" SCRIPT,
-        "words/change.js" SCRIPT, "words/explain.js" SCRIPT, "words/frame.js" SCRIPT, "words/live.js" SCRIPT;
+        "words/change.js" SCRIPT, "words/explain.js" SCRIPT, "words/frame.js" SCRIPT, "words/live.js" SCRIPT,
+        "words/pages.js" SCRIPT;
     "vendor/":
-        "uPlot.iife.min.js" SCRIPT, "uPlot.min.css" CSS, "preact.mjs" SCRIPT, "htm.module.js" SCRIPT;
+        "uPlot.iife.min.js" SCRIPT, "uPlot.min.css" CSS, "preact.mjs" SCRIPT, "htm.module.js" SCRIPT,
+        "codemirror.js" SCRIPT, "codemirror.css" CSS, "show-hint.js" SCRIPT, "show-hint.css" CSS, "yaml.js" SCRIPT;
 };
 
 #[cfg(test)]

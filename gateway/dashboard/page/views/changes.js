@@ -47,7 +47,7 @@ class Compared extends Component {
 }
 
 /// `before` is the version before the last one.
-function Compare({ last, before }) {
+function Compare({ last, before, versions }) {
   const go = (event) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
@@ -55,9 +55,10 @@ function Compare({ last, before }) {
   };
   const both = pair(state.detail);
   const [from, to] = both && both[0] !== null ? both : [before, last];
-  const field = (name, label, value) => html`<label>${label}<input name=${name} type="number" min="0" max=${last} required defaultValue=${value} /></label>`;
+  const field = (name, label, value) => html`<label>${label}<input name=${name} type="number" min="0" max=${last} list="compare-versions" required defaultValue=${value} /></label>`;
   return html`<${Card} id="compare" title=${t('changes.compare')} wide>
     <form class="compare" onSubmit=${go}>${field('from', t('changes.from'), from)}${field('to', t('changes.to'), to)}
+      <datalist id="compare-versions">${versions.map(({ version, at, what }) => html`<option value=${version} label=${`${moment(Date.parse(at) / 1000)} ${what}`} />`)}</datalist>
       <button>${t('changes.compare.go')}</button><span class="quiet">${t('changes.compare.lead')}</span></form><//>`;
 }
 
@@ -124,7 +125,7 @@ export class Changes extends Component {
       <${Card} id="history" title=${t('changes.title')} wide>
         <${Table} label=${t('changes.title')} columns=${columns} className="history">${versions.map((one, index) => this.row(one, index === 0))}<//>
         ${more && html`<div class="card-foot"><button type="button" onClick=${() => this.older()}>${t('changes.older')}</button></div>`}<//>
-      <${Compare} key=${`${versions[0].version} ${detail}`} last=${versions[0].version} before=${versions[1]?.version ?? 0} />
+      <${Compare} key=${`${versions[0].version} ${detail}`} last=${versions[0].version} before=${versions[1]?.version ?? 0} versions=${versions} />
       ${back !== null && this.proposal(back)}`;
   }
 }

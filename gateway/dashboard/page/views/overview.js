@@ -2,6 +2,7 @@
 
 import { Chart } from '../chart.js';
 import { age, amount, bytes, decimal, percent, timeText, time, whole } from '../format.js';
+import { GatewayHistory } from '../history.js';
 import { present, recent } from '../live.js';
 import { Bar, Card, Empty, html, Pill, Table } from '../parts.js';
 import { place } from '../resources.js';
@@ -139,6 +140,7 @@ export function Overview() {
   const { live, history } = state;
   return html`${tiles(live, present(history))}
     ${charts(history)}
+    <${GatewayHistory} />
     <div class="columns">
       <div class="column">
         <${Card} id="busiest" title=${t('routes.busiest')}>${busiest(live)}<//>

@@ -1,13 +1,17 @@
 // One route, upstream or other resource: its weights and its text, changed after a look at the difference.
 
 import { Editor } from '../editor.js';
-import { Alert, Card, Component, Empty, html, Pill } from '../parts.js';
+import { Drain, KeyGenerator, Upload } from '../forms.js';
+import { History } from '../history.js';
+import { Alert, Card, Component, Empty, html, Pill, Table } from '../parts.js';
 import { Proposal } from '../proposal.js';
-import { deleting, mayWrite, place, read, readsOnly, writing } from '../resources.js';
-import { state } from '../store.js';
+import { deleting, make, mayWrite, place, read, readsOnly, writing } from '../resources.js';
+import { set, state } from '../store.js';
 import { targets } from '../targets.js';
 import { t } from '../text.js';
 import { Weights } from '../weights.js';
+import { yamlLines } from '../yaml.js';
+import { Health } from './overview.js';
 
 /// What a new one begins with.
 const BEGINNINGS = {
@@ -21,14 +25,42 @@ const BEGINNINGS = {
 /// The name in the address that stands for one that is yet to be made.
 export const NEW = '+';
 
+/// The kinds that have figures, and what these are about.
+const SCOPES = { routes: 'route', upstreams: 'upstream' };
+
+/// The policies that are written at this resource.
+function Policies({ value }) {
+  const policies = value?.policies;
+  if (policies === undefined) return null;
+  return html`<${Card} id="own-policies" title=${t('resource.policies')}><div class="card-body">
+    <p class="quiet">${t('resource.policies.lead')}</p>
+    <pre tabindex="0" role="group" aria-label=${t('resource.policies')}>${yamlLines(policies).join('\n')}</pre></div><//>`;
+}
+
+/// The endpoints to which a route leads, with their state.
+function Endpoints({ value }) {
+  const names = new Set(targets('routes', value).map((one) => one.name));
+  const found = state.live.upstreams.filter((upstream) => names.has(upstream.name));
+  if (found.length === 0) return null;
+  const columns = [{ label: t('endpoint') }, { label: t('resource.upstream') }, { label: t('col.state') }];
+  return html`<${Card} id="route-endpoints" title=${t('resource.endpoints')}>
+    <${Table} label=${t('resource.endpoints')} columns=${columns}>${found.flatMap((upstream) => upstream.endpoints.map((endpoint) => html`<tr key=${`${upstream.name} ${endpoint.address}`}>
+      <th scope="row" class="name"><code>${endpoint.address}</code></th>
+      <td class="name"><a href=${place('upstreams', upstream.name)}>${upstream.name}</a></td>
+      <td><${Health} endpoint=${endpoint} /></td></tr>`))}<//><//>`;
+}
+
 export class Resource extends Component {
   constructor(properties) {
     super(properties);
     const anew = properties.name === NEW;
     this.anew = anew;
+    // A copy of another resource, if one was asked for.
+    const copy = anew && state.copy?.kind === properties.kind ? state.copy.text : null;
+    if (copy !== null) state.copy = null;
     this.state = {
       found: anew ? { text: '', value: null, etag: null, source: 'store' } : null,
-      text: anew ? BEGINNINGS[properties.kind] : '',
+      text: copy ?? (anew ? BEGINNINGS[properties.kind] : ''),
       name: '', problem: null, refused: null, proposal: null, keep: false,
     };
   }
@@ -70,6 +102,27 @@ export class Resource extends Component {
     const { kind } = this.props;
     const { text, found, name } = this.state;
     this.propose(writing(kind, this.anew ? name.trim() : this.props.name, text, found.etag), 'text');
+  }
+
+  /// Has the gateway try a text, and gives what is wrong with it. The name of a new one may be missing yet.
+  async check(text) {
+    const { kind } = this.props;
+    const name = this.anew ? this.state.name.trim() || 'draft' : this.props.name;
+    // Without the condition that a change has: a text is right or wrong whatever the version.
+    const change = { ...writing(kind, name, text, null), headers: { 'content-type': 'application/yaml' } };
+    try {
+      await make(change, true);
+      return [];
+    } catch (error) {
+      return error.status === 422 || error.status === 400 ? (error.problems ?? []) : [];
+    }
+  }
+
+  /// Begins a new resource with this text.
+  copy() {
+    const { kind } = this.props;
+    set({ copy: { kind, text: this.state.text } });
+    location.hash = `#${kind}/${NEW}`;
   }
 
   async conflict(compare) {
@@ -127,6 +180,16 @@ export class Resource extends Component {
     const problems = by === 'text' ? refused?.problems ?? [] : [];
     const general = refused && !(this.anew && refused.problems.length === 0)
       && (refused.problems.length === 0 || (by === 'weights' && !refused.problems.some((one) => /weight$/.test(one.pointer))));
+    // What was wrong with the text before says nothing about this one.
+    const setText = (next) => this.setState((now) => ({ text: typeof next === 'function' ? next(now.text) : next, ...(now.by === 'text' ? { refused: null } : {}) }));
+    const forms = [
+      targets(kind, found.value).length > (kind === 'routes' || locked ? 1 : 0) && html`<${Weights} kind=${kind} name=${name} found=${found} keep=${this.state.keep} locked=${locked}
+        refused=${by === 'weights' ? refused : null} propose=${(what) => this.propose(what, 'weights')} />`,
+      kind === 'upstreams' && !locked && !this.anew && targets(kind, found.value).length > 1 && html`<${Drain} value=${found.value}
+        propose=${(value) => this.propose(writing(kind, name, JSON.stringify(value), found.etag), 'drain')} />`,
+      kind === 'consumers' && !locked && html`<${KeyGenerator} onText=${setText} />`,
+      kind === 'certificates' && !locked && html`<${Upload} onText=${setText} />`,
+    ].filter(Boolean);
     return html`${back}
       <div class="heading"><h2 id="resource">${this.anew ? t(`new.${kind}`) : html`<span class="quiet">${t(`kind.${kind}`)}</span> ${name}`}</h2>
         ${source && html`<${Pill} kind=${ofFile ? '' : 'good'}>${source}<//>`}</div>
@@ -135,16 +198,20 @@ export class Resource extends Component {
       ${readsOnly() && html`<${Alert} kind="note">${t('edit.no.write')}<//>`}
       ${problem && html`<${Alert}>${t('failed', { why: problem.message })}<//>`}
       ${children}
+      ${!this.anew && SCOPES[kind] && html`<${History} scope=${SCOPES[kind]} name=${name} />`}
+      ${kind === 'routes' && !this.anew && html`<div class="columns even"><${Endpoints} value=${found.value} /><${Policies} value=${found.value} /></div>`}
+      ${kind === 'upstreams' && !this.anew && html`<${Policies} value=${found.value} />`}
       ${general && html`<${Alert}>${t('failed', { why: refused.message })}<//>`}
       <div class="columns even">
-        ${targets(kind, found.value).length > (kind === 'routes' || locked ? 1 : 0) && html`<${Weights} kind=${kind} name=${name} found=${found} keep=${this.state.keep} locked=${locked}
-          refused=${by === 'weights' ? refused : null} propose=${(what) => this.propose(what, 'weights')} />`}
+        ${forms.length > 0 && html`<div class="column">${forms}</div>`}
         <${Card} id="text" title=${t('edit.text')}>
           <form class="text" onSubmit=${(event) => this.writeText(event)}>
             ${this.anew && this.named()}
             <p class="quiet">${t('edit.text.lead')}</p>
-            <${Editor} text=${text} problems=${problems} locked=${locked} label=${t('edit.text')} onText=${(next) => this.setState({ text: next })} />
+            <${Editor} text=${text} problems=${problems} locked=${locked} kind=${kind} label=${t('edit.text')}
+              check=${locked ? undefined : (next) => this.check(next)} onText=${setText} />
             ${!locked && html`<div class="buttons"><button class="primary">${t('edit.preview')}</button>
+              ${!this.anew && html`<button type="button" class="copy" onClick=${() => this.copy()}>${t('edit.copy')}</button>`}
               ${!this.anew && html`<button type="button" class="delete" onClick=${() => this.propose(deleting(kind, name, found.etag), 'delete')}>${t('edit.delete')}</button>`}</div>`}
           </form><//>
       </div>

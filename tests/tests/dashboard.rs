@@ -11,18 +11,22 @@ use serde_json::Value;
 use tollgate_tests::{Browser, Gateway, Origin, refused_address};
 
 mod editing;
+mod editor;
 mod explaining;
 mod history;
+mod pages;
 mod roles;
 
-const VIEWS: [&str; 9] = [
+const VIEWS: [&str; 11] = [
     "routes",
     "upstreams",
+    "listeners",
     "consumers",
     "certificates",
     "policies",
     "capacity",
     "explain",
+    "requests",
     "changes",
     "overview",
 ];
@@ -150,7 +154,7 @@ fn every_view_shows_live_traffic() {
     // One upstream with its definition from the file, which cannot be edited here.
     browser.click("#upstream-shop a");
     browser.wait_text("Upstream shop");
-    browser.wait("document.querySelector('.numbers') && document.querySelector('textarea').readOnly");
+    browser.wait("document.querySelector('.CodeMirror-linenumber') && document.querySelector('.CodeMirror textarea').readOnly");
     browser.wait_text("change it there");
 
     view(&browser, "capacity");

@@ -39,6 +39,13 @@ pub(super) fn at(browser: &Browser, place: &str) {
     let _ = browser.script(&format!("location.hash = {}", json!(place)));
 }
 
+/// Replaces the text of the editor. Keys would be indented by it: `the_editor_completes_and_checks` types.
+pub(super) fn write(browser: &Browser, text: &str) {
+    browser.wait("document.querySelector('.CodeMirror')");
+    let _ = browser
+        .script(&format!("document.querySelector('.CodeMirror').CodeMirror.setValue({})", json!(text)));
+}
+
 /// Waits for the dialog with the difference, which must contain these lines, and confirms it.
 pub(super) fn apply(browser: &Browser, lines: &[&str]) {
     browser.wait("document.querySelector('dialog .diff')");
@@ -110,14 +117,15 @@ fn a_consumer_is_added_as_text_and_its_secrets_are_not_shown() {
     accessible(&browser, "consumers");
     browser.click("a[href='#consumers/+']");
     browser.fill("input[name=name]", "alice");
-    browser.fill("textarea", "groups: dev\nhmac_keys: {ann-1: a secret that nobody has}\n");
+    write(&browser, "groups: dev\nhmac_keys: {ann-1: a secret that nobody has}\n");
     browser.click("form.text button.primary");
     apply(&browser, &["added: +groups: dev", "added: + ann-1: (secret)"]);
     browser.wait_text("in the store, version 1");
     at(&browser, "#consumers");
     browser.click("a[href='#consumers/alice']");
-    browser.wait("document.querySelector('textarea').value.includes('ann-1: \"(secret)\"')");
-    browser.fill("textarea", "groups: [dev, ops]\nhmac_keys: {ann-1: (secret)}\n");
+    browser
+        .wait("document.querySelector('.CodeMirror').CodeMirror.getValue().includes('ann-1: \"(secret)\"')");
+    write(&browser, "groups: [dev, ops]\nhmac_keys: {ann-1: (secret)}\n");
     browser.click("form.text button.primary");
     apply(&browser, &["removed: −groups: dev"]);
     browser.wait_text("in the store, version 2");
@@ -133,7 +141,7 @@ fn a_route_is_added_as_text_changed_and_deleted() {
     view(&browser, "routes");
     browser.click("a[href='#routes/+']");
     browser.fill("input[name=name]", "hello world");
-    browser.fill("textarea", "match: /hello\nrespond: good day\n");
+    write(&browser, "match: /hello\nrespond: good day\n");
     browser.click("form.text button.primary");
     apply(&browser, &["added: +match: /hello", "added: +respond: good day"]);
     assert_eq!(gateway.client().get("/hello").text(), "good day");
@@ -141,8 +149,8 @@ fn a_route_is_added_as_text_changed_and_deleted() {
 
     // The editor accepts JSON too. By keyboard only: the dialog keeps the focus, and Escape returns it to its
     // previous place.
-    browser.wait("document.querySelector('textarea').value.includes('good day')");
-    browser.fill("textarea", "{\"match\": \"/hello\",\n \"respond\": \"good night\"}");
+    browser.wait("document.querySelector('.CodeMirror').CodeMirror.getValue().includes('good day')");
+    write(&browser, "{\"match\": \"/hello\",\n \"respond\": \"good night\"}");
     let _ = browser.script("document.querySelector('form.text button.primary').focus()");
     browser.keys("form.text button.primary", "\u{E007}");
     browser.wait("document.querySelector('dialog .diff') && document.querySelector('dialog').contains(document.activeElement)");
@@ -181,15 +189,15 @@ fn what_is_wrong_is_told_at_its_place_and_changes_nothing() {
         ("match: /split/*\nto:\n  - one\n  - {upstream: tow, weight: 1}\n", 4, "`tow`"),
         ("match: /split/*\nto: [{{\n", 2, "not closed"),
     ] {
-        browser.fill("textarea", text);
+        write(&browser, text);
         browser.click("form.text button.primary");
         browser.wait(&format!(
             "document.querySelector('#text-problems .to-line').innerText === 'Line {line}' && \
              document.querySelector('#text-problems').innerText.includes({}) && \
-             document.querySelector('.numbers .wrong').innerText === '{line}'",
+             document.querySelector('.CodeMirror .wrong .CodeMirror-linenumber').innerText === '{line}'",
             json!(message)
         ));
-        assert!(browser.holds("document.querySelector('textarea').ariaInvalid === 'true'"));
+        assert!(browser.holds("document.querySelector('.CodeMirror textarea').ariaInvalid === 'true'"));
         accessible(&browser, text);
     }
 
@@ -236,7 +244,7 @@ fn of_two_people_the_later_one_is_told_and_can_go_on() {
     browser.wait(
         "!document.querySelector('dialog') && document.querySelector('input[name=weight-1]').value === '7'",
     );
-    browser.wait("document.querySelector('textarea').value.includes('9s')");
+    browser.wait("document.querySelector('.CodeMirror').CodeMirror.getValue().includes('9s')");
     let now = api(&gateway, "GET", "/routes/split", "");
     assert_eq!((&now["to"][1]["weight"], &now["timeouts"]["total"]), (&json!(7), &json!("9s")));
 }

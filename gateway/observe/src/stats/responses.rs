@@ -29,7 +29,7 @@ const PIECES_MAX: usize = 12;
 pub type ResponseCounts = BTreeMap<(u16, RequestMethod), u64>;
 
 /// One worker's counts of the responses of a route, the frequent part.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Responses(Combinations<FIRST>);
 
 /// The part that routes with few combinations and without errors never need.
@@ -109,12 +109,6 @@ pub(super) fn label(status: u16) -> String {
         0 => "none".to_owned(),
         class @ 1..6 => format!("{class}xx"),
         status => status.to_string(),
-    }
-}
-
-impl Default for Responses {
-    fn default() -> Self {
-        Responses(Combinations::default())
     }
 }
 

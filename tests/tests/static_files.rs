@@ -426,7 +426,7 @@ fn a_document_cannot_publish_the_machine() {
     ));
     let put = |root: &str| api::put(&gateway, "/routes/site", &json!({"match": "/*", "files": root}));
     let refused = put("/etc");
-    assert_eq!(refused.status, 400, "{refused:?}");
+    assert_eq!(refused.status, 422, "{refused:?}");
     let text = String::from_utf8_lossy(&refused.body).into_owned();
     assert!(text.contains("admin.files"), "{text}");
     assert_eq!(put(&format!("{}/public/site", site.root())).status, 201);

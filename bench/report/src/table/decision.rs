@@ -18,9 +18,7 @@ struct Shown {
 
 /// Returns the decision table.
 pub fn of_decision(report: &Report, decision: &Decision) -> Table {
-    let any = |has: fn(&Figures) -> bool| {
-        decision.rows.iter().filter_map(|row| row.row.figures()).any(|figures| has(figures))
-    };
+    let any = |has: fn(&Figures) -> bool| decision.rows.iter().filter_map(|row| row.row.figures()).any(has);
     let shown = Shown {
         cost: decision.offered.is_some() && any(|figures| figures.cpu_us.is_some()),
         parts: decision.offered.is_some() && any(|figures| figures.user_us.is_some()),

@@ -385,7 +385,7 @@ mod tests {
         for step in 1..=2 {
             worker.upstream_failed(shop, Reason::ConnectionRefused);
             worker.request_started();
-            worker.record(&Tally { upstream_slot: shop, ..sample::tally() });
+            worker.record(&Tally { upstream_slot: shop, ..sample::tally() }, || Slot::OTHER);
             history.add(at(10 * step), &registry.snapshot());
         }
         let shop = history.document(HistoryScope::Upstream, "shop", 0.0);
@@ -398,12 +398,14 @@ mod tests {
     #[test]
     fn only_the_busiest_have_a_series_and_an_hour_of_it() {
         let names: Vec<String> = (0..SERIES_MAX + 20).map(|index| format!("r{index}")).collect();
+        // Each takes requests at its own rate, and those past the bound only at the end.
+        let count = |index: usize, step: u64, late: u64| {
+            let rate = if index == 0 { 1 } else { 10 };
+            if index < SERIES_MAX { rate * step } else { late }
+        };
         let counts = |step: u64, late: u64| -> Vec<(&str, u64)> {
-            let one = |(index, name): (usize, &String)| {
-                let rate = if index == 0 { 1 } else { 10 };
-                (name.as_str(), if index < SERIES_MAX { rate * step } else { late })
-            };
-            names.iter().enumerate().map(one).collect::<Vec<_>>()
+            let all = names.iter().enumerate();
+            all.map(|(index, name)| (name.as_str(), count(index, step, late))).collect()
         };
         let mut history = HourHistory::default();
         for step in 0..400 {

@@ -202,7 +202,6 @@ impl Registry {
     /// Adds a second to the history of [`live`](Self::live), and every ten seconds a step to that of
     /// [`hour`](Self::hour). It also gives slots to busy routes. Callers call it once per second, after
     /// [`set_cost`](Self::set_cost).
-
     pub fn record_second(&self, now: SystemTime) {
         let mut totals = CounterTotals::default();
         let workers = lock(&self.workers).clone();

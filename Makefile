@@ -188,3 +188,4 @@ test-tools: toolchain
 	@scripts/install-otlp-receiver
 	@scripts/install-autobahn
 	@scripts/install-promtool
+	@scripts/install-axe

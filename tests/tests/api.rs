@@ -2,6 +2,7 @@
 
 mod certificates;
 mod consumers;
+mod lists;
 mod policies;
 
 use serde_json::{Value, json};

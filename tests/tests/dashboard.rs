@@ -10,11 +10,15 @@ use std::time::Duration;
 use serde_json::Value;
 use tollgate_tests::{Browser, Gateway, Origin, refused_address};
 
+mod accessible;
 mod editing;
 mod editor;
 mod explaining;
 mod history;
+mod lists;
 mod pages;
+mod pictures;
+
 mod roles;
 
 const VIEWS: [&str; 11] = [
@@ -97,8 +101,8 @@ fn clean(browser: &Browser, gateway: &Gateway) {
 }
 
 fn view(browser: &Browser, name: &str) {
-    browser.click(&format!("nav a[href='#{name}']"));
-    browser.wait(&format!("document.querySelector(\"nav a[href='#{name}']\").ariaCurrent === 'page'"));
+    browser.click(&format!("nav a[href='./#{name}']"));
+    browser.wait(&format!("document.querySelector(\"nav a[href='./#{name}']\").ariaCurrent === 'page'"));
 }
 
 #[test]
@@ -141,14 +145,14 @@ fn every_view_shows_live_traffic() {
     browser.fill("input[type=search]", "spl");
     browser.wait("document.querySelectorAll('tbody tr').length === 1");
     browser.fill("input[type=search]", "nothing like it");
-    browser.wait_text("No route fits");
+    browser.wait_text("Nothing matches");
 
     view(&browser, "upstreams");
     let address = origin.address().to_string();
     browser.wait_text(&address);
     browser.wait(&format!(
         "[...document.querySelectorAll('#upstream-shop')].length === 1 && \
-         [...document.querySelectorAll('tbody tr')].some((row) => row.innerText.includes('{address}') && \
+         [...document.querySelectorAll('table.endpoints tbody tr')].some((row) => row.innerText.includes('{address}') && \
          row.innerText.includes('available') && parseFloat(row.children[4].innerText) > 0)"
     ));
     // One upstream with its definition from the file, which cannot be edited here.
@@ -228,6 +232,7 @@ fn two_languages_and_two_sets_of_colours() {
     let browser = opened(&gateway, "zh-CN");
     browser.wait("document.documentElement.lang === 'zh-CN'");
     browser.wait_text("总览");
+    assert_eq!(browser.script("return localStorage.length"), 0, "the browser's language is no choice");
     for name in VIEWS {
         view(&browser, name);
         // Words of the configuration and of metrics are not translated; sentences are.
@@ -240,7 +245,11 @@ fn two_languages_and_two_sets_of_colours() {
     browser.choose("label.switch:nth-of-type(2) select", "dark");
     browser.wait("document.documentElement.dataset.theme === 'dark'");
     let dark = browser.script("return getComputedStyle(document.body).backgroundColor");
-    // The choice is stored for the next visit.
+    // The choice is stored for the next visit, and only a choice is.
+    assert_eq!(
+        browser.script("return Object.keys(localStorage).sort()"),
+        serde_json::json!(["tollgate.language", "tollgate.theme"])
+    );
     browser.open(&format!("http://{}/dashboard/", gateway.admin_address()));
     browser
         .wait("document.documentElement.dataset.theme === 'dark' && document.documentElement.lang === 'en'");
@@ -254,7 +263,7 @@ fn two_languages_and_two_sets_of_colours() {
 /// than the screen.
 fn accessible(browser: &Browser, name: &str) {
     let nameless = browser.script(
-        "return [...document.querySelectorAll('a, button, input, select, textarea, [role=img], [role=region]')] \
+        "return [...document.querySelectorAll('a, button, input, select, textarea, [role=img], [role=region], [role=group]')] \
          .filter((one) => !(one.ariaLabel || one.innerText?.trim() || one.labels?.[0]?.innerText.trim() \
                             || one.labels?.[0]?.textContent.trim())) \
          .map((one) => one.outerHTML.slice(0, 200))",
@@ -303,7 +312,7 @@ fn a_gateway_that_is_gone_is_told_of() {
     let browser = opened(&gateway, "en-US");
     browser.wait_text("Running");
     drop(gateway);
-    browser.wait_text("No contact");
+    browser.wait_text("Disconnected");
     browser.wait("[...document.querySelectorAll('[role=alert]')].some((one) => one.innerText.includes('does not answer'))");
     assert!(browser.holds("document.querySelector('.tiles')"), "what was last known stays");
 }

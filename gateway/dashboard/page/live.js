@@ -38,9 +38,23 @@ function take(live) {
   set({ live, history, lost: null });
 }
 
+/// Lists ask for their own rows; the document holds only the one route or upstream that is looked at.
+function subject() {
+  const { view, detail } = state;
+  if (!detail || !['routes', 'upstreams'].includes(view)) return '';
+  return `&${view.slice(0, -1)}=${encodeURIComponent(detail)}`;
+}
+
+let wake = () => {};
+
+/// Asks at once, and not at the end of the second.
+export function askNow() {
+  wake();
+}
+
 async function ask() {
   const times = state.history?.time ?? [];
-  const { body } = await call(`live?after=${times.at(-1) ?? 0}`);
+  const { body } = await call(`live?after=${times.at(-1) ?? 0}&routes=0&upstreams=0${subject()}`);
   take(body);
   // With another token, or another process, it may be another answer.
   if (!state.access) await readAccess();
@@ -61,7 +75,7 @@ export async function follow() {
     }
     const wait = state.lost ? 2 * EVERY : EVERY;
     const left = wait * 1000 - (performance.now() - begun);
-    await new Promise((go) => setTimeout(go, Math.max(100, left)));
+    await new Promise((go) => { wake = go; setTimeout(go, Math.max(100, left)); });
   }
 }
 

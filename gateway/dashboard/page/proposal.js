@@ -45,7 +45,7 @@ export class Proposal extends Component {
     const { onConflict } = this.props;
     return html`<${Alert} kind="warn">${t('edit.conflict', { why })}<//>
       ${onConflict && html`<div class="buttons">
-        <button type="button" class="primary" onClick=${() => onConflict(true)}>${t('edit.conflict.compare')}</button>
+        <button type="button" class="primary" data-focus onClick=${() => onConflict(true)}>${t('edit.conflict.compare')}</button>
         <button type="button" onClick=${() => onConflict(false)}>${t('edit.conflict.load')}</button></div>`}`;
   }
 
@@ -65,8 +65,8 @@ export class Proposal extends Component {
       ${answer.warnings.length > 0 && html`<h3>${t('edit.warnings')}</h3>
         <ul class="problems">${answer.warnings.map((problem) => html`<${Problem} problem=${problem} />`)}</ul>`}
       <div class="buttons">
-        ${!same && html`<button type="button" class=${danger ? 'primary danger' : 'primary'} disabled=${busy} onClick=${() => this.ask(false)}>${apply ?? t('edit.apply')}</button>`}
-        <button type="button" onClick=${onClose}>${back ?? t('edit.back')}</button></div>`;
+        ${!same && html`<button type="button" class=${danger ? 'primary danger' : 'primary'} disabled=${busy} data-focus=${danger ? undefined : true} onClick=${() => this.ask(false)}>${apply ?? t('edit.apply')}</button>`}
+        <button type="button" data-focus=${danger || same ? true : undefined} onClick=${onClose}>${back ?? t('edit.back')}</button></div>`;
   }
 
   render({ title, onClose }) {

@@ -21,13 +21,6 @@ export const readsOnly = () => state.access?.role === 'read' || state.readOnly;
 /// Whether changes can be made here; before the first answer they cannot.
 export const mayWrite = () => Boolean(state.access?.writable) && !readsOnly();
 
-/// So many resources of a kind, of those whose names hold a text: `{ total, found, items }`.
-export async function list(kind, limit, text = '') {
-  const filter = text ? `&name=${encodeURIComponent(text)}` : '';
-  const { body } = await call(`${kind}?limit=${limit}${filter}`);
-  return body;
-}
-
 /// A resource: its text as YAML and its value, both of one version, with the tag of that and where it is written.
 export async function read(kind, name) {
   for (;;) {

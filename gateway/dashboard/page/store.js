@@ -2,6 +2,8 @@
 
 export const state = {
   view: 'overview',
+  /// The query of the address: which page of a list, its order, its filter.
+  query: {},
   language: 'en',
   theme: 'auto',
   live: null,

@@ -37,9 +37,10 @@ pub(crate) const FILES: &[EmbeddedFile] = files! {
     "page/":
         "index.html" HTML, "style.css" CSS, "edit.css" CSS, "pages.css" CSS, "icon.svg" SVG,
         "api.js" SCRIPT, "app.js" SCRIPT, "chart.js" SCRIPT, "code-mirror.js" SCRIPT, "completion.js" SCRIPT,
-        "diff.js" SCRIPT, "editor.js" SCRIPT, "forms.js" SCRIPT, "format.js" SCRIPT,
-        "history.js" SCRIPT, "live.js" SCRIPT, "parts.js" SCRIPT, "pointer.js" SCRIPT, "problems.js" SCRIPT,
+        "diff.js" SCRIPT, "editor.js" SCRIPT, "forms.js" SCRIPT, "format.js" SCRIPT, "history.js" SCRIPT,
+        "listing.js" SCRIPT, "live.js" SCRIPT, "parts.js" SCRIPT, "pointer.js" SCRIPT, "problems.js" SCRIPT,
         "proposal.js" SCRIPT,
+
         "resources.js" SCRIPT, "store.js" SCRIPT, "targets.js" SCRIPT, "text.js" SCRIPT, "token.js" SCRIPT,
         "token-dialog.js" SCRIPT, "weights.js" SCRIPT, "words.js" SCRIPT, "yaml.js" SCRIPT,
         "views/capacity.js" SCRIPT, "views/changes.js" SCRIPT, "views/explain.js" SCRIPT,

@@ -180,6 +180,36 @@ impl EndpointStatus {
             (_, None) => EndpointState::Available,
         }
     }
+
+    /// Returns the state for people: like [`state`](Self::state), but `unknown` if the endpoint would take
+    /// requests, and neither a probe nor a request ever reached out to it. The metrics count it as available.
+    #[must_use]
+    pub fn shown_state(&self) -> &'static str {
+        let untouched = self.health == EndpointHealth::Unknown && self.requests == 0 && self.connections == 0;
+        match self.state() {
+            EndpointState::Available if untouched && self.tls_failure.is_none() => "unknown",
+            state => state.as_str(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_that_was_never_contacted_is_unknown() {
+        let untouched = EndpointStatus { weight: 1, ..EndpointStatus::default() };
+        assert_eq!((untouched.shown_state(), untouched.state()), ("unknown", EndpointState::Available));
+        for touched in [
+            EndpointStatus { requests: 1, ..untouched.clone() },
+            EndpointStatus { connections: 1, ..untouched.clone() },
+            EndpointStatus { health: EndpointHealth::Healthy, ..untouched.clone() },
+        ] {
+            assert_eq!(touched.shown_state(), "available");
+        }
+        assert_eq!(EndpointStatus { weight: 0, ..untouched }.shown_state(), "draining");
+    }
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod hash;
 mod help;
 mod listeners;
 mod live;
+mod live_lists;
 mod load;
 mod low_priority;
 mod operation;

@@ -12,12 +12,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tollgate_observe::live::{HistoryScope, LiveDocument, UpstreamLimitsLive};
-use tollgate_plan::{Caps, Plan};
+use tollgate_plan::Plan;
 
 use crate::admin_context::AdminContext;
 use crate::api::body::read_whole;
 use crate::api::error_response;
 use crate::explain::{ExplainRequest, InvalidRequest, explain_running};
+use crate::live_lists;
 
 /// The largest question, in bytes. It must hold a request head.
 const QUESTION_MAX_BYTES: usize = 2 << 20;
@@ -27,6 +28,8 @@ pub fn routes() -> Router<AdminContext> {
     Router::new()
         .route("/api/v1/live", get(live))
         .route("/api/v1/live/history", get(history))
+        .route("/api/v1/live/routes", get(live_lists::routes))
+        .route("/api/v1/live/upstreams", get(live_lists::upstreams))
         .route("/api/v1/explain", post(explain))
 }
 
@@ -36,11 +39,27 @@ struct LiveQuery {
     /// Only points after this time, in seconds since 1970.
     #[serde(default)]
     after: f64,
+    /// The most routes.
+    routes: Option<usize>,
+    /// The most upstreams.
+    upstreams: Option<usize>,
+    /// A route that is there in any case.
+    route: Option<String>,
+    /// An upstream that is there in any case.
+    upstream: Option<String>,
 }
 
 /// `GET /api/v1/live?after=TIME`: returns counts, workers, routes, endpoints, cost and history.
 async fn live(State(context): State<AdminContext>, Query(query): Query<LiveQuery>) -> Json<LiveDocument> {
     let mut live = context.admin.registry.live(query.after);
+    if let Some(most) = query.routes {
+        keep(&mut live.routes, most, |route| query.route.as_ref() == Some(&route.name));
+    }
+    if let Some(most) = query.upstreams {
+        let before = live.upstreams.len();
+        keep(&mut live.upstreams, most, |upstream| query.upstream.as_ref() == Some(&upstream.name));
+        live.upstreams_left_out += before - live.upstreams.len();
+    }
     add_limits(&mut live, &context.plan.borrow());
     Json(live)
 }
@@ -78,19 +97,38 @@ async fn history(State(context): State<AdminContext>, Query(query): Query<Histor
     }
 }
 
+/// Keeps the first `most` entries, and those that `wanted` names.
+fn keep<T>(entries: &mut Vec<T>, most: usize, wanted: impl Fn(&T) -> bool) {
+    let mut place = 0;
+    entries.retain(|entry| {
+        place += 1;
+        place <= most || wanted(entry)
+    });
+}
+
 /// Adds the limits that the plan sets to the current figures.
 fn add_limits(live: &mut LiveDocument, plan: &Plan) {
     live.clients.limit = plan.settings.limits.connections;
-    let caps: HashMap<&str, &Caps> =
-        plan.upstreams.iter().map(|upstream| (upstream.name.as_str(), &upstream.rules.caps)).collect();
+    let limits = upstream_limits(plan);
     for upstream in &mut live.upstreams {
-        let Some(caps) = caps.get(upstream.name.as_str()) else { continue };
-        upstream.limits = UpstreamLimitsLive {
+        if let Some(limits) = limits.get(upstream.name.as_str()) {
+            upstream.limits = limits.clone();
+        }
+    }
+}
+
+/// Returns the limits of each upstream of a plan, by name.
+pub(crate) fn upstream_limits(plan: &Plan) -> HashMap<String, UpstreamLimitsLive> {
+    let limits = plan.upstreams.iter().map(|upstream| {
+        let caps = &upstream.rules.caps;
+        let limits = UpstreamLimitsLive {
             connections: caps.connections,
             endpoint_connections: caps.endpoint_connections,
             requests: caps.requests,
         };
-    }
+        (upstream.name.to_string(), limits)
+    });
+    limits.collect()
 }
 
 /// `POST /api/v1/explain`: explains a request by the plan in force. The body is an [`ExplainRequest`].

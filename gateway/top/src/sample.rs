@@ -13,7 +13,7 @@ fn latency(count: u64) -> Latency {
 
 fn route(name: &str, requests: u64, errors: u64) -> RouteLive {
     let codes = [0, 0, requests - errors, 0, 0, errors];
-    RouteLive { name: name.to_owned(), requests, codes, latency: latency(requests) }
+    RouteLive { name: name.to_owned(), requests, codes, latency: latency(requests), recent: None }
 }
 
 fn endpoint(address: &str, state: &str, requests: u64) -> EndpointLive {

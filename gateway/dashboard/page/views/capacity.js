@@ -1,8 +1,9 @@
 // What is used and how much there may be: clients' connections, pools, limits, means, and what a request costs.
 
 import { amount, bytes, decimal, percent, whole } from '../format.js';
+import { Listing } from '../listing.js';
 import { recent } from '../live.js';
-import { Bar, Card, Empty, html, Pill, Table } from '../parts.js';
+import { Bar, Card, Empty, html, NextStep, Pill, Table } from '../parts.js';
 import { place } from '../resources.js';
 import { state } from '../store.js';
 import { t } from '../text.js';
@@ -56,27 +57,32 @@ function means({ resources: { memory, memory_bound: bound, files, files_bound: m
   ]} />`;
 }
 
-function pools({ upstreams }) {
-  if (upstreams.length === 0) return html`<${Empty} title=${t('upstreams.none')} />`;
-  const columns = [{ label: t('upstreams') }, { label: t('col.connections'), number: true }, { label: t('upstream.active'), number: true },
-    { label: t('upstream.idle'), number: true }, { label: t('upstream.waiting'), number: true }, { label: t('upstream.reuse'), number: true },
+function pool(upstream) {
+  const { name, configured, active, idle, waiting, opened, reused, retries, limits, adaptive, breaker_open: open } = upstream;
+  const all = opened + reused;
+  const other = [
+    limits.endpoint_connections !== null && t('limit.endpoint', { n: whole(limits.endpoint_connections) }),
+    limits.requests !== null && t('limit.requests', { n: whole(limits.requests) }),
+    adaptive && t('upstream.adaptive', { n: adaptive.limit, used: adaptive.in_flight }),
+  ].filter(Boolean);
+  return html`<tr key=${name}>
+    <th scope="row" class="name">${configured ? html`<a href=${place('upstreams', name)}>${name}</a>` : name}</th>
+    <td class="number" data-label=${t('col.connections')}><${Used} used=${active + idle} limit=${limits.connections} /></td>
+    <td class="number" data-label=${t('upstream.active')}>${whole(active)}</td><td class="number" data-label=${t('upstream.idle')}>${whole(idle)}</td>
+    <td class="number" data-label=${t('upstream.waiting')}><span class=${waiting > 0 ? 'warn-text' : ''}>${whole(waiting)}</span></td>
+    <td class="number" data-label=${t('upstream.reuse')}>${all > 0 ? percent(reused / all) : '–'}</td><td class="number" data-label=${t('upstream.retries')}>${whole(retries)}</td>
+    <td class="wide-cell">${open && html`<${Pill} kind="bad">${t('upstream.breaker')}<//> `}${other.length > 0 ? other.join(' · ') : html`<span class="quiet">${t('limit.none')}</span>`}</td></tr>`;
+}
+
+function Pools() {
+  const columns = [{ key: 'name', label: t('upstream') }, { key: 'connections', label: t('col.connections'), number: true }, { label: t('upstream.active'), number: true },
+    { label: t('upstream.idle'), number: true }, { key: 'waiting', label: t('upstream.waiting'), number: true }, { label: t('upstream.reuse'), number: true },
     { label: t('upstream.retries'), number: true }, { label: t('limits') }];
-  return html`<${Table} label=${t('pools')} columns=${columns}>${upstreams.map((upstream) => {
-    const { name, active, idle, waiting, opened, reused, retries, limits, adaptive, breaker_open: open } = upstream;
-    const all = opened + reused;
-    const other = [
-      limits.endpoint_connections !== null && t('limit.endpoint', { n: whole(limits.endpoint_connections) }),
-      limits.requests !== null && t('limit.requests', { n: whole(limits.requests) }),
-      adaptive && t('upstream.adaptive', { n: adaptive.limit, used: adaptive.in_flight }),
-    ].filter(Boolean);
-    return html`<tr key=${name}>
-      <th scope="row" class="name"><a href=${place('upstreams', name)}>${name}</a></th>
-      <td class="number"><${Used} used=${active + idle} limit=${limits.connections} /></td>
-      <td class="number">${whole(active)}</td><td class="number">${whole(idle)}</td>
-      <td class="number"><span class=${waiting > 0 ? 'warn-text' : ''}>${whole(waiting)}</span></td>
-      <td class="number">${all > 0 ? percent(reused / all) : '–'}</td><td class="number">${whole(retries)}</td>
-      <td>${open && html`<${Pill} kind="bad">${t('upstream.breaker')}<//> `}${other.length > 0 ? other.join(' · ') : html`<span class="quiet">${t('limit.none')}</span>`}</td></tr>`;
-  })}<//>`;
+  const empty = html`<${Empty} title=${t('upstreams.none')}><${NextStep} kind="upstreams" /><//>`;
+  return html`<${Listing} id="pools" prefix="pools-" title=${t('pools')} path="live/upstreams" extra="&endpoints=0" columns=${columns}
+    fallback=${{ sort: 'connections', order: 'desc' }} row=${pool} empty=${empty}
+    counted=${(found, total, narrowed) => (narrowed ? t('upstreams.count', { shown: found, all: total }) : t('upstreams.count.all', { all: total }))}
+    hint=${t('upstreams.filter.hint')} filterLabel=${t('upstreams.filter')} />`;
 }
 
 function workers(live) {
@@ -97,6 +103,6 @@ export function Capacity() {
       <${Card} id="clients" title=${t('clients')}>${clients(live)}<//>
       <${Card} id="means" title=${t('means')}>${means(live)}<//>
     </div>
-    <${Card} id="pools" title=${t('pools')} wide>${pools(live)}<//>
-    <${Card} id="workers" title=${t('workers')} wide>${workers(live)}<//>`;
+    <${Pools} />
+    <${Card} id="workers" title=${t('workers')} wide><div class="tall">${workers(live)}</div><//>`;
 }

@@ -3,13 +3,16 @@
 import { Chart } from '../chart.js';
 import { age, amount, bytes, decimal, percent, timeText, time, whole } from '../format.js';
 import { GatewayHistory } from '../history.js';
-import { present, recent } from '../live.js';
-import { Bar, Card, Empty, html, Pill, Table } from '../parts.js';
+import { Polled, rowsOf } from '../listing.js';
+import { present } from '../live.js';
+import { Bar, Card, Empty, html, NextStep, Pill, Table } from '../parts.js';
+
 import { place } from '../resources.js';
 import { state } from '../store.js';
 import { known, t } from '../text.js';
 
-const BUSIEST = 8;
+/// Rows of each short list.
+const busy = () => rowsOf(8, 5);
 
 function Tile({ label, figure, unit, more, kind = '' }) {
   return html`<div class=${`tile ${kind}`}><dt>${label}</dt>
@@ -75,49 +78,57 @@ export function Failing({ part }) {
   return html`<span class=${part >= 0.01 ? 'bad-text' : part > 0 ? 'warn-text' : 'quiet'}>${percent(part)}</span>`;
 }
 
-function busiest(live) {
-  const since = recent((one) => one.routes, 'name');
-  const rows = live.routes.map((route) => ({ route, now: since(route) }))
-    .sort((a, b) => (b.now?.rate ?? 0) - (a.now?.rate ?? 0) || b.route.requests - a.route.requests);
-  const all = rows.reduce((sum, { now }) => sum + (now?.rate ?? 0), 0);
+/// Where requests go: the first listener, as this browser can reach it.
+function address() {
+  const [url = `http://${location.hostname}/`] = state.access?.listen ?? [];
+  return url.replace(/\/\/(0\.0\.0\.0|\[::\])(?=:|$)/, `//${location.hostname}`).replace(/([^/])$/, '$1/');
+}
+
+function busiest(found) {
+  const rows = found.items.filter(({ requests }) => requests > 0);
   const columns = [{ label: t('route') }, { label: t('col.rate'), number: true }, { label: t('col.share'), number: true },
     { label: t('col.errors'), number: true }, { label: t('col.p50'), number: true }, { label: t('col.p99'), number: true }];
   if (rows.length === 0) {
-    return html`<${Empty} title=${t('routes.none')}><p>${t('routes.none.more')}</p><pre>curl -i http://HOST/</pre><//>`;
+    return html`<${Empty} title=${t('routes.none')}><p>${t('routes.none.more')}</p><pre>curl -i ${address()}</pre>
+      <p><a href="#explain">${t('routes.none.explain')}</a></p><//>`;
   }
-  return html`<${Table} label=${t('routes.busiest')} columns=${columns}>
-    ${rows.slice(0, BUSIEST).map(({ route, now }) => html`<tr key=${route.name}>
-      <th scope="row" class="name">${known(`route.${route.name}`) ? routeName(route.name) : html`<a href=${place('routes', route.name)}>${route.name}</a>`}</th>
-      <td class="number">${amount(now?.rate)}</td>
-      <td class="number share"><${Bar} part=${all > 0 ? (now?.rate ?? 0) / all : 0} /><span>${percent(all > 0 ? (now?.rate ?? 0) / all : 0)}</span></td>
-      <td class="number"><${Failing} part=${now?.errors ?? 0} /></td>
-      <td class="number">${timeText(now?.p50)}</td>
-      <td class="number">${timeText(now?.p99)}</td></tr>`)}
-  <//>`;
+  return html`<${Table} label=${t('routes.busiest')} columns=${columns} className="cards">
+    ${rows.map(({ name, configured, recent: now }) => html`<tr key=${name}>
+      <th scope="row" class="name">${configured ? html`<a href=${place('routes', name)}>${name}</a>` : routeName(name)}</th>
+      <td class="number" data-label=${t('col.rate')}>${amount(now?.rate)}</td>
+      <td class="number share" data-label=${t('col.share')}><${Bar} part=${found.rate > 0 ? (now?.rate ?? 0) / found.rate : 0} /><span>${percent(found.rate > 0 ? (now?.rate ?? 0) / found.rate : 0)}</span></td>
+      <td class="number" data-label=${t('col.errors')}><${Failing} part=${now?.errors ?? 0} /></td>
+      <td class="number" data-label=${t('col.p50')}>${timeText(now?.p50)}</td>
+      <td class="number" data-label=${t('col.p99')}>${timeText(now?.p99)}</td></tr>`)}
+  <//>
+  ${found.total > rows.length && html`<p class="card-foot"><a href="#routes">${t('routes.count.all', { all: whole(found.total) })}</a></p>`}`;
 }
 
 /// An endpoint's state as a pill.
 export function Health({ endpoint }) {
-  const kind = { available: 'good', unhealthy: 'bad', ejected: 'warn', draining: 'warn' }[endpoint.state];
+  const kind = { available: 'good', unhealthy: 'bad', ejected: 'warn', draining: 'warn' }[endpoint.state] ?? '';
   const text = endpoint.state === 'ejected'
     ? t('endpoint.ejected.for', { age: age(endpoint.ejected_for ?? 0), cause: endpoint.ejection_cause ?? '' })
     : t(`endpoint.${endpoint.state}`);
   return html`<${Pill} kind=${kind}>${text}<//>`;
 }
 
-function health(live) {
-  if (live.upstreams.length === 0) return html`<${Empty} title=${t('upstreams.none')} />`;
-  const since = recent((one) => one.upstreams.map((upstream) => totals(upstream)), 'name');
-  return html`<ul class="health">${live.upstreams.slice(0, BUSIEST).map((upstream) => {
-    const well = upstream.endpoints.filter((endpoint) => endpoint.state === 'available').length;
-    const all = upstream.endpoints.length;
-    const kind = well === all ? 'good' : well === 0 ? 'bad' : 'warn';
-    const now = since(totals(upstream));
-    return html`<li key=${upstream.name}><a href=${`#upstreams/${encodeURIComponent(upstream.name)}`}>
+/// An upstream's state as a pill. Grey: the gateway has not contacted it yet.
+export function Wellness({ upstream }) {
+  const kind = { available: 'good', degraded: 'warn', unavailable: 'bad' }[upstream.state] ?? '';
+  const all = Object.values(upstream.states).reduce((sum, count) => sum + count, 0);
+  const well = (upstream.states.available ?? 0) + (upstream.states.unknown ?? 0);
+  return html`<${Pill} kind=${kind}>${upstream.state === 'unknown' ? t('endpoint.unknown') : t('endpoints.well', { well, all })}<//>`;
+}
+
+function health(found) {
+  if (found.total === 0) return html`<${Empty} title=${t('upstreams.none')}><${NextStep} kind="upstreams" /><//>`;
+  return html`<ul class="health">${found.items.map((upstream) => html`<li key=${upstream.name}>
+      <a href=${upstream.configured ? place('upstreams', upstream.name) : `#upstreams?q=${encodeURIComponent(upstream.name)}`}>
       <span class="name">${upstream.name}</span>
-      <${Pill} kind=${kind}>${t('endpoints.well', { well, all })}<//>
-      <span class="quiet nowrap">${amount(now?.rate)} ${t('tile.requests.unit')}</span></a></li>`;
-  })}</ul>`;
+      <${Wellness} upstream=${upstream} />
+      <span class="quiet nowrap">${amount(upstream.recent?.rate ?? 0)} ${t('tile.requests.unit')}</span></a></li>`)}</ul>
+    ${found.total > found.items.length && html`<p class="card-foot"><a href="#upstreams">${t('upstreams.count.all', { all: whole(found.total) })}</a></p>`}`;
 }
 
 /// What an upstream's endpoints counted together.
@@ -131,7 +142,7 @@ function reasons(live) {
   if (all.length === 0) return html`<${Empty} title=${t('reasons.none')} />`;
   const most = all[0][1];
   const columns = [{ label: t('reason') }, { label: t('col.count'), number: true }];
-  return html`<${Table} label=${t('reasons')} columns=${columns}>${all.slice(0, BUSIEST).map(([name, count]) => html`<tr key=${name}>
+  return html`<${Table} label=${t('reasons')} columns=${columns}>${all.slice(0, busy()).map(([name, count]) => html`<tr key=${name}>
     <th scope="row"><code>${name}</code></th>
     <td class="number share"><${Bar} part=${count / most} kind="warn" /><span>${whole(count)}</span></td></tr>`)}<//>`;
 }
@@ -143,10 +154,10 @@ export function Overview() {
     <${GatewayHistory} />
     <div class="columns">
       <div class="column">
-        <${Card} id="busiest" title=${t('routes.busiest')}>${busiest(live)}<//>
+        <${Card} id="busiest" title=${t('routes.busiest')}><${Polled} url=${`live/routes?sort=rate&limit=${busy()}`}>${busiest}<//><//>
       </div>
       <div class="column">
-        <${Card} id="health" title=${t('upstreams')}>${health(live)}<//>
+        <${Card} id="health" title=${t('upstreams')}><${Polled} url=${`live/upstreams?sort=state&limit=${busy()}&endpoints=0`}>${health}<//><//>
         <${Card} id="reasons" title=${t('reasons')}>${reasons(live)}<//>
       </div>
     </div>`;

@@ -87,7 +87,7 @@ fn of_endpoint(endpoint: &EndpointStatus, now: SystemTime) -> Value {
         "weight": endpoint.weight,
         "priority": endpoint.priority,
         "zone": endpoint.zone,
-        "state": endpoint.state().as_str(),
+        "state": endpoint.shown_state(),
         "health": endpoint.health.as_str(),
         "health_since": endpoint.health_for.map(before),
         "last_probe": last_probe,
@@ -134,7 +134,7 @@ fn row(endpoint: &EndpointStatus) -> [String; COLUMNS.len()] {
             format!("ejected for {} more ({cause})", time_text(time))
         }
         (_, _, Some(time)) => format!("{} for {}", endpoint.health.as_str(), time_text(time)),
-        _ => state.as_str().to_owned(),
+        _ => endpoint.shown_state().to_owned(),
     };
     let state = match &endpoint.tls_failure {
         Some(TlsStatus { detail, ago, .. }) => format!("{state}; TLS: {detail}, {} ago", time_text(*ago)),
@@ -231,7 +231,7 @@ pub(super) fn html(upstreams: &[UpstreamStatus]) -> String {
         }
         page.push_str("</tr>\n");
         for endpoint in &upstream.endpoints {
-            let _ = write!(page, "<tr class=\"{}\">", endpoint.state().as_str());
+            let _ = write!(page, "<tr class=\"{}\">", endpoint.shown_state());
             for cell in row(endpoint) {
                 let _ = write!(page, "<td>{}</td>", escape(&cell));
             }

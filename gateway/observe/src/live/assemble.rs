@@ -12,8 +12,9 @@ use super::{
 use crate::stats::resident_bytes;
 use crate::status::seconds;
 use crate::{
-    EndpointStatus, OperationResult, Protocol, Reason, Registry, Snapshot, Status, UpstreamSnapshot,
-    UpstreamStatus,
+    EndpointStatus, HistogramSnapshot, OperationResult, Protocol, Reason, Registry, RouteSnapshot, Snapshot,
+    Status, UpstreamSnapshot, UpstreamStatus,
+
 };
 
 impl Registry {
@@ -77,14 +78,19 @@ fn requests(snapshot: &Snapshot) -> Requests {
     }
 }
 
-fn routes(snapshot: &Snapshot) -> Vec<RouteLive> {
-    let one = |route: &crate::RouteSnapshot| RouteLive {
+/// Returns the counts of a route.
+pub(super) fn route(route: &RouteSnapshot) -> RouteLive {
+    RouteLive {
         name: route.name.to_string(),
         requests: route.requests(),
         codes: route.codes,
         latency: Latency::new(&route.duration),
-    };
-    let mut all: Vec<RouteLive> = snapshot.routes.iter().map(one).collect();
+        recent: None,
+    }
+}
+
+fn routes(snapshot: &Snapshot) -> Vec<RouteLive> {
+    let mut all: Vec<RouteLive> = snapshot.routes.iter().map(route).collect();
     all.sort_by_key(|route| Reverse(route.requests));
     all
 }
@@ -98,32 +104,41 @@ fn upstreams(mut all: Vec<UpstreamStatus>, snapshot: &Snapshot) -> (Vec<Upstream
     });
     let left_out = all.len().saturating_sub(UPSTREAMS_MAX);
     let mut room = ENDPOINTS_MAX;
-    let shown = all.into_iter().take(UPSTREAMS_MAX).map(|upstream| {
-        let shown = upstream.endpoints.len().min(room);
+    let shown = all.iter().take(UPSTREAMS_MAX).map(|status| {
+        let shown = status.endpoints.len().min(room);
         room -= shown;
-        let counts = counts.get(&*upstream.name).copied();
-        let count = |count: fn(&UpstreamSnapshot) -> u64| counts.map_or(0, count);
-        UpstreamLive {
-            endpoints_left_out: upstream.endpoints.len() - shown,
-            endpoints: upstream.endpoints.iter().take(shown).map(endpoint).collect(),
-            active: count(UpstreamSnapshot::active),
-            idle: count(|counts| counts.idle),
-            opened: count(|counts| counts.opened),
-            reused: count(|counts| counts.reused),
-            waiting: count(|counts| counts.queueing.waiting),
-            latency: counts.map_or_else(Latency::default, |counts| Latency::new(&counts.header)),
-            failures: count(|counts| counts.failures.iter().sum()),
-            retries: count(|counts| counts.resilience.retries),
-            breaker_open: counts.is_some_and(|counts| counts.resilience.is_open()),
-            limits: UpstreamLimitsLive::default(),
-            adaptive: upstream
-                .adaptive
-                .map(|adaptive| AdaptiveLive { limit: adaptive.limit, in_flight: adaptive.in_flight }),
-            lookup_problem: upstream.lookups.and_then(|lookups| lookups.problem),
-            name: upstream.name,
-        }
+        upstream(status, counts.get(&*status.name).copied(), shown)
     });
     (shown.collect(), left_out)
+}
+
+/// Returns the state and counts of an upstream, with its first `shown` endpoints.
+pub(super) fn upstream(
+    status: &UpstreamStatus,
+    counts: Option<&UpstreamSnapshot>,
+    shown: usize,
+) -> UpstreamLive {
+    let count = |count: fn(&UpstreamSnapshot) -> u64| counts.map_or(0, count);
+    UpstreamLive {
+        name: status.name.clone(),
+        endpoints_left_out: status.endpoints.len() - shown,
+        endpoints: status.endpoints.iter().take(shown).map(endpoint).collect(),
+        active: count(UpstreamSnapshot::active),
+        idle: count(|counts| counts.idle),
+        opened: count(|counts| counts.opened),
+        reused: count(|counts| counts.reused),
+        waiting: count(|counts| counts.queueing.waiting),
+        latency: counts.map_or_else(Latency::default, |counts| Latency::new(&counts.header)),
+        failures: count(|counts| counts.failures.iter().sum()),
+        retries: count(|counts| counts.resilience.retries),
+        breaker_open: counts.is_some_and(|counts| counts.resilience.is_open()),
+        limits: UpstreamLimitsLive::default(),
+        adaptive: status
+            .adaptive
+            .map(|adaptive| AdaptiveLive { limit: adaptive.limit, in_flight: adaptive.in_flight }),
+        lookup_problem: status.lookups.as_ref().and_then(|lookups| lookups.problem.clone()),
+        recent: None,
+    }
 }
 
 fn endpoint(endpoint: &EndpointStatus) -> EndpointLive {
@@ -133,7 +148,7 @@ fn endpoint(endpoint: &EndpointStatus) -> EndpointLive {
         weight: endpoint.weight,
         priority: endpoint.priority,
         zone: endpoint.zone.clone(),
-        state: endpoint.state().as_str().to_owned(),
+        state: endpoint.shown_state().to_owned(),
         health: endpoint.health.as_str().to_owned(),
         health_for: endpoint.health_for.map(short),
         problem: problem.map(|(_, detail)| detail.clone()),
@@ -142,6 +157,7 @@ fn endpoint(endpoint: &EndpointStatus) -> EndpointLive {
         connections: endpoint.connections,
         requests: endpoint.requests,
         failures: endpoint.failures,
+        recent: None,
     }
 }
 

@@ -337,7 +337,7 @@ pub(crate) fn reasons(snapshot: &Snapshot, scope: HistoryScope, name: &str) -> B
 mod tests {
     use super::*;
     use crate::record::sample;
-    use crate::{Registry, Tally};
+    use crate::{Registry, Slot, Tally};
 
     fn at(second: u64) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 + second)

@@ -10,6 +10,8 @@ mod assemble;
 mod history;
 mod hour;
 mod latency;
+mod lists;
+mod rates;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +21,9 @@ pub(crate) use history::{CounterTotals, History};
 pub use hour::{HistoryDocument, HistoryScope};
 pub(crate) use hour::{HourHistory, reasons};
 pub use latency::Latency;
+pub use lists::{Figures, UpstreamState, endpoint_states};
+pub(crate) use rates::RateSamples;
+pub use rates::RecentRates;
 
 /// Bound of upstreams in a document; the ones with the most requests are kept.
 const UPSTREAMS_MAX: usize = 256;
@@ -137,6 +142,9 @@ pub struct RouteLive {
     pub codes: [u64; 6],
     /// Duration of the exchanges.
     pub latency: Latency,
+    /// The last seconds; only in lists, and there `None` in the first answer for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent: Option<RecentRates>,
 }
 
 /// The state and counts of one upstream.
@@ -172,6 +180,9 @@ pub struct UpstreamLive {
     pub adaptive: Option<AdaptiveLive>,
     /// Why the last look-up of its endpoints failed; `None`: it succeeded.
     pub lookup_problem: Option<String>,
+    /// The last seconds; only in lists, and there `None` in the first answer for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent: Option<RecentRates>,
 }
 
 /// The limits of an upstream, over all workers; `None`: no limit.
@@ -205,7 +216,8 @@ pub struct EndpointLive {
     pub priority: u8,
     /// Its zone.
     pub zone: Option<String>,
-    /// `available`, `unhealthy` or `ejected`.
+    /// `available`, `unhealthy`, `ejected`, `draining`, or `unknown`: it would take requests, and was never
+    /// contacted.
     pub state: String,
     /// The verdict of the probes: `unknown`, `healthy` or `unhealthy`.
     pub health: String,
@@ -223,6 +235,9 @@ pub struct EndpointLive {
     pub requests: u64,
     /// Attempts that failed, or were answered with 5xx.
     pub failures: u64,
+    /// The last seconds; only in lists, and there `None` in the first answer for a while.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent: Option<RecentRates>,
 }
 
 /// CPU time per request, and the headroom; see `docs/cost.md`.

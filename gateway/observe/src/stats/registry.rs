@@ -1,7 +1,7 @@
 //! The registry of all workers' counters.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use super::endpoints::{EndpointsSnapshot, OtherUpstreams};
 use super::exposition;
@@ -15,7 +15,8 @@ use super::slots::{NAMED_SLOTS_DEFAULT, NAMED_SLOTS_MAX, Slot, Slots};
 use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
 use crate::live::{
-    Columns, CounterTotals, History, HistoryDocument, HistoryScope, HourHistory, WorkerLive, reasons,
+    Columns, CounterTotals, History, HistoryDocument, HistoryScope, HourHistory, RateSamples, WorkerLive,
+    reasons,
 };
 use crate::log::LogCounts;
 use crate::trace::TraceCounts;
@@ -41,6 +42,7 @@ pub struct Registry {
     source: OnceLock<Arc<dyn UpstreamSource>>,
     history: Mutex<History>,
     hour: Mutex<HourHistory>,
+    rates: Mutex<RateSamples>,
     policies: Arc<PolicyEvents>,
     admin: Arc<AdminCounts>,
     traces: Arc<TraceCounts>,
@@ -90,6 +92,7 @@ impl Registry {
             source: OnceLock::new(),
             history: Mutex::default(),
             hour: Mutex::default(),
+            rates: Mutex::default(),
             policies: Arc::default(),
             admin: Arc::default(),
             traces: Arc::default(),
@@ -211,11 +214,17 @@ impl Registry {
         self.routes.rebalance(&workers);
         let cost = self.cost();
         lock(&self.history).add(now, &cost, totals);
+        lock(&self.rates).expire(Instant::now());
         if lock(&self.hour).is_due(now) {
             // Taken before the lock, since a snapshot walks all endpoints.
             let snapshot = self.snapshot();
             lock(&self.hour).add(now, &snapshot);
         }
+    }
+
+    /// Calls `look` with the samples from which rates are computed.
+    pub(crate) fn with_rates<T>(&self, look: impl FnOnce(&mut RateSamples) -> T) -> T {
+        look(&mut lock(&self.rates))
     }
 
     /// Returns the last hour of the gateway, a route or an upstream, in steps of ten seconds. `name` counts
@@ -224,6 +233,7 @@ impl Registry {
     pub fn hour(&self, scope: HistoryScope, name: &str, after: f64) -> HistoryDocument {
         let reasons = reasons(&self.snapshot(), scope, name);
         HistoryDocument { reasons, ..lock(&self.hour).document(scope, name, after) }
+
     }
 
     /// Returns the seconds of the history after this time, in seconds since 1970.

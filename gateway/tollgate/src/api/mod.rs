@@ -14,7 +14,7 @@ mod process;
 mod resources;
 mod response;
 
-pub use response::{audited_change, change_error_response, error_response, problem_to_json};
+pub use response::{audited_change, change_error_response, error_response, json_or_yaml, problem_to_json};
 
 use axum::Router;
 use axum::routing::{get, post};

@@ -81,10 +81,18 @@ pub fn openapi() -> Value {
         get(
             "getLive",
             "Returns live figures: counts, workers, routes, endpoints, cost and history.",
-            json!([query("after", "number")]),
+            json!([
+                query("after", "number"),
+                query("routes", "integer"),
+                query("upstreams", "integer"),
+                query("route", "string"),
+                query("upstream", "string"),
+            ]),
             READ,
         ),
     );
+    paths.insert("/api/v1/live/routes".to_owned(), live_routes());
+    paths.insert("/api/v1/live/upstreams".to_owned(), live_upstreams());
     paths.insert(
         "/api/v1/live/history".to_owned(),
         get(
@@ -104,8 +112,6 @@ pub fn openapi() -> Value {
         ),
     );
     let log = operation("getLog", "Returns the levels of the log.", json!([]), None, ok(log_state()), READ);
-
-
     let set_log = operation(
         "setLog",
         "Changes levels of the log, until the file is loaded again.",
@@ -273,6 +279,75 @@ fn history_scope() -> Value {
     json!({ "name": "scope", "in": "query", "schema": schema })
 }
 
+/// Returns a query parameter that has one of these values.
+fn query_of(name: &str, values: &[&str]) -> Value {
+    json!({ "name": name, "in": "query", "schema": { "enum": values } })
+}
+
+fn live_routes() -> Value {
+    let parameters = json!([
+        query("q", "string"),
+        query_of("state", &["failing", "active", "idle"]),
+        query_of("sort", &["name", "rate", "errors", "p50", "p99", "requests"]),
+        query_of("order", &["asc", "desc"]),
+        query("offset", "integer"),
+        query("limit", "integer"),
+    ]);
+    let item = json!({ "type": "object", "required": ["name", "configured"], "properties": {
+        "name": { "type": "string" }, "configured": { "type": "boolean" },
+        "source": { "enum": ["file", "store", "etcd"] }, "match": { "type": "string" },
+        "action": { "enum": ["to", "redirect", "respond", "files"] },
+        "targets": { "type": "array", "items": { "type": "object", "properties": {
+            "name": { "type": "string" }, "weight": {},
+        } } },
+        "requests": { "type": ["integer", "null"] },
+        "codes": { "type": ["array", "null"], "items": { "type": "integer" } },
+        "recent": recent_rates(),
+    } });
+    let summary = "Returns routes with their figures, sorted, filtered and paged.";
+    json!({ "get": operation("listLiveRoutes", summary, parameters, None, ok(live_page(&item)), READ) })
+}
+
+fn live_upstreams() -> Value {
+    let parameters = json!([
+        query("q", "string"),
+        query_of("state", &["unhealthy", "unavailable", "degraded", "unknown", "available"]),
+        query_of(
+            "sort",
+            &["name", "state", "rate", "errors", "p50", "p99", "requests", "connections", "waiting"],
+        ),
+        query_of("order", &["asc", "desc"]),
+        query("offset", "integer"),
+        query("limit", "integer"),
+        query("endpoints", "integer"),
+    ]);
+    let item = json!({ "type": "object", "required": ["name", "configured", "state"], "properties": {
+        "name": { "type": "string" }, "configured": { "type": "boolean" },
+        "state": { "enum": ["unavailable", "degraded", "unknown", "available"] },
+        "states": { "type": "object", "additionalProperties": { "type": "integer" } },
+        "requests": { "type": "integer" },
+        "endpoints": { "type": "array", "items": { "type": "object" } },
+        "recent": recent_rates(),
+    } });
+    let summary = "Returns upstreams and their endpoints with their figures, sorted, filtered and paged.";
+    json!({ "get": operation("listLiveUpstreams", summary, parameters, None, ok(live_page(&item)), READ) })
+}
+
+fn recent_rates() -> Value {
+    json!({ "type": ["object", "null"], "properties": {
+        "rate": { "type": "number" }, "errors": { "type": "number" },
+        "p50": { "type": ["number", "null"] }, "p99": { "type": ["number", "null"] },
+    } })
+}
+
+fn live_page(item: &Value) -> Value {
+    json!({ "type": "object", "properties": {
+        "time": { "type": "number" }, "window": { "type": "number" }, "total": { "type": "integer" },
+        "found": { "type": "integer" }, "offset": { "type": "integer" }, "rate": { "type": "number" },
+        "items": { "type": "array", "items": item },
+    } })
+}
+
 fn version() -> Value {
     json!({ "name": "version", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 } })
 }
@@ -349,7 +424,10 @@ fn list(kind: &ResourceKind) -> Value {
         query("source", "string"),
         query("q", "string"),
         query("after", "string"),
+        query("offset", "integer"),
         query("limit", "integer"),
+        query_of("sort", &["name", "source"]),
+        query_of("order", &["asc", "desc"]),
     ]);
     let item = json!({ "type": "object", "properties": {
         "name": { "type": "string" }, "source": { "type": "string" }, "version": { "type": ["integer", "null"] },

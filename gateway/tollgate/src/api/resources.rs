@@ -1,11 +1,14 @@
 //! Endpoints of the admin API that read resources.
 
+use std::sync::Arc;
+
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_config::{KINDS, ResourceKind, Role, kind, masked};
+use tollgate_plan::PlannedListener;
 use tollgate_sources::ResourceItem;
 
 use super::response::{body, error_response, wants_yaml, with_etag};
@@ -25,8 +28,32 @@ pub struct ListFilter {
     q: Option<String>,
     /// Only names after this one, in the order of the list.
     after: Option<String>,
+    /// How many resources to skip, of those that the other parameters leave.
+    #[serde(default)]
+    offset: usize,
     /// The most resources to return.
     limit: Option<usize>,
+    /// The order; without it, the file's, and then the documents by name.
+    sort: Option<ListSort>,
+    #[serde(default)]
+    order: ListOrder,
+}
+
+/// The key of a list's order.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ListSort {
+    Name,
+    Source,
+}
+
+/// The direction of a list's order.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum ListOrder {
+    #[default]
+    Asc,
+    Desc,
 }
 
 /// Returns the kind of this name. The key of the file is accepted too: `policy_sets` for `policies`.
@@ -63,11 +90,24 @@ pub async fn summary(
         "role": role.as_str(),
         "routes": plan.routes.len(),
         "upstreams": plan.upstreams.len(),
+        "listen": listen_urls(&plan.listeners),
         "kinds": KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>(),
         "prometheus": context.access.borrow().prometheus,
         "description": "/api/v1/openapi.json",
     });
     body(StatusCode::OK, wants_yaml(&headers), &value)
+}
+
+/// Returns the URL of each TCP listener, as the file has its address. A listener that only redirects is last.
+fn listen_urls(listeners: &[Arc<PlannedListener>]) -> Vec<String> {
+    let mut listeners: Vec<_> = listeners.iter().collect();
+    listeners.sort_by_key(|listener| listener.redirect.is_some());
+    let url = |listener: &Arc<PlannedListener>| {
+        let scheme = if listener.tls.is_some() { "https" } else { "http" };
+        let address = listener.bind.to_string();
+        (!address.starts_with("unix:")).then(|| format!("{scheme}://{address}"))
+    };
+    listeners.into_iter().filter_map(url).collect()
 }
 
 /// `GET /api/v1/{kind}`.
@@ -98,6 +138,15 @@ pub async fn list(
                     .is_none_or(|text| masked(kind, item.value()).to_string().contains(text.as_str()))
         });
         let found = items.len();
+        match filter.sort {
+            Some(ListSort::Name) => items.sort_by(|one, other| one.name().cmp(other.name())),
+            Some(ListSort::Source) => items.sort_by(|one, other| one.source().cmp(other.source())),
+            None => {}
+        }
+        if filter.order == ListOrder::Desc {
+            items.reverse();
+        }
+        items.drain(..filter.offset.min(found));
         items.truncate(filter.limit.unwrap_or(usize::MAX));
         let items: Vec<Value> = items.iter().map(|item| resource_to_json(&item.to_item())).collect();
         json!({ "total": total, "found": found, "items": items })

@@ -20,6 +20,11 @@ pub fn wants_yaml(headers: &HeaderMap) -> bool {
     first.ends_with("/yaml") || first.ends_with("/x-yaml")
 }
 
+/// Returns a successful response, in YAML if the client prefers it.
+pub fn json_or_yaml(headers: &HeaderMap, value: &Value) -> Response {
+    body(StatusCode::OK, wants_yaml(headers), value)
+}
+
 /// Returns a response with a body.
 pub fn body(status: StatusCode, yaml: bool, value: &Value) -> Response {
     let (kind, text) = match yaml {

@@ -1,0 +1,494 @@
+//! Lists of routes and upstreams with their figures: `GET /api/v1/live/routes` and `/api/v1/live/upstreams`.
+//!
+//! The gateway selects, sorts and pages, so that a client of a gateway with thousands of routes receives one
+//! page. A row joins the resource, from the [`View`](tollgate_sources::View), with the counts and rates of
+//! [`Figures`]. The dashboard shows these rows.
+
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
+
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tollgate_config::kind;
+use tollgate_observe::live::{Figures, RouteLive, UpstreamLive, UpstreamState, endpoint_states};
+
+use crate::admin_context::AdminContext;
+use crate::api::{error_response, json_or_yaml};
+use crate::live::upstream_limits;
+
+/// Rows of a page unless the client sets `limit`.
+const LIMIT_DEFAULT: usize = 50;
+
+/// Bound of the rows of a page.
+const LIMIT_MAX: usize = 1_000;
+
+/// Endpoints of an upstream unless the client sets `endpoints`.
+const ENDPOINTS_DEFAULT: usize = 20;
+
+/// Bound of the endpoints of an upstream.
+const ENDPOINTS_MAX: usize = 1_000;
+
+/// The direction of the order.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Direction {
+    Asc,
+    Desc,
+}
+
+/// The query parameters of the list of routes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteQuery {
+    /// Only routes whose name, match or target contains this text, in any case.
+    q: Option<String>,
+    state: Option<RouteFilter>,
+    #[serde(default)]
+    sort: RouteSort,
+    order: Option<Direction>,
+    #[serde(default)]
+    offset: usize,
+    limit: Option<usize>,
+}
+
+/// Which routes.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum RouteFilter {
+    /// Requests were answered with 5xx in the last seconds.
+    Failing,
+    /// There were requests in the last seconds.
+    Active,
+    /// There were none.
+    Idle,
+}
+
+/// The order of routes.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum RouteSort {
+    #[default]
+    Name,
+    Rate,
+    Errors,
+    P50,
+    P99,
+    Requests,
+}
+
+/// The query parameters of the list of upstreams.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamQuery {
+    /// Only upstreams whose name, or the address of an endpoint, contains this text, in any case.
+    q: Option<String>,
+    state: Option<UpstreamFilter>,
+    #[serde(default)]
+    sort: UpstreamSort,
+    order: Option<Direction>,
+    #[serde(default)]
+    offset: usize,
+    limit: Option<usize>,
+    /// The most endpoints of each upstream.
+    endpoints: Option<usize>,
+}
+
+/// Which upstreams.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum UpstreamFilter {
+    /// `unavailable` or `degraded`.
+    Unhealthy,
+    Unavailable,
+    Degraded,
+    Unknown,
+    Available,
+}
+
+/// The order of upstreams.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum UpstreamSort {
+    #[default]
+    Name,
+    /// The worst first, if ascending.
+    State,
+    Rate,
+    Errors,
+    P50,
+    P99,
+    Requests,
+    Connections,
+    Waiting,
+}
+
+/// A page of a list.
+#[derive(Debug, Serialize)]
+struct Page {
+    time: f64,
+    window: f64,
+    total: usize,
+    found: usize,
+    offset: usize,
+    /// Requests per second of all rows, also those on other pages and those that the filter leaves out.
+    rate: f64,
+    items: Vec<Value>,
+}
+
+/// `GET /api/v1/live/routes`.
+pub async fn routes(
+    State(context): State<AdminContext>,
+    Query(query): Query<RouteQuery>,
+    headers: HeaderMap,
+) -> Response {
+    answer(&headers, move || route_page(&context, &query)).await
+}
+
+/// `GET /api/v1/live/upstreams`.
+pub async fn upstreams(
+    State(context): State<AdminContext>,
+    Query(query): Query<UpstreamQuery>,
+    headers: HeaderMap,
+) -> Response {
+    answer(&headers, move || upstream_page(&context, &query)).await
+}
+
+/// Makes a page on a blocking thread, because sorting thousands of rows takes milliseconds.
+async fn answer(headers: &HeaderMap, make: impl FnOnce() -> Page + Send + 'static) -> Response {
+    match tokio::task::spawn_blocking(move || json!(make())).await {
+        Ok(page) => json_or_yaml(headers, &page),
+        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
+    }
+}
+
+/// A row of the list of routes.
+struct RouteRow {
+    name: String,
+    /// What the configuration says; `None`: the row has counts only, such as `-` and `other`.
+    configured: Option<Value>,
+    counts: Option<RouteLive>,
+    text: String,
+}
+
+impl RouteRow {
+    fn rate(&self) -> f64 {
+        self.counts.as_ref().and_then(|counts| counts.recent).map_or(0.0, |recent| recent.rate)
+    }
+
+    fn errors(&self) -> f64 {
+        self.counts.as_ref().and_then(|counts| counts.recent).map_or(0.0, |recent| recent.errors)
+    }
+
+    fn percentile(&self, slow: bool) -> f64 {
+        let recent = self.counts.as_ref().and_then(|counts| counts.recent).unwrap_or_default();
+        if slow { recent.p99 } else { recent.p50 }.unwrap_or_default()
+    }
+
+    fn requests(&self) -> u64 {
+        self.counts.as_ref().map_or(0, |counts| counts.requests)
+    }
+
+    fn is_in(&self, filter: RouteFilter) -> bool {
+        match filter {
+            RouteFilter::Failing => self.errors() > 0.0,
+            RouteFilter::Active => self.rate() > 0.0,
+            RouteFilter::Idle => self.rate() == 0.0,
+        }
+    }
+
+    fn compare(&self, other: &Self, sort: RouteSort) -> Ordering {
+        match sort {
+            RouteSort::Name => self.name.cmp(&other.name),
+            RouteSort::Rate => {
+                self.rate().total_cmp(&other.rate()).then(self.requests().cmp(&other.requests()))
+            }
+            RouteSort::Errors => self.errors().total_cmp(&other.errors()),
+            RouteSort::P50 => self.percentile(false).total_cmp(&other.percentile(false)),
+            RouteSort::P99 => self.percentile(true).total_cmp(&other.percentile(true)),
+            RouteSort::Requests => self.requests().cmp(&other.requests()),
+        }
+    }
+
+    /// Returns the row. `uncounted`: what a route without counts has, `null` if its requests may be among
+    /// those of `other`.
+    fn json(self, uncounted: &Value) -> Value {
+        let mut row = self.configured.unwrap_or_else(|| json!({ "name": self.name, "configured": false }));
+        match self.counts {
+            Some(counts) => {
+                row["requests"] = counts.requests.into();
+                row["codes"] = json!(counts.codes);
+                row["recent"] = json!(counts.recent);
+            }
+            None => {
+                row["requests"] = uncounted.clone();
+                row["codes"] = Value::Null;
+                row["recent"] = Value::Null;
+            }
+        }
+        row
+    }
+}
+
+fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
+    let Figures { time, window, routes: mut counted, .. } = context.admin.registry.figures();
+    let uncounted = if counted.contains_key("other") { Value::Null } else { 0.into() };
+    let rate = counted.values().filter_map(|counts| Some(counts.recent?.rate)).sum();
+    let wanted = query.q.as_deref().unwrap_or_default().trim().to_lowercase();
+    let listed = kind("routes").map(|kind| context.view.list(kind)).unwrap_or_default();
+    let mut rows: Vec<RouteRow> = Vec::with_capacity(listed.len() + counted.len());
+    for item in &listed {
+        let (name, value) = (item.name().to_owned(), item.value());
+        let (condition, targets, action) = (match_text(value.get("match")), targets(value), action(value));
+        let text = match wanted.is_empty() {
+            true => String::new(),
+            false => searched(&name, &condition, &targets),
+        };
+        let configured = json!({
+            "name": name, "configured": true, "source": item.source(), "match": condition,
+            "action": action, "targets": targets,
+        });
+        rows.push(RouteRow {
+            counts: counted.remove(name.as_str()),
+            name,
+            configured: Some(configured),
+            text,
+        });
+    }
+    let total = rows.len();
+    // What was counted under a name that the configuration does not have, or no longer.
+    rows.extend(counted.into_iter().map(|(name, counts)| RouteRow {
+        name: name.to_string(),
+        configured: None,
+        counts: Some(counts),
+        text: name.to_lowercase(),
+    }));
+    rows.retain(|row| row.text.contains(&wanted) && query.state.is_none_or(|filter| row.is_in(filter)));
+    let by_name = query.sort == RouteSort::Name;
+    let order = query.order.unwrap_or(if by_name { Direction::Asc } else { Direction::Desc });
+    rows.sort_by(|one, other| {
+        let least_first = one.compare(other, query.sort);
+        directed(least_first, order).then_with(|| one.name.cmp(&other.name))
+    });
+    let found = rows.len();
+    let items = paged(rows, query.offset, query.limit).map(|row| row.json(&uncounted)).collect();
+    Page { time, window, total, found, offset: query.offset, rate, items }
+}
+
+fn directed(least_first: Ordering, order: Direction) -> Ordering {
+    if order == Direction::Asc { least_first } else { least_first.reverse() }
+}
+
+fn paged<T>(rows: Vec<T>, offset: usize, limit: Option<usize>) -> impl Iterator<Item = T> {
+    rows.into_iter().skip(offset).take(limit.unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX))
+}
+
+/// Returns the text in which a filter of routes searches.
+fn searched(name: &str, condition: &str, targets: &[Target]) -> String {
+    let mut text = format!("{name}\n{condition}");
+    for target in targets {
+        text.push('\n');
+        text.push_str(&target.name);
+    }
+    text.to_lowercase()
+}
+
+/// A target of a route, and its weight.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Target {
+    name: String,
+    weight: Value,
+}
+
+/// Returns the targets of a route in each form that `to` has.
+fn targets(route: &Value) -> Vec<Target> {
+    let one = |entry: &Value| {
+        let (name, weight) = match entry {
+            Value::String(name) => (name.clone(), None),
+            entry => {
+                let name = ["upstream", "address"].iter().find_map(|key| entry.get(key)?.as_str());
+                (name.unwrap_or_default().to_owned(), entry.get("weight").cloned())
+            }
+        };
+        Target { name, weight: weight.unwrap_or(1.into()) }
+    };
+    match route.get("to") {
+        None => Vec::new(),
+        Some(Value::Array(entries)) => entries.iter().map(one).collect(),
+        Some(entry) => vec![one(entry)],
+    }
+}
+
+/// Returns the key that says what a route does with a request: `to`, or the key that stands in its place.
+fn action(route: &Value) -> &'static str {
+    ["redirect", "respond", "files"].into_iter().find(|key| route.get(key).is_some()).unwrap_or("to")
+}
+
+/// Returns a match in a few words: methods, host and path, and then the other conditions.
+fn match_text(condition: Option<&Value>) -> String {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let entries = match condition {
+        None => return "*".to_owned(),
+        Some(Value::Object(entries)) => entries,
+        Some(other) => return plain(other),
+    };
+    let mut words = Vec::new();
+    match entries.get("method") {
+        Some(Value::Array(methods)) => words.extend(methods.iter().map(plain)),
+        Some(method) => words.push(plain(method)),
+        None => {}
+    }
+    let host = entries.get("host").map(plain).unwrap_or_default();
+    let path = match (entries.get("path"), entries.get("grpc")) {
+        (Some(Value::Object(forms)), _) => forms.values().next().map(plain).unwrap_or_default(),
+        (Some(path), _) => plain(path),
+        (None, Some(grpc)) => plain(grpc),
+        (None, None) => "/*".to_owned(),
+    };
+    words.push(format!("{host}{path}"));
+    let others =
+        entries.iter().filter(|(key, _)| !matches!(key.as_str(), "method" | "host" | "path" | "grpc"));
+    words.extend(others.map(|(key, value)| format!("{key} {}", plain(value))));
+    words.join(" ")
+}
+
+fn upstream_page(context: &AdminContext, query: &UpstreamQuery) -> Page {
+    let Figures { time, window, upstreams, .. } = context.admin.registry.figures();
+    let rate = upstreams.iter().filter_map(|upstream| Some(upstream.recent?.rate)).sum();
+    let listed = kind("upstreams").map(|kind| context.view.list(kind)).unwrap_or_default();
+    let named: HashSet<&str> = listed.iter().map(|item| item.name()).collect();
+    let counted: HashSet<String> = upstreams.iter().map(|upstream| upstream.name.clone()).collect();
+    // An upstream that no route uses has no state yet.
+    let unused = listed.iter().filter(|item| !counted.contains(item.name()));
+    let unused = unused.map(|item| UpstreamLive { name: item.name().to_owned(), ..UpstreamLive::default() });
+    let mut rows: Vec<(UpstreamState, UpstreamLive)> = upstreams
+        .into_iter()
+        .map(|upstream| (upstream.state(), upstream))
+        .chain(unused.map(|upstream| (UpstreamState::Unknown, upstream)))
+        .collect();
+    let total = rows.len();
+    let wanted = query.q.as_deref().unwrap_or_default().trim().to_lowercase();
+    rows.retain(|(state, upstream)| {
+        query.state.is_none_or(|filter| is_in(*state, filter))
+            && (wanted.is_empty()
+                || upstream.name.to_lowercase().contains(&wanted)
+                || upstream.endpoints.iter().any(|it| it.address.to_lowercase().contains(&wanted)))
+    });
+    let ascending = matches!(query.sort, UpstreamSort::Name | UpstreamSort::State);
+    let order = query.order.unwrap_or(if ascending { Direction::Asc } else { Direction::Desc });
+    rows.sort_by(|(state, one), (other_state, other)| {
+        let least_first = match query.sort {
+            UpstreamSort::State => state.cmp(other_state),
+            sort => compare(one, other, sort),
+        };
+        directed(least_first, order).then_with(|| one.name.cmp(&other.name))
+    });
+    let found = rows.len();
+    let limits = upstream_limits(&context.plan.borrow());
+    let endpoints_max = query.endpoints.unwrap_or(ENDPOINTS_DEFAULT).min(ENDPOINTS_MAX);
+    let items = paged(rows, query.offset, query.limit);
+    let items = items.map(|(state, upstream)| {
+        let configured = named.contains(upstream.name.as_str());
+        upstream_row(state, upstream, configured, &limits, endpoints_max)
+    });
+    let items = items.collect();
+    Page { time, window, total, found, offset: query.offset, rate, items }
+}
+
+fn is_in(state: UpstreamState, filter: UpstreamFilter) -> bool {
+    match filter {
+        UpstreamFilter::Unhealthy => state <= UpstreamState::Degraded,
+        UpstreamFilter::Unavailable => state == UpstreamState::Unavailable,
+        UpstreamFilter::Degraded => state == UpstreamState::Degraded,
+        UpstreamFilter::Unknown => state == UpstreamState::Unknown,
+        UpstreamFilter::Available => state == UpstreamState::Available,
+    }
+}
+
+fn compare(one: &UpstreamLive, other: &UpstreamLive, sort: UpstreamSort) -> Ordering {
+    let recent = |of: &UpstreamLive| of.recent.unwrap_or_default();
+    let sum = |of: &UpstreamLive| of.endpoints.iter().map(|endpoint| endpoint.requests).sum::<u64>();
+    let time = |of: &UpstreamLive, slow: bool| {
+        let recent = recent(of);
+        if slow { recent.p99 } else { recent.p50 }.unwrap_or_default()
+    };
+    match sort {
+        UpstreamSort::Name | UpstreamSort::State => one.name.cmp(&other.name),
+        UpstreamSort::Rate => {
+            recent(one).rate.total_cmp(&recent(other).rate).then_with(|| sum(one).cmp(&sum(other)))
+        }
+        UpstreamSort::Errors => recent(one).errors.total_cmp(&recent(other).errors),
+        UpstreamSort::P50 => time(one, false).total_cmp(&time(other, false)),
+        UpstreamSort::P99 => time(one, true).total_cmp(&time(other, true)),
+        UpstreamSort::Requests => sum(one).cmp(&sum(other)),
+        UpstreamSort::Connections => (one.active + one.idle).cmp(&(other.active + other.idle)),
+        UpstreamSort::Waiting => one.waiting.cmp(&other.waiting),
+    }
+}
+
+fn upstream_row(
+    state: UpstreamState,
+    mut upstream: UpstreamLive,
+    configured: bool,
+    limits: &HashMap<String, tollgate_observe::live::UpstreamLimitsLive>,
+    endpoints_max: usize,
+) -> Value {
+    if let Some(limits) = limits.get(upstream.name.as_str()) {
+        upstream.limits = limits.clone();
+    }
+    let states = json!(endpoint_states(&upstream));
+    let requests: u64 = upstream.endpoints.iter().map(|endpoint| endpoint.requests).sum();
+    if upstream.endpoints.len() > endpoints_max {
+        // The ones that need attention stay.
+        upstream.endpoints.sort_by_key(|endpoint| match endpoint.state.as_str() {
+            "unhealthy" => 0,
+            "ejected" => 1,
+            _ => 2,
+        });
+        upstream.endpoints_left_out += upstream.endpoints.len() - endpoints_max;
+        upstream.endpoints.truncate(endpoints_max);
+    }
+    let mut row = json!(upstream);
+    row["state"] = state.as_str().into();
+    row["states"] = states;
+    row["configured"] = configured.into();
+    row["requests"] = requests.into();
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_match_in_a_few_words() {
+        for (value, text) in [
+            (json!("/items/*"), "/items/*"),
+            (json!({ "method": ["GET", "HEAD"], "host": "a.example", "path": "/x" }), "GET HEAD a.example/x"),
+            (json!({ "host": "a.example" }), "a.example/*"),
+            (
+                json!({ "path": { "regex": "^/v[0-9]" }, "header": { "x-beta": "yes" } }),
+                "^/v[0-9] header {\"x-beta\":\"yes\"}",
+            ),
+            (json!({ "grpc": "shop.Cart" }), "shop.Cart"),
+        ] {
+            assert_eq!(match_text(Some(&value)), text);
+        }
+        assert_eq!(match_text(None), "*");
+    }
+
+    #[test]
+    fn targets_in_each_form() {
+        let names = |to: Value| -> Vec<(String, Value)> {
+            targets(&json!({ "to": to })).into_iter().map(|target| (target.name, target.weight)).collect()
+        };
+        assert_eq!(names(json!("shop")), [("shop".to_owned(), json!(1))]);
+        assert_eq!(
+            names(json!(["127.0.0.1:80", { "upstream": "shop", "weight": 3 }])),
+            [("127.0.0.1:80".to_owned(), json!(1)), ("shop".to_owned(), json!(3))]
+        );
+        assert_eq!((targets(&json!({})), action(&json!({ "respond": "x" }))), (Vec::new(), "respond"));
+    }
+}

@@ -199,7 +199,7 @@ mod tests {
         let first = samples.rates(at(0), &registry.snapshot(), &upstreams);
         assert!(first.routes.is_empty() && first.window.is_zero());
         for _ in 0..20 {
-            worker.record(&Tally { route_slot, ..sample::tally() });
+            worker.record(&Tally { route_slot, ..sample::tally() }, || route_slot);
         }
         let mut later = [shop()];
         later[0].endpoints[0].requests += 8;

@@ -233,7 +233,6 @@ impl Registry {
     pub fn hour(&self, scope: HistoryScope, name: &str, after: f64) -> HistoryDocument {
         let reasons = reasons(&self.snapshot(), scope, name);
         HistoryDocument { reasons, ..lock(&self.hour).document(scope, name, after) }
-
     }
 
     /// Returns the seconds of the history after this time, in seconds since 1970.

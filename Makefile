@@ -31,7 +31,7 @@ DESTDIR ?=
 .DEFAULT_GOAL := help
 .PHONY: help build profile run test simulate faults hostile leaks lint check-dependencies check-docs check-examples bench \
 	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools \
-	install uninstall package package-test static check-aarch64
+	install uninstall package package-test static check-aarch64 check-schemas screenshots
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,13 @@ check-docs: toolchain ## links, reasons, dependencies, layers, the translation, 
 	scripts/check-translation
 	scripts/check-board
 	scripts/check-changelog
+
+check-schemas: toolchain ## lint the OpenAPI description (Redocly) and the JSON Schema with their own tools; fetches both
+	$(CARGO) build -p tollgate
+	scripts/check-schemas "$(CARGO_TARGET_DIR)/debug/tollgate"
+
+screenshots: toolchain ## make the pictures of the dashboard in docs/ again, from this build; takes 6 minutes
+	scripts/screenshots
 
 check-examples: toolchain ## every configuration file in examples/ and deploy/ must pass `tollgate check`
 	$(CARGO) build --workspace --all-targets

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tollgate_tests::{Browser, Gateway, Origin, binary};
 
-use super::editing::at;
+use super::editing::{at, write};
 use super::{Traffic, VIEWS, gateway, opened, view};
 
 const ENTER: &str = "\u{E007}";
@@ -51,7 +51,7 @@ fn axe_finds_nothing_in_any_view() {
     let gateway = gateway(&origin);
     let _traffic = Traffic::start(&gateway, &["/items/1", "/broken", "/nowhere"]);
     let browser = opened(&gateway, "en-US");
-    browser.wait("document.querySelectorAll('#busiest ~ .scroll tbody tr').length > 2");
+    browser.wait("document.querySelectorAll('[aria-labelledby=busiest] tbody tr').length > 2");
     looks(&browser, |look| {
         for name in VIEWS {
             view(&browser, name);
@@ -90,7 +90,7 @@ fn axe_finds_nothing_in_states_of_error() {
         // A text with mistakes, shown with their help.
         at(&browser, "routes/+");
         browser.fill("input[name=name]", "new");
-        browser.fill("textarea", "match: /new\nrespnd: x\n");
+        write(&browser, "match: /new\nrespnd: x\n");
         browser.click("form.text button.primary");
         browser.wait("document.querySelector('#text-problems')?.innerText.includes('did you mean')");
         check(&browser, &axe, &format!("a text with a mistake, {look}"));
@@ -140,13 +140,13 @@ fn dialogs_put_the_focus_where_enter_is_safe() {
         at(&browser, place);
         let known = if text == "first" { "match" } else { "first" };
         browser.wait(&format!(
-            "document.querySelector('form.text button.primary') && document.querySelector('textarea').value.includes('{known}')"
+            "document.querySelector('form.text button.primary') && document.querySelector('.CodeMirror')?.CodeMirror.getValue().includes('{known}')"
         ));
         if text == "first" {
             focused(&browser, "input[name=name]");
             browser.fill("input[name=name]", "a");
         }
-        browser.fill("textarea", &format!("match: /a\nrespond: {text}\n"));
+        write(&browser, &format!("match: /a\nrespond: {text}\n"));
         browser.click("form.text button.primary");
         // A change that can be rolled back: Enter applies it.
         focused(&browser, "dialog .buttons button.primary");

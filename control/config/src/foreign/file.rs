@@ -133,7 +133,7 @@ fn of_lines(file: u32, text: &str) -> Option<(&'static Program, At)> {
             length: to_u32(word.chars().count().max(1)),
         })
     };
-    if let (Some(at), Some(_)) = (find(is_nginx_block_or_directive), find(|line| line.ends_with(';'))) {
+    if let (Some(at), Some(_)) = (find(is_nginx_block_or_directive), find(|line| line.contains(';'))) {
         return Some((&NGINX, at));
     }
     if let Some(at) = find(|line| line.starts_with("[http.") || line.starts_with("[entryPoints")) {
@@ -153,7 +153,7 @@ fn first_word(line: &str) -> &str {
 fn is_nginx_block_or_directive(line: &str) -> bool {
     let blocks = ["http", "server", "events", "stream", "location", "upstream"];
     let directives = ["worker_processes", "server_name", "proxy_pass", "listen", "include"];
-    let is_block = line.ends_with('{') && blocks.contains(&first_word(line));
+    let is_block = line.contains('{') && blocks.contains(&first_word(line));
     is_block || line.ends_with(';') && directives.contains(&first_word(line))
 }
 

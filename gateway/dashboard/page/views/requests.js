@@ -2,9 +2,9 @@
 
 import { follow } from '../api.js';
 import { clock, decimal, whole } from '../format.js';
+import { Polled } from '../listing.js';
 import { Alert, Card, Component, Empty, html, Table } from '../parts.js';
 import { place, readsOnly } from '../resources.js';
-import { state } from '../store.js';
 import { t } from '../text.js';
 
 /// Requests that are kept; older ones are dropped.
@@ -130,7 +130,7 @@ export class Requests extends Component {
           <p class="quiet">${t('requests.lead')}</p>
           <div class="fields">${this.field('route', '')}${this.field('host', 'api.example.com')}${this.field('path', '/v1/*')}${this.field('status', '5xx')}
             ${this.field('reason', 'rate_limited')}${this.field('client', '10.0.0.0/8')}</div>
-          <datalist id="requests-routes">${state.live.routes.map((one) => html`<option value=${one.name} />`)}</datalist>
+          <${Polled} url="live/routes?sort=requests&limit=100" still>${({ items }) => html`<datalist id="requests-routes">${items.map((one) => html`<option value=${one.name} />`)}</datalist>`}<//>
           <div class="buttons"><button class="primary">${following ? t('requests.again') : t('requests.start')}</button>
             ${following && html`<button type="button" class="pause" onClick=${() => this.pause()}>${t('requests.pause')}</button>`}
             ${traces.length > 0 && html`<button type="button" onClick=${() => this.setState({ traces: [], open: null, lost: 0 })}>${t('requests.clear')}</button>`}

@@ -3,6 +3,7 @@
 import { Editor } from '../editor.js';
 import { Drain, KeyGenerator, Upload } from '../forms.js';
 import { History } from '../history.js';
+import { Polled } from '../listing.js';
 import { Alert, Card, Component, Empty, html, Pill, Table } from '../parts.js';
 import { Proposal } from '../proposal.js';
 import { deleting, make, mayWrite, place, read, readsOnly, writing } from '../resources.js';
@@ -37,17 +38,24 @@ function Policies({ value }) {
     <pre tabindex="0" role="group" aria-label=${t('resource.policies')}>${yamlLines(policies).join('\n')}</pre></div><//>`;
 }
 
-/// The endpoints to which a route leads, with their state.
-function Endpoints({ value }) {
-  const names = new Set(targets('routes', value).map((one) => one.name));
-  const found = state.live.upstreams.filter((upstream) => names.has(upstream.name));
-  if (found.length === 0) return null;
+/// The endpoints of one upstream, with their state.
+function EndpointsOf({ name }) {
   const columns = [{ label: t('endpoint') }, { label: t('resource.upstream') }, { label: t('col.state') }];
-  return html`<${Card} id="route-endpoints" title=${t('resource.endpoints')}>
-    <${Table} label=${t('resource.endpoints')} columns=${columns}>${found.flatMap((upstream) => upstream.endpoints.map((endpoint) => html`<tr key=${`${upstream.name} ${endpoint.address}`}>
+  return html`<${Polled} url=${`live/upstreams?q=${encodeURIComponent(name)}&endpoints=100`}>${({ items }) => {
+    const upstream = items.find((one) => one.name === name);
+    return upstream ? html`<${Table} label=${t('resource.endpoints')} columns=${columns}>${upstream.endpoints.map((endpoint) => html`<tr key=${endpoint.address}>
       <th scope="row" class="name"><code>${endpoint.address}</code></th>
       <td class="name"><a href=${place('upstreams', upstream.name)}>${upstream.name}</a></td>
-      <td><${Health} endpoint=${endpoint} /></td></tr>`))}<//><//>`;
+      <td><${Health} endpoint=${endpoint} /></td></tr>`)}<//>` : null;
+  }}<//>`;
+}
+
+/// The endpoints to which a route leads.
+function Endpoints({ value }) {
+  const names = [...new Set(targets('routes', value).map((one) => one.name))];
+  if (names.length === 0) return null;
+  return html`<${Card} id="route-endpoints" title=${t('resource.endpoints')}>
+    ${names.map((name) => html`<${EndpointsOf} key=${name} name=${name} />`)}<//>`;
 }
 
 export class Resource extends Component {

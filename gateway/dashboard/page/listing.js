@@ -14,16 +14,18 @@ const narrow = matchMedia('(max-width: 600px)');
 export const rowsOf = (wide, few) => (narrow.matches ? few : wide);
 const rowsPerPage = () => rowsOf(25, 10);
 
+/// Query parameters without the empty ones.
+const given = (query) => Object.fromEntries(Object.entries(query).filter(([, value]) => (value ?? '') !== ''));
+
 /// The address of a view with these query parameters; empty ones are left out.
 export function address(view, query) {
-  const entries = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== '');
-  const text = new URLSearchParams(entries).toString();
+  const text = new URLSearchParams(given(query)).toString();
   return `#${view}${text ? `?${text}` : ''}`;
 }
 
 /// Changes the query of the present view without an entry in the browser's history: for text that is typed.
 export function amend(changes) {
-  const query = { ...state.query, ...changes };
+  const query = given({ ...state.query, ...changes });
   history.replaceState(null, '', address(state.view, query));
   set({ query });
 }

@@ -104,7 +104,7 @@ fn encode(name: &[u8]) -> String {
     for byte in name {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                out.push(char::from(*byte))
+                out.push(char::from(*byte));
             }
             byte => {
                 let _ = write!(out, "%{byte:02X}");

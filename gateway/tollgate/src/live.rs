@@ -88,10 +88,10 @@ async fn history(State(context): State<AdminContext>, Query(query): Query<Histor
     };
     match scope {
         HistoryScope::Gateway if !query.name.is_empty() => {
-            return bad("`name` needs `scope=route` or `scope=upstream`");
+            bad("`name` needs `scope=route` or `scope=upstream`")
         }
         HistoryScope::Route | HistoryScope::Upstream if query.name.is_empty() => {
-            return bad("`name` is missing: the route or the upstream");
+            bad("`name` is missing: the route or the upstream")
         }
         _ => Json(context.admin.registry.hour(scope, &query.name, query.after)).into_response(),
     }

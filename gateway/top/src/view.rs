@@ -101,12 +101,11 @@ pub fn draw(
     let [top, rest, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
             .areas(frame.area());
-    match screen.mode {
-        InputMode::Filter => {
-            frame.render_widget(Paragraph::new(format!(" filter: {}_", screen.filter)), foot)
-        }
-        _ => frame.render_widget(Paragraph::new(HELP_LINE).style(dim()), foot),
-    }
+    let line = match screen.mode {
+        InputMode::Filter => Paragraph::new(format!(" filter: {}_", screen.filter)),
+        _ => Paragraph::new(HELP_LINE).style(dim()),
+    };
+    frame.render_widget(line, foot);
     let Some(live) = recent.latest() else {
         let text = problem.map_or_else(|| format!("asking {address} ..."), str::to_owned);
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), rest);

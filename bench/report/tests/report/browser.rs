@@ -268,6 +268,7 @@ fn no_page_is_wider_than_a_phone() {
         let text = std::fs::read_to_string(folder.join(format!("{study}.html"))).unwrap();
         pages.push((study.to_owned(), text));
     }
+    let width = Regex::new(r#"<html[^>]* data-wide="(\d+)""#).unwrap();
     for (name, text) in pages {
         let inner = Value::String(text).to_string().replace('<', "\\u003c");
         let outer = format!(
@@ -282,9 +283,8 @@ fn no_page_is_wider_than_a_phone() {
             &["--dump-dom".to_owned(), "--virtual-time-budget=5000".to_owned()],
         );
         let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-        let wide = Regex::new(r#"<html[^>]* data-wide="(\d+)""#).unwrap();
         let wide: u32 =
-            wide.captures(&dom).unwrap_or_else(|| panic!("{name}: {:.400}", dom))[1].parse().unwrap();
+            width.captures(&dom).unwrap_or_else(|| panic!("{name}: {:.400}", dom))[1].parse().unwrap();
         assert!(wide <= 390, "{name} is {wide} px wide on a phone of 390 px");
     }
 }

@@ -12,8 +12,8 @@ use super::{
 use crate::stats::resident_bytes;
 use crate::status::seconds;
 use crate::{
-    EndpointStatus, OperationResult, Protocol, Reason, Registry, RouteSnapshot, Snapshot,
-    Status, UpstreamSnapshot, UpstreamStatus,
+    EndpointStatus, OperationResult, Protocol, Reason, Registry, RouteSnapshot, Snapshot, Status,
+    UpstreamSnapshot, UpstreamStatus,
 };
 
 impl Registry {

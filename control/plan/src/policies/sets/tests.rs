@@ -142,13 +142,15 @@ fn an_unknown_name_is_told_once_with_the_nearest() {
 #[test]
 fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
     let loaded = |sets: &str, text: &str| {
-        let text =
-            format!("listen: 127.0.0.1:0\npolicy_sets: {sets}\nupstreams: {{u: \"h:1\", v: \"h:2\"}}\n{text}");
+        let text = format!(
+            "listen: 127.0.0.1:0\npolicy_sets: {sets}\nupstreams: {{u: \"h:1\", v: \"h:2\"}}\n{text}"
+        );
         tollgate_policy::register();
         from_text("t", &text, &|_| None)
     };
     let read = |text: &str| {
-        let loaded = loaded("{one: {canary: {to: u}}, all: {aggregate: {parts: {a: {to: u, path: /}}}}}", text);
+        let loaded =
+            loaded("{one: {canary: {to: u}}, all: {aggregate: {parts: {a: {to: u, path: /}}}}}", text);
         loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
     };
     let of = |config: &Config| -> Vec<(String, u32, Option<u32>)> {
@@ -163,7 +165,8 @@ fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
         "routes:\n- {match: /a, to: v, policies: {use: far}}\n- {match: /b, to: v, policies: {use: far}}\n";
     for (text, what) in [("routes: []\n", "not used"), (used, "used twice")] {
         let problems = loaded("{far: {mirror: {to: nowhere}}}", text).problems;
-        let told: Vec<_> = problems.iter().map(|problem| (problem.message.as_str(), problem.at.line)).collect();
+        let told: Vec<_> =
+            problems.iter().map(|problem| (problem.message.as_str(), problem.at.line)).collect();
         assert_eq!(told, [("there is no upstream `nowhere`", 2)], "{what}");
     }
     let off = read(

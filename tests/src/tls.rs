@@ -88,7 +88,8 @@ impl Authority {
         self.issue_with(names, &KeyPair::generate().expect("a key"), Some(days))
     }
 
-    /// Issues a certificate that becomes valid in `days` days.
+    /// Issues a certificate that becomes valid half a day before `days` days are over, so that a test that counts
+    /// whole days does not depend on the second in which it runs.
     ///
     /// # Panics
     /// Panics if no key can be made.
@@ -98,7 +99,8 @@ impl Authority {
         let mut params =
             CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
                 .expect("names");
-        params.not_before = OffsetDateTime::now_utc() + time::Duration::days(days);
+        params.not_before =
+            OffsetDateTime::now_utc() + time::Duration::days(days) - time::Duration::hours(12);
         let certificate = params.signed_by(&key, &self.0).expect("signed");
         Issued { chain: certificate.pem(), key: key.serialize_pem() }
     }

@@ -1,6 +1,6 @@
 //! Passes facts about the build to `src/build_info.rs`, which prints them with `tollgate --version`.
 //!
-//! The commit is that of the checkout. Source archives have none, so whoever builds from one sets
+//! The commit comes from the checkout. A source archive has none, so its build sets
 //! `TOLLGATE_COMMIT`. Builds with the profile `dev` leave it out: they would compile the crate again after
 //! each commit, and usually contain changes that no commit has. Every fact that cannot be found is left
 //! empty; the build never fails for it.

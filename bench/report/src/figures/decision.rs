@@ -47,7 +47,7 @@ pub struct DecisionRow {
 /// A system's title and its figure.
 pub type Entry = (String, f64);
 
-/// What the figures of the decision's cell allow to say.
+/// The conclusion that the figures of the decision's cell allow.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Headline {

@@ -350,6 +350,43 @@ fn long_files_over_http2_and_tls() {
 }
 
 #[test]
+fn long_files_over_plain_http1() {
+    let content = long(3_000_000);
+    let site = Site::new("plain", &[("long.bin", &content), ("short", b"short")]);
+    let gateway = Gateway::start(&format!("routes:\n  - {{match: \"/*\", files: {}}}\n", site.root()));
+    let mut client = gateway.client();
+    // The connection stays in step behind each of them.
+    assert!(client.get("/long.bin").body == content);
+    let ask = |range: &str| format!("GET /long.bin HTTP/1.1\r\nHost: h\r\nRange: bytes={range}\r\n\r\n");
+    for (range, start, end) in [
+        ("1-2999998", 1, 2_999_999),
+        ("131071-131072", 131_071, 131_073),
+        ("1000000-2048575", 1_000_000, 2_048_576),
+        ("-1500001", 1_499_999, 3_000_000),
+    ] {
+        let response = client.ask(ask(range));
+        assert!(response.status == 206 && response.body == content[start..end], "{range}");
+    }
+    let parts = client.ask(ask("0-999999,2000000-2999999")).body;
+    let holds = |part: &[u8]| parts.windows(part.len()).any(|window| window == part);
+    assert!(parts.len() > 2_000_000 && holds(&content[..1_000_000]) && holds(&content[2_000_000..]));
+    client.send("HEAD /long.bin HTTP/1.1\r\nHost: h\r\n\r\n");
+    let head = client.try_head("HEAD").expect("a head");
+    assert_eq!((head.status, head.header("Content-Length")), (200, Some("3000000")));
+    assert_eq!(client.get("/short").body, b"short");
+
+    // A client with a small receive buffer gets every byte, too.
+    let mut slow = gateway.small_client(4096);
+    slow.send("GET /long.bin HTTP/1.1\r\nHost: h\r\n\r\n");
+    let mut response = slow.try_head("GET").expect("a head");
+    slow.try_body(&mut response).expect("a body");
+    assert!(response.body == content);
+    assert_eq!(slow.get("/short").body, b"short");
+    let sent: u64 = gateway.wait_records(9).iter().filter_map(|record| record["bytes_out"].as_u64()).sum();
+    assert!(sent > 3_000_000 * 4, "{sent}");
+}
+
+#[test]
 fn a_file_that_becomes_shorter_is_cut() {
     let site = Site::new("cut", &[("long.bin", &long(30_000_000))]);
     let gateway = Gateway::start(&format!("routes:\n  - {{match: \"/*\", files: {}}}\n", site.root()));

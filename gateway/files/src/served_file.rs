@@ -1,7 +1,7 @@
 //! A file as it is served: its field lines, its validators, and its content or descriptor.
 
 use std::io::{self, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -242,6 +242,23 @@ impl ServedFile {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Returns the file's descriptor; `None` if the content is [kept](Self::content).
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.content {
+            Content::OnDisk(file) => Some(file.as_fd()),
+            Content::Kept(_) => None,
+        }
+    }
+
+    /// Returns whether a part of a file that is not kept is in memory, as far as its first and its last byte show. The
+    /// kernel reads ahead in long runs, so for parts of a megabyte they show it nearly always.
+    #[must_use]
+    pub fn is_in_page_cache(&self, offset: u64, length: usize) -> bool {
+        let last = (offset + length as u64).saturating_sub(1);
+        [offset, last].into_iter().all(|at| matches!(self.read_now(&mut [0], at), Ok(ReadNow::Read(1))))
     }
 
     /// Reads at an offset. May wait for a disk. 0 is the end of the file.

@@ -17,6 +17,7 @@ use std::task::{Context, Poll, ready};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ServerConfig};
 
+use rustix::fs::sendfile;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use tokio::io::{AsyncWrite, Interest};
@@ -479,6 +480,38 @@ impl Stream {
             StreamKind::Tls(tls) => tls.poll_write(cx, bytes),
             #[cfg(feature = "simulate")]
             StreamKind::Simulated(socket) => socket.poll_write(cx, bytes),
+        }
+    }
+
+    /// Whether [`Self::poll_send_file`] works: the kernel copies a file only into a socket without TLS.
+    #[must_use]
+    pub fn can_send_file(&self) -> bool {
+        matches!(self.kind, StreamKind::Tcp(_) | StreamKind::Unix(_))
+    }
+
+    /// Sends a part of a file without copying it through this process (`sendfile`). Sends fewer bytes than `count` if
+    /// the send queue is full, and 0 at the end of the file. Waits for the disk if the part is not in memory.
+    ///
+    /// # Errors
+    /// If the connection is broken, if the file cannot be read, or if the stream [cannot](Self::can_send_file) do it.
+    pub fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut position = offset;
+            let call = |socket: BorrowedFd<'_>| sendfile(socket, file, Some(&mut position), count);
+            if let Some(sent) = self.try_io(Interest::WRITABLE, count, call) {
+                return Poll::Ready(sent);
+            }
+            match &self.kind {
+                StreamKind::Tcp(stream) => ready!(stream.poll_write_ready(cx))?,
+                StreamKind::Unix(stream) => ready!(stream.poll_write_ready(cx))?,
+                _ => return Poll::Ready(Err(io::ErrorKind::Unsupported.into())),
+            }
         }
     }
 

@@ -4,8 +4,9 @@
 //! stream of an HTTP/2 connection ([`Http2Stream`](crate::front::http2)), the wrapper of [`policy`](crate::policy),
 //! and others that translate bodies.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -100,6 +101,26 @@ pub(crate) trait ClientStream: Duplex {
         data: &[u8],
     ) -> Result<(), PeerError>;
 
+    /// Returns whether [`Self::poll_send_file`] works: the body must reach the client as the bytes of the file.
+    fn can_send_file(&self) -> bool {
+        false
+    }
+
+    /// Sends a part of the response's body from a file, after the backlog is empty. Sends fewer bytes if the client
+    /// takes no more, and 0 at the end of the file.
+    ///
+    /// # Errors
+    /// When the client is gone, if the file cannot be read, or if this side cannot do it.
+    fn poll_send_file(
+        &mut self,
+        _: &mut Context<'_>,
+        _: BorrowedFd<'_>,
+        _offset: u64,
+        _count: usize,
+    ) -> Poll<Result<usize, PeerError>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
     /// Queues a whole response in the backlog, which the caller flushes.
     ///
     /// # Errors
@@ -182,6 +203,20 @@ impl ClientStream for Stream {
         }
         let data = if plain_copy { b"" } else { data };
         write_body(body, chunked, data, head, |pieces| backlog.send(self, pieces)).map(drop)
+    }
+
+    fn can_send_file(&self) -> bool {
+        Stream::can_send_file(self)
+    }
+
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        count: usize,
+    ) -> Poll<Result<usize, PeerError>> {
+        Stream::poll_send_file(self, cx, file, offset, count).map_err(PeerError::Io)
     }
 
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {

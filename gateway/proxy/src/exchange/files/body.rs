@@ -1,10 +1,12 @@
 //! Sends the response with a file, at the client's pace.
 //!
-//! A file that is in memory is sent with the head in one write. A longer one is read in pieces, each when the client
-//! has taken the one before: at most one piece is kept for a response. A read that would wait for a disk runs on a
-//! thread. Invariant: a response has the length that its head announces, or it is cut.
+//! A file that is in memory is sent with the head in one write. Over HTTP/1 without TLS, the kernel sends the rest of a
+//! longer one (`sendfile`), unless something changes the body. Otherwise it is read in pieces, each when the client has
+//! taken the one before: at most one piece is kept for a response. A read that would wait for a disk runs on a thread.
+//! Invariant: a response has the length that its head announces, or it is cut.
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -21,6 +23,7 @@ use crate::exchange::response_policies::{self, Author};
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::pace::Pace;
+use crate::state::peer_error::PeerError;
 use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
@@ -29,6 +32,9 @@ use crate::state::worker::Worker;
 const PIECE_BYTES: usize = 128 * 1024;
 /// The same for the first piece of a stream of HTTP/2, whose window is not known yet.
 const FIRST_PIECE_BYTES: usize = 16 * 1024;
+/// The most bytes that the kernel is asked to send at once: a large share of its send queue, and little enough that
+/// looking up both ends tells whether all of it is in memory.
+const KERNEL_PIECE_BYTES: usize = 1024 * 1024;
 /// After this many pieces without a wait, other connections of the worker run.
 const PIECES_IN_TURN: u32 = 4;
 
@@ -129,6 +135,7 @@ async fn send_rest<S: ClientSide>(
     let rates: &Rates = &route.rates;
     let mut pace = Pace::of_response(rates, route.timeouts.write, false, 0);
     let mut turn = 0;
+    let mut can_send_file = client.stream.can_send_file();
     loop {
         let room = wait_for_room(client, state, route, &mut pace).await?;
         let most = room.clamp(1, PIECE_BYTES);
@@ -145,6 +152,19 @@ async fn send_rest<S: ClientSide>(
                 if let Some(bytes) = in_memory(file, range) {
                     read = bytes.to_vec();
                     &read
+                } else if can_send_file && is_in_page_cache(file, range) {
+                    match send_range(client, state, route, file, range, &mut pace).await? {
+                        Some(sent) => {
+                            advance(body, sent);
+                            state.record.bytes_out += sent;
+                            is_sent = true;
+                        }
+                        None => {
+                            can_send_file = false;
+                            continue;
+                        }
+                    }
+                    b""
                 } else {
                     is_sent = send_now(client, worker, state, file, range, most, body)?;
                     if is_sent {
@@ -192,6 +212,64 @@ fn send_now<S: ClientSide>(
     let sent = client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader, false, data);
     sent.map_err(|error| error.write_reason())?;
     Ok(true)
+}
+
+/// Returns the part of a range that the kernel is asked to send at once.
+fn kernel_piece(range: ByteRange) -> usize {
+    usize::try_from(range.length()).unwrap_or(usize::MAX).min(KERNEL_PIECE_BYTES)
+}
+
+/// Returns whether the kernel can send the beginning of a range without waiting for a disk.
+fn is_in_page_cache(file: &ServedFile, range: ByteRange) -> bool {
+    file.descriptor().is_some() && file.is_in_page_cache(range.start, kernel_piece(range))
+}
+
+/// Has the kernel send the beginning of a range, at the client's pace. Returns how much it sent; `None`: it cannot send
+/// from this file system.
+async fn send_range<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &RequestState,
+    route: &Route,
+    file: &ServedFile,
+    range: ByteRange,
+    pace: &mut Pace,
+) -> Result<Option<u64>, Reason> {
+    let Some(descriptor) = file.descriptor() else { return Ok(None) };
+    let sent = state.record.bytes_out;
+    let mut has_waited = false;
+    poll_fn(|cx| {
+        match client.stream.poll_send_file(cx, descriptor, range.start, kernel_piece(range)) {
+            Poll::Ready(result) => {
+                if has_waited {
+                    pace.settle(tollgate_net::now(), sent);
+                }
+                return Poll::Ready(match result {
+                    Ok(0) => Err(Reason::FileTruncated),
+                    Ok(count) => Ok(Some(count as u64)),
+                    Err(PeerError::Io(error)) if error.kind() == io::ErrorKind::InvalidInput => Ok(None),
+                    Err(_) if file.read_now(&mut [0], range.start).is_err() => Err(Reason::FileUnavailable),
+                    Err(error) => Err(error.write_reason()),
+                });
+            }
+            Poll::Pending if !has_waited => {
+                has_waited = true;
+                let now = tollgate_net::now();
+                pace.settle(now, sent);
+                client.deadline.set(now, pace.wait(now, route.timeouts.write));
+            }
+            Poll::Pending => {}
+        }
+        client.deadline.poll_passed(cx).map(|()| Err(too_slow(pace)))
+    })
+    .await
+}
+
+/// Returns the reason for a client that did not take data within its time.
+fn too_slow(pace: &Pace) -> Reason {
+    match pace.is_over(tollgate_net::now()) {
+        true => Reason::ClientTooSlow,
+        false => Reason::ClientWriteTimeout,
+    }
 }
 
 /// Returns a range of a file that is in memory.
@@ -287,12 +365,7 @@ async fn wait_for_room<S: ClientSide>(
             pace.settle(now, sent.saturating_sub(left));
             client.deadline.set(now, pace.wait(now, bound));
         }
-        client.deadline.poll_passed(cx).map(|()| {
-            Err(match pace.is_over(tollgate_net::now()) {
-                true => Reason::ClientTooSlow,
-                false => Reason::ClientWriteTimeout,
-            })
-        })
+        client.deadline.poll_passed(cx).map(|()| Err(too_slow(pace)))
     })
     .await
 }

@@ -44,7 +44,7 @@ fn raw(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> 
     let mut client = Client::connect(gateway.admin_address(), Arc::default());
     let length = body.len();
     client.ask(format!(
-        "{method} {path} HTTP/1.1\r\nHost: gateway.example:9901\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: gateway.example:9911\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     ))
 }
 
@@ -230,14 +230,14 @@ fn nobody_opens_it_to_everybody_by_a_slip() {
         std::fs::write(&file, text).expect("written");
         tollgate(&["check", file.to_str().expect("UTF-8")])
     };
-    let ran = check("0.0.0.0:9901");
+    let ran = check("0.0.0.0:9911");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(
         ran.all().contains("no access rules are configured") && ran.all().contains("`open: on`"),
         "{ran:?}"
     );
-    assert_eq!(check("{bind: 0.0.0.0:9901, open: on}").code, Some(0));
-    let ran = check("{bind: 0.0.0.0:9901, tokens: {a: {role: read, token: 0123456789abcdef}}}");
+    assert_eq!(check("{bind: 0.0.0.0:9911, open: on}").code, Some(0));
+    let ran = check("{bind: 0.0.0.0:9911, tokens: {a: {role: read, token: 0123456789abcdef}}}");
     assert!(ran.code == Some(0) && ran.all().contains("plain text"), "{ran:?}");
     let ran = check("{bind: 127.0.0.1:0, tokens: {a: {role: read, token: \"${NO_SUCH_TOKEN}\"}}}");
     assert!(ran.code == Some(1) && ran.all().contains("`NO_SUCH_TOKEN` is not set"), "{ran:?}");

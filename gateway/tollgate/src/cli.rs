@@ -246,7 +246,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)))]
     pub listen: SocketAddr,
     /// The address of the admin listener; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 9901)))]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 9911)))]
     pub admin: SocketAddr,
 }
 
@@ -316,7 +316,7 @@ Exit status:
 Examples:
   tollgate status
   tollgate status --output json | jq .config.generation
-  tollgate status --admin 10.0.0.7:9901";
+  tollgate status --admin 10.0.0.7:9911";
 
 const RELOAD: &str = "\
 Needs a token of the role `write`, if the admin listener requires one.
@@ -385,7 +385,7 @@ Exit status:
 
 Examples:
   tollgate top
-  tollgate top --admin 10.0.0.7:9901
+  tollgate top --admin 10.0.0.7:9911
   tollgate top --once | head -20";
 
 const TRACE: &str = "\
@@ -468,7 +468,7 @@ unchanged.
 
 Examples:
   tollgate export > all.yaml
-  tollgate export --stored | tollgate import - --admin 10.0.0.7:9901";
+  tollgate export --stored | tollgate import - --admin 10.0.0.7:9911";
 
 const IMPORT: &str = "\
 Exit status:

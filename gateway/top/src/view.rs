@@ -296,7 +296,7 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal
             .draw(|frame| {
-                draw(frame, recent, &screen, "127.0.0.1:9901", problem);
+                draw(frame, recent, &screen, "127.0.0.1:9911", problem);
             })
             .expect("it draws");
         terminal.backend().to_string()
@@ -320,7 +320,7 @@ mod tests {
             "items",
             "cart",
             "req/s \u{25bc}",
-            "127.0.0.1:9901",
+            "127.0.0.1:9911",
         ] {
             assert!(screen.contains(text), "{text} in\n{screen}");
         }
@@ -411,7 +411,7 @@ mod tests {
     fn nobody_answers() {
         assert!(
             drawn(60, 5, &RecentDocuments::default(), ScreenState::default(), None)
-                .contains("asking 127.0.0.1:9901")
+                .contains("asking 127.0.0.1:9911")
         );
         let screen = drawn(100, 20, &busy(), ScreenState::default(), Some("connection refused"));
         assert!(screen.contains("no contact: connection refused") && screen.contains("items"), "{screen}");

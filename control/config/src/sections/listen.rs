@@ -205,7 +205,7 @@ pub(crate) fn check_admin_address(reader: &mut Reader, listen: &[Listener], admi
     reader.problems.push(if admin.at.line > 0 {
         problem.related(admin.at, "`admin` is here")
     } else {
-        problem.help("`admin` is 127.0.0.1:9901 unless it is given: give it another address, or `off`")
+        problem.help("`admin` is 127.0.0.1:9911 unless it is given: give it another address, or `off`")
     });
 }
 

@@ -391,10 +391,10 @@ mod tests {
     #[test]
     fn pages_of_others_are_known_by_what_browsers_say() {
         for (lines, foreign) in [
-            (&[("host", "127.0.0.1:9901")][..], false),
-            (&[("host", "127.0.0.1:9901"), ("origin", "http://127.0.0.1:9901")], false),
-            (&[("host", "127.0.0.1:9901"), ("origin", "http://evil.example")], true),
-            (&[("host", "127.0.0.1:9901"), ("origin", "null")], true),
+            (&[("host", "127.0.0.1:9911")][..], false),
+            (&[("host", "127.0.0.1:9911"), ("origin", "http://127.0.0.1:9911")], false),
+            (&[("host", "127.0.0.1:9911"), ("origin", "http://evil.example")], true),
+            (&[("host", "127.0.0.1:9911"), ("origin", "null")], true),
             (&[("sec-fetch-site", "cross-site")], true),
             (&[("sec-fetch-site", "same-site")], true),
             (&[("sec-fetch-site", "same-origin"), ("origin", "http://a")], false),

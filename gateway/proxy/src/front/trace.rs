@@ -387,7 +387,7 @@ fn explained(plan: &Plan, explanation: &Explanation) -> TraceEvent {
 /// Returns how far a route is from a match.
 fn distance(why: &MismatchReason) -> u8 {
     match why {
-        MismatchReason::LessSpecific(_) => 0,
+        MismatchReason::LessSpecific(_) | MismatchReason::Disabled => 0,
         MismatchReason::Query(_) => 1,
         MismatchReason::Header(_) => 2,
         MismatchReason::Method => 3,

@@ -287,14 +287,14 @@ fn query_of(name: &str, values: &[&str]) -> Value {
 fn live_routes() -> Value {
     let parameters = json!([
         query("q", "string"),
-        query_of("state", &["failing", "active", "idle"]),
+        query_of("state", &["failing", "active", "idle", "disabled"]),
         query_of("sort", &["name", "rate", "errors", "p50", "p99", "requests"]),
         query_of("order", &["asc", "desc"]),
         query("offset", "integer"),
         query("limit", "integer"),
     ]);
     let item = json!({ "type": "object", "required": ["name", "configured"], "properties": {
-        "name": { "type": "string" }, "configured": { "type": "boolean" },
+        "name": { "type": "string" }, "configured": { "type": "boolean" }, "enabled": { "type": "boolean" },
         "source": { "enum": ["file", "store", "etcd"] }, "match": { "type": "string" },
         "action": { "enum": ["to", "redirect", "respond", "files"] },
         "targets": { "type": "array", "items": { "type": "object", "properties": {

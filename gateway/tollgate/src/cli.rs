@@ -180,10 +180,12 @@ pub struct HashArgs {
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = "tollgate explain [OPTIONS] [FILE] <METHOD> <URL>")]
 pub struct ExplainArgs {
-    /// The configuration file (`-` is standard input; without it, the file that `run` would find), the method,
-    /// in which case matters (RFC 9110, 9.1), and the URL: `/path?query`, `host/path` or
-    /// `http://host:port/path`. Without a host, the first `listen` address is used.
-    #[arg(required = true, num_args = 1..=3, value_names = ["FILE", "METHOD", "URL"])]
+    /// `[FILE] METHOD URL`: the configuration file (`-` is standard input; without it, the file that `run`
+    /// would find), the method, in which case matters (RFC 9110, 9.1), and the URL: `/path?query`, `host/path`
+    /// or `http://host:port/path`. Without a host, the first `listen` address is used.
+    // One list: clap allows no optional argument before required ones. As names of single values, it would show all
+    // three as required.
+    #[arg(required = true, num_args = 1..=3, value_name = "REQUEST")]
     pub words: Vec<OsString>,
     /// A header field of the request; may be given more than once. `Host` replaces the one from the URL.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]

@@ -55,10 +55,11 @@ pub fn summary(recent: &RecentDocuments, live: &LiveDocument) -> Vec<(&'static s
         Some(bound) => format!("{} of {}", bytes(live.resources.memory), bytes(Some(bound))),
         None => bytes(live.resources.memory),
     };
-    let cores = (cost.cores_used.map_or_else(|| "-".to_owned(), |used| format!("{used:.2}")), cost.cores);
+    let used = cost.cores_used.map_or_else(|| "-".to_owned(), |used| format!("{used:.2}"));
+    let cores = format!("{used} of {} {}", cost.cores, if cost.cores == 1.0 { "core" } else { "cores" });
     let toll = match cost.cpu_microseconds_per_request {
-        Some(toll) => format!("{toll:.1} us of CPU a request, {} of {} cores", cores.0, cores.1),
-        None => format!("too few requests to tell, {} of {} cores", cores.0, cores.1),
+        Some(toll) => format!("{toll:.1} us of CPU a request, {cores}"),
+        None => format!("too few requests to tell, {cores}"),
     };
     let mut lines = vec![
         (
@@ -374,6 +375,20 @@ mod tests {
         let mut recent = RecentDocuments::default();
         recent.add(document);
         assert!(drawn(80, 20, &recent, ScreenState::default(), None).contains("1 connection, 2 workers"));
+    }
+
+    #[test]
+    fn one_core_is_singular() {
+        let cores = |cores: f64| {
+            let mut document = live(1_000.0, 0);
+            document.cost.cores = cores;
+            let mut recent = RecentDocuments::default();
+            recent.add(document);
+            drawn(100, 20, &recent, ScreenState::default(), None)
+        };
+        assert!(cores(1.0).contains("of 1 core ") && !cores(1.0).contains("of 1 cores"), "{}", cores(1.0));
+        assert!(cores(0.5).contains("of 0.5 cores"), "{}", cores(0.5));
+        assert!(cores(2.0).contains("of 2 cores"), "{}", cores(2.0));
     }
 
     #[test]

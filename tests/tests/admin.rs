@@ -207,6 +207,35 @@ fn who_changed_what_stands_in_the_audit_log_and_in_the_history() {
     assert_eq!(history["versions"][0]["who"], "ci");
 }
 
+/// An editor checks while its user types. Checks change nothing, whatever else the request says.
+#[test]
+fn checks_leave_no_line_in_the_audit_log_unless_the_role_is_missing() {
+    let gateway = guarded();
+    let route = json!({"match": "/a", "respond": "x"}).to_string();
+    let changes = json!({"changes": [{"op": "put", "kind": "routes", "name": "b", "value": {"match": "/b", "respond": "x"}}]});
+    let changes = changes.to_string();
+    for (method, path, body, status) in [
+        ("PUT", "routes/a?check=true", route.as_str(), 200),
+        ("PUT", "routes/a?check=true&dry_run=false", &route, 200),
+        ("PUT", "routes/a?check=true", "{}", 422),
+        ("PATCH", "routes/a?check=true", &route, 404),
+        ("DELETE", "routes/a?check=true", "", 404),
+        ("POST", "transactions?check=true", &changes, 200),
+        ("POST", "rollback/7?check=true", "", 404),
+    ] {
+        let answer = ask(&gateway, method, &format!("/api/v1/{path}"), WRITER, body);
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
+    assert_eq!(json_of(&ask(&gateway, "GET", "/api/v1", WRITER, ""))["version"], 0, "nothing is changed");
+    // A client without the role may not check either, and that is recorded.
+    assert_eq!(ask(&gateway, "PUT", "/api/v1/routes/a?check=true", READER, &route).status, 403);
+    let lines = audit(&gateway);
+    assert_eq!(
+        (lines.len(), &lines[0]["who"], &lines[0]["outcome"]),
+        (1, &json!("dashboard"), &json!("refused"))
+    );
+}
+
 #[test]
 fn a_token_that_is_taken_out_of_the_file_opens_nothing_from_then_on() {
     let gateway = guarded();

@@ -119,7 +119,7 @@ export class Resource extends Component {
     // Without the condition that a change has: a text is right or wrong whatever the version.
     const change = { ...writing(kind, name, text, null), headers: { 'content-type': 'application/yaml' } };
     try {
-      await make(change, true);
+      await make(change, 'check');
       return [];
     } catch (error) {
       return error.status === 422 || error.status === 400 ? (error.problems ?? []) : [];

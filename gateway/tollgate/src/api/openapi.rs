@@ -63,7 +63,7 @@ pub fn openapi() -> Value {
         post(
             "rollBack",
             "Restores the state at a version, as a new version.",
-            json!([version(), query("dry_run", "boolean")]),
+            json!([version(), query("dry_run", "boolean"), query("check", "boolean")]),
             None,
         ),
     );
@@ -72,7 +72,7 @@ pub fn openapi() -> Value {
         post(
             "commitTransaction",
             "Makes several changes, all or none.",
-            json!([query("dry_run", "boolean")]),
+            json!([query("dry_run", "boolean"), query("check", "boolean")]),
             Some(transaction()),
         ),
     );
@@ -443,8 +443,13 @@ fn list(kind: &ResourceKind) -> Value {
 
 fn one(kind: &ResourceKind, schema: &Value) -> Value {
     let (noun, name_of_type) = (kind.noun, type_name(kind));
-    let parameters =
-        json!([name(), query("dry_run", "boolean"), header("If-Match"), header("If-None-Match")]);
+    let parameters = json!([
+        name(),
+        query("dry_run", "boolean"),
+        query("check", "boolean"),
+        header("If-Match"),
+        header("If-None-Match"),
+    ]);
     let write = |verb: &str, summary: String, body: Option<Value>| {
         let refused = if body.is_some() { CHANGE_WITH_BODY } else { CHANGE };
         let id = format!("{verb}{name_of_type}");

@@ -60,7 +60,7 @@ pub use read::files_in;
 pub use reference::reference;
 pub use scalar::cidr::block;
 pub use scalar::replacement::{
-    LocationReplacement, ReplacementPiece, location_replacement, path_replacement,
+    LocationReplacement, ReplacementPiece, location_replacement, path_replacement, text_replacement,
 };
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
 pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};

@@ -50,7 +50,7 @@ pub use documents::{
     file_resources, from_yaml, kind, masked, to_yaml, unmasked,
 };
 pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
-pub use hints::exact_path_hints;
+pub use hints::{exact_path_hints, open_listener_hints};
 pub use load::{Loaded, PartialConfig, from_text, load, load_with};
 pub use model::*;
 pub use policy_kinds::{PolicyKind, PolicySettings, register_policies};

@@ -44,7 +44,7 @@ fn raw(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> 
     let mut client = Client::connect(gateway.admin_address(), Arc::default());
     let length = body.len();
     client.ask(format!(
-        "{method} {path} HTTP/1.1\r\nHost: gateway.example:9901\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: gateway.example:9911\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     ))
 }
 
@@ -207,6 +207,35 @@ fn who_changed_what_stands_in_the_audit_log_and_in_the_history() {
     assert_eq!(history["versions"][0]["who"], "ci");
 }
 
+/// An editor checks while its user types. Checks change nothing, whatever else the request says.
+#[test]
+fn checks_leave_no_line_in_the_audit_log_unless_the_role_is_missing() {
+    let gateway = guarded();
+    let route = json!({"match": "/a", "respond": "x"}).to_string();
+    let changes = json!({"changes": [{"op": "put", "kind": "routes", "name": "b", "value": {"match": "/b", "respond": "x"}}]});
+    let changes = changes.to_string();
+    for (method, path, body, status) in [
+        ("PUT", "routes/a?check=true", route.as_str(), 200),
+        ("PUT", "routes/a?check=true&dry_run=false", &route, 200),
+        ("PUT", "routes/a?check=true", "{}", 422),
+        ("PATCH", "routes/a?check=true", &route, 404),
+        ("DELETE", "routes/a?check=true", "", 404),
+        ("POST", "transactions?check=true", &changes, 200),
+        ("POST", "rollback/7?check=true", "", 404),
+    ] {
+        let answer = ask(&gateway, method, &format!("/api/v1/{path}"), WRITER, body);
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+    }
+    assert_eq!(json_of(&ask(&gateway, "GET", "/api/v1", WRITER, ""))["version"], 0, "nothing is changed");
+    // A client without the role may not check either, and that is recorded.
+    assert_eq!(ask(&gateway, "PUT", "/api/v1/routes/a?check=true", READER, &route).status, 403);
+    let lines = audit(&gateway);
+    assert_eq!(
+        (lines.len(), &lines[0]["who"], &lines[0]["outcome"]),
+        (1, &json!("dashboard"), &json!("refused"))
+    );
+}
+
 #[test]
 fn a_token_that_is_taken_out_of_the_file_opens_nothing_from_then_on() {
     let gateway = guarded();
@@ -230,14 +259,14 @@ fn nobody_opens_it_to_everybody_by_a_slip() {
         std::fs::write(&file, text).expect("written");
         tollgate(&["check", file.to_str().expect("UTF-8")])
     };
-    let ran = check("0.0.0.0:9901");
+    let ran = check("0.0.0.0:9911");
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(
         ran.all().contains("no access rules are configured") && ran.all().contains("`open: on`"),
         "{ran:?}"
     );
-    assert_eq!(check("{bind: 0.0.0.0:9901, open: on}").code, Some(0));
-    let ran = check("{bind: 0.0.0.0:9901, tokens: {a: {role: read, token: 0123456789abcdef}}}");
+    assert_eq!(check("{bind: 0.0.0.0:9911, open: on}").code, Some(0));
+    let ran = check("{bind: 0.0.0.0:9911, tokens: {a: {role: read, token: 0123456789abcdef}}}");
     assert!(ran.code == Some(0) && ran.all().contains("plain text"), "{ran:?}");
     let ran = check("{bind: 127.0.0.1:0, tokens: {a: {role: read, token: \"${NO_SUCH_TOKEN}\"}}}");
     assert!(ran.code == Some(1) && ran.all().contains("`NO_SUCH_TOKEN` is not set"), "{ran:?}");

@@ -52,6 +52,13 @@ fn the_published_route_is_added_at_run_time() {
     let moved = curl(&gateway, "PATCH", "routes/1", "", r#"{"uri": "/moved/*", "methods": ["GET"]}"#);
     assert_eq!(moved.status, 200, "{moved:?}");
     assert_eq!((gateway.client().get("/moved/x").status, gateway.client().get("/hello").status), (200, 404));
+    // A route that is switched off is kept, and shown as disabled.
+    assert_eq!(curl(&gateway, "PATCH", "routes/1", "", r#"{"status": 0}"#).status, 200);
+    assert_eq!(gateway.client().get("/moved/x").status, 404);
+    let text = gateway.admin("/api/v1/routes/apisix-1").text();
+    assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON")["enabled"], false, "{text}");
+    assert_eq!(curl(&gateway, "PATCH", "routes/1", "", r#"{"status": 1}"#).status, 200);
+    assert_eq!(gateway.client().get("/moved/x").status, 200);
     let gone = curl(&gateway, "DELETE", "routes/1", "", "");
     assert_eq!((gone.status, &json_of(&gone)["deleted"]), (200, &json!("1")), "{gone:?}");
     assert_eq!(gateway.client().get("/moved/x").status, 404);

@@ -262,6 +262,9 @@ fn two_languages_and_two_sets_of_colours() {
 /// Asserts that each control has a name, ids are unique, there is one first heading, and nothing is wider
 /// than the screen.
 fn accessible(browser: &Browser, name: &str) {
+    // What is folded must be in order too.
+    let _ =
+        browser.script("document.querySelectorAll('details.fold').forEach((fold) => { fold.open = true; })");
     let nameless = browser.script(
         "return [...document.querySelectorAll('a, button, input, select, textarea, [role=img], [role=region], [role=group]')] \
          .filter((one) => !(one.ariaLabel || one.innerText?.trim() || one.labels?.[0]?.innerText.trim() \

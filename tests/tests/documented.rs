@@ -243,7 +243,7 @@ fn every_command_on_the_page_of_the_admin_api_works_in_order() {
     assert!(blocks.len() >= 12, "{} blocks", blocks.len());
     for block in blocks {
         let script = block
-            .replace("http://127.0.0.1:9901", &format!("http://{}", gateway.admin_address()))
+            .replace("http://127.0.0.1:9911", &format!("http://{}", gateway.admin_address()))
             .replace("http://127.0.0.1:8080", &format!("http://{}", gateway.address()))
             .replace("/var/lib/tollgate/", &format!("{}/", folder.display()))
             .replace("curl ", "curl -sS --fail-with-body ");

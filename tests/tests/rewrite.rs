@@ -1,4 +1,4 @@
-//! The changes of a route before it forwards: path and host. The query stays.
+//! The changes of a route before it forwards: path, query parameters and host.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -56,6 +56,34 @@ fn paths() {
     ] {
         assert_eq!(rewritten(route, target).0, expected, "{route} {target}");
     }
+}
+
+#[test]
+fn a_group_of_the_path_goes_into_the_query() {
+    let pattern = "match: {path: {regex: \"/v([0-9]+)/(?<rest>.*)\"}}";
+    for (rewrite, target, expected) in [
+        ("{path: \"/$rest\", query: {v: $1}}", "/v3/users/77", "/users/77?v=3"),
+        ("{path: \"/$rest\", query: {v: $1}}", "/v3/users?a=1&v=9&b", "/users?a=1&b&v=3"),
+        ("{query: {v: $1, kind: \"a b\"}}", "/v3/users", "/v3/users?v=3&kind=a%20b"),
+        ("{path: /all, query: {of: $rest}}", "/v3/x&y=1;z+", "/all?of=x%26y=1%3Bz%2B"),
+        ("{path: /all, query: {of: $rest}}", "/v3/a//%2e/b%23", "/all?of=a/b%23"),
+    ] {
+        assert_eq!(rewritten(&format!("{pattern}, rewrite: {rewrite}"), target).0, expected, "{rewrite}");
+    }
+    let prefix = "match: \"/v1/*\", rewrite: {prefix: /, query: {v: \"1\"}}";
+    assert_eq!(rewritten(prefix, "/v1/x?q").0, "/x?q&v=1");
+    let refused = |route: &str| {
+        let ran = check(&format!("{route}, to: \"h:1\""));
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        ran.all()
+    };
+    let err = refused(&format!("{pattern}, rewrite: {{query: {{v: $2x}}}}"));
+    assert!(err.contains("the pattern has no group `2x`"), "{err}");
+    points_at(&err, "$2x");
+    let err = refused("match: /a, rewrite: {query: {v: $1}}");
+    assert!(err.contains("this route matches no pattern with capture groups"), "{err}");
+    let err = refused(&format!("{pattern}, rewrite: {{path: \"/a?v=$1\"}}"));
+    assert!(err.contains("query: {id: $1}"), "{err}");
 }
 
 #[test]

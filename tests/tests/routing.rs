@@ -1,6 +1,8 @@
 //! The choice of a route for a request (docs/matching.md), through the real binary. The matcher has unit
 //! tests of its own; these tests combine the forms in the config, the parsed request and the match.
 
+use serde_json::json;
+use tollgate_tests::api::{JSON, call, json_of, put};
 use tollgate_tests::{Gateway, Origin};
 
 /// Returns a route that answers with its own name.
@@ -43,6 +45,49 @@ fn what_no_server_gives_a_meaning_to_is_itself_on_both_sides() {
             ("GET", "a", "/files%5B0%5D/x", "", ""),
         ],
     );
+}
+
+#[test]
+fn a_disabled_route_takes_no_request_until_it_is_enabled() {
+    let gateway = Gateway::start(
+        "store: $DIR/store\nroutes:\n\
+         - {name: old, match: /a, respond: {body: old}}\n\
+         - {name: new, match: /a, respond: {body: new}, enabled: off}\n\
+         - {name: off, match: /b, respond: {body: off}, enabled: false}\n\
+         - {name: rest, match: \"/*\", respond: {body: rest}}\n",
+    );
+    decides(&gateway, &[("GET", "a", "/a", "", "old"), ("GET", "a", "/b", "", "rest")]);
+    let question = json!({"method": "GET", "url": "http://a/b"}).to_string();
+    let explained = json_of(&call(&gateway, "POST", "/explain", JSON, &question));
+    assert_eq!(explained["route"]["name"], "rest");
+    let why = explained["others"].as_array().expect("the others");
+    let why = why.iter().find(|other| other["name"] == "off").expect("the disabled route");
+    assert_eq!(why["why"], "it matches, but it is disabled (`enabled: off`)");
+
+    // Over the API it is switched like any other key, and the list has it in both states.
+    let disabled = |gateway: &Gateway| {
+        let page = json_of(&call(gateway, "GET", "/live/routes?state=disabled", "", ""));
+        let items = page["items"].as_array().expect("items").clone();
+        assert!(items.iter().all(|item| item["enabled"] == false), "{items:?}");
+        items.iter().map(|item| item["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let route = json!({"match": "/c", "respond": {"body": "c"}, "enabled": false});
+    assert_eq!(put(&gateway, "/routes/c", &route).status, 201);
+    assert_eq!(disabled(&gateway), ["c", "new", "off"]);
+    decides(&gateway, &[("GET", "a", "/c", "", "rest")]);
+    let switch = |to: &str| call(&gateway, "PATCH", "/routes/c", JSON, &format!("{{\"enabled\": {to}}}"));
+    assert_eq!(switch("null").status, 200);
+    decides(&gateway, &[("GET", "a", "/c", "", "c")]);
+    assert_eq!(disabled(&gateway), ["new", "off"]);
+    assert_eq!(switch("false").status, 200);
+    decides(&gateway, &[("GET", "a", "/c", "", "rest")]);
+
+    // It is checked as a whole, and against the others once it is enabled.
+    let route = json!({"match": "/d", "to": "missing", "enabled": false});
+    assert_eq!(put(&gateway, "/routes/d", &route).status, 422);
+    let same = |enabled: bool| json!({"match": "/a", "respond": {"body": "d"}, "enabled": enabled});
+    assert_eq!(put(&gateway, "/routes/d", &same(false)).status, 201);
+    assert_eq!(put(&gateway, "/routes/d", &same(true)).status, 422);
 }
 
 #[test]

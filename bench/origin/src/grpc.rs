@@ -18,15 +18,20 @@ use std::net::TcpListener as StdListener;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
 use tokio::task::{LocalSet, spawn_blocking, spawn_local};
+use tokio::time::sleep;
 
 /// Concurrent streams of a connection.
 const STREAMS: u32 = 1_000;
 
 /// Flow-control windows of a stream and of a connection, in bytes.
 const WINDOWS: (u32, u32) = (1 << 20, 16 << 20);
+
+/// Pause of the accept loop while no more descriptors may be opened.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns a message as it is transferred: not compressed, its length, its bytes (gRPC over HTTP/2,
 /// "Length-Prefixed-Message").
@@ -45,7 +50,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Serves until the origin stops.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let built = Builder::new_current_thread().enable_io().build();
+        let built = Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = built.map_err(Failure::system("start a runtime"))?;
         let stop = self.shared.stop.clone();
         let end = LocalSet::new().block_on(&runtime, async move {
@@ -71,14 +76,15 @@ impl Worker {
                     answers.shared.tallies[answers.thread].connections.add();
                     spawn_local(answers.clone().converse(stream));
                 }
-                // No more descriptors may be opened: open connections continue and will free some.
+                // No more descriptors may be opened. Open connections continue and will free some; the waiting
+                // client stays readable, so without a pause the loop would take their CPU time.
                 Err(error)
                     if matches!(
                         error.raw_os_error().map(Errno::from_raw_os_error),
-                        Some(Errno::MFILE | Errno::NFILE)
+                        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
                     ) =>
                 {
-                    tokio::task::yield_now().await;
+                    sleep(NO_ROOM_PAUSE).await;
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => return Err(Failure::System("accept a connection", error)),

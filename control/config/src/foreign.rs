@@ -260,7 +260,7 @@ const WORDS: &[Words] = &[
     words(
         GATEWAY,
         &["dashboard", "prometheus", "stats", "pprof", "ping", "api"],
-        "the admin listener has the dashboard, `/metrics`, `/healthz` and the API: `admin: 127.0.0.1:9901`",
+        "the admin listener has the dashboard, `/metrics`, `/healthz` and the API: `admin: 127.0.0.1:9911`",
         "",
     ),
     words(

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use crate::model::{Action, At, Config, PathMatch, Route};
+use crate::model::{Action, At, Config, ListenAddress, PathMatch, Route};
 use crate::problem::Problem;
 
 /// Returns a hint for each route that forwards an exact path in the short form, such as `match: /api`, for which
@@ -31,6 +31,23 @@ pub fn exact_path_hints(config: &Config) -> Vec<Problem> {
         )));
     }
     hints
+}
+
+/// Returns a hint for each listener that is written as a port alone, since other programs differ in which addresses
+/// they mean by it. It is no warning: most gateways accept from everywhere.
+#[must_use]
+pub fn open_listener_hints(config: &Config) -> Vec<Problem> {
+    let open = config.listen.iter().filter_map(|listener| match listener.bind.value {
+        ListenAddress::Tcp(address) if listener.is_port_alone => Some((listener.bind.at, address.port())),
+        _ => None,
+    });
+    let hint = |(at, port)| {
+        let message = format!("`{port}` accepts connections on all addresses of this machine");
+        Problem::hint(at, message).help(format!(
+            "write `127.0.0.1:{port}` for this machine only, or `\"[::]:{port}\"` if that is intended"
+        ))
+    };
+    open.map(hint).collect()
 }
 
 fn host(route: &Route) -> &str {
@@ -80,6 +97,23 @@ mod tests {
         assert_eq!(hints("- {match: /api, to: 'a:80'}\n"), [message]);
         assert_eq!(hints("- {match: [a.b/api, c.d/v1], to: 'a:80'}\n"), [message]);
         assert_eq!(hints("- {match: {path: /api}, to: 'a:80'}\n- {match: /*, to: 'b:80'}\n"), [message]);
+    }
+
+    #[test]
+    fn a_port_alone_is_pointed_out_where_it_is_written() {
+        let hints = |listen: &str| -> Vec<_> {
+            let text = format!("listen: {listen}\nroutes: []\n");
+            let variable = |name: &str| (name == "PORT").then(|| "8080".to_owned());
+            let loaded = from_text("t", &text, &variable);
+            let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
+            open_listener_hints(&config).iter().map(|hint| (hint.at.line, hint.at.column)).collect()
+        };
+        assert_eq!(hints("8080"), [(1, 9)]);
+        assert_eq!(hints("':8080'"), [(1, 9)]);
+        assert_eq!(hints("[127.0.0.1:80, {bind: 8443}]"), [(1, 31)]);
+        for other in ["127.0.0.1:8080", "'[::]:8080'", "'[2001:db8::1]:80'", "unix:/run/x", "${PORT}"] {
+            assert_eq!(hints(other), [], "{other}");
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub use documents::{
     file_resources, from_yaml, kind, masked, to_yaml, unmasked,
 };
 pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
-pub use hints::exact_path_hints;
+pub use hints::{exact_path_hints, open_listener_hints};
 pub use load::{Loaded, PartialConfig, from_text, load, load_with};
 pub use model::*;
 pub use policy_kinds::{PolicyKind, PolicySettings, register_policies};
@@ -60,7 +60,7 @@ pub use read::files_in;
 pub use reference::reference;
 pub use scalar::cidr::block;
 pub use scalar::replacement::{
-    LocationReplacement, ReplacementPiece, location_replacement, path_replacement,
+    LocationReplacement, ReplacementPiece, location_replacement, path_replacement, text_replacement,
 };
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
 pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};

@@ -29,7 +29,7 @@ pub struct Config {
     pub listen: Vec<Listener>,
     /// Worker threads.
     pub workers: WorkerCount,
-    /// The admin listener (`None`: off). Default 127.0.0.1:9901.
+    /// The admin listener (`None`: off). Default 127.0.0.1:9911.
     pub admin: Option<AdminSettings>,
     /// Directories for files that documents of the API, the store and etcd may name. Default none.
     pub document_files: Vec<PathBuf>,

@@ -59,7 +59,7 @@ fn files_of_policies_and_of_the_admin_listener_are_watched_too() {
         fs::write(folder.join(name), "-----BEGIN\n").unwrap();
     }
     let file = folder.join("tollgate.yaml");
-    let text = "listen: 127.0.0.1:8080\nadmin: {bind: 127.0.0.1:9901, tls: {certificate: admin.pem, key: admin.key}}\n\
+    let text = "listen: 127.0.0.1:8080\nadmin: {bind: 127.0.0.1:9911, tls: {certificate: admin.pem, key: admin.key}}\n\
         routes:\n- match: /*\n  to: 127.0.0.1:1\n  \
         policies: {forward_auth: {url: \"https://auth.internal/verify\", ca: authority.pem}}\n";
     fs::write(&file, text).unwrap();

@@ -172,6 +172,7 @@ fn summary(config: &Config) -> String {
     for route in &config.routes {
         line("route", &route.name, &None::<()>);
         line("  match", &route.matches, &());
+        line("  enabled", &route.enabled, &true);
         line("  action", &route.action, &());
         line("  rewrite", &route.rewrite, &tollgate_config::Rewrite::default());
         line("  timeouts", &route.timeouts, &tollgate_config::RouteTimeouts::default());

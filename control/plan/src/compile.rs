@@ -18,8 +18,8 @@ use crate::policies::PolicyCompiler;
 use crate::tls::{self, Clients};
 use crate::{
     Action, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location,
-    LocationGroups, PathRewrite, Plan, Pool, Rates, Redirect, Replacement, Respond, Rewrite, Route, Rules,
-    Upstream, UpstreamShare,
+    LocationGroups, PathRewrite, Plan, Pool, QueryRewrite, Rates, Redirect, Replacement, Respond, Rewrite,
+    Route, Rules, Upstream, UpstreamShare,
 };
 use crate::{self_loops, semicolon_bypass};
 
@@ -294,10 +294,9 @@ impl<'a> Compiler<'a> {
             (config::Action::Forward(_), shares) => Action::Forward(shares.unwrap_or_default()),
         };
         let path = route.rewrite.path.as_ref();
-        let rewrite = Rewrite {
-            path: path.and_then(|path| self.path_rewrite(path, &paths)),
-            host: route.rewrite.host.clone(),
-        };
+        let path = path.and_then(|path| self.path_rewrite(path, &paths));
+        let rewrite =
+            Rewrite { path: self.query_rewrite(route, path, &paths), host: route.rewrite.host.clone() };
         Arc::new(Route {
             name: route.display_name(),
             action,
@@ -493,6 +492,27 @@ impl<'a> Compiler<'a> {
             (config::PathRewrite::Regex { pattern, replace }, _) => self.regex(pattern, replace),
         };
         made.map_err(|problem| self.problems.push(Problem { at: rewrite.at, ..problem })).ok()
+    }
+
+    /// Adds the query parameters that a route sets to the change of its path.
+    fn query_rewrite(
+        &mut self,
+        route: &config::Route,
+        path: Option<PathRewrite>,
+        paths: &Paths<'_>,
+    ) -> Option<PathRewrite> {
+        let parameters = &route.rewrite.query;
+        if parameters.is_empty() {
+            return path;
+        }
+        // Without a pattern, each group is reported as missing.
+        match QueryRewrite::new(path, paths.pattern().ok(), parameters) {
+            Ok(rewrite) => Some(PathRewrite::Query(Box::new(rewrite))),
+            Err(name) => {
+                self.problems.push(Problem { at: route.at, ..no_group(name) });
+                None
+            }
+        }
     }
 
     /// Returns a path from the configuration in normal form.

@@ -28,7 +28,7 @@ pub use plan::{
     PlannedListener, Rates, Redirect, Respond, Route, Tls, Upstream, UpstreamShare,
 };
 pub use policies::{AttachedPolicy, RouteChains};
-pub use rewrite::{Location, LocationGroups, PathRewrite, Replacement, Rewrite};
+pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replacement, Rewrite};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CdnLoop, CertificatePart, Cidr, Discover,

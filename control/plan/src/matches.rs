@@ -80,7 +80,7 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, cache: &mut 
                 continue;
             }
         };
-        match PreparedRoute::new(kept.len() as u32, spec(&route.matches, path)) {
+        match PreparedRoute::new(kept.len() as u32, spec(route, path)) {
             Ok(good) => {
                 let good = Arc::new(good);
                 cache.store_match(route.identity, CachedRoute { prefix, matches: good.clone(), route: None });
@@ -123,13 +123,15 @@ fn path_spec(matches: &config::Match, rules: &PathRules) -> Result<PathSpec, Pro
     })
 }
 
-fn spec(matches: &config::Match, path: PathSpec) -> RouteSpec {
+fn spec(route: &config::Route, path: PathSpec) -> RouteSpec {
+    let matches = &route.matches;
     RouteSpec {
         host: matches.host.as_ref().map(|host| host.value.clone()),
         path,
         methods: matches.methods.clone(),
         headers: matches.headers.iter().map(field_spec).collect(),
         query: matches.query.iter().map(field_spec).collect(),
+        disabled: !route.enabled,
     }
 }
 

@@ -4,7 +4,8 @@
 //! checked when the plan is made, and a path with groups when the request is known.
 
 use regex::bytes::Regex;
-use tollgate_config::{LocationReplacement, ReplacementPiece};
+use tollgate_config::{LocationReplacement, ReplacementPiece, text_replacement};
+use tollgate_policy::{percent_encode, without_parameters};
 use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
 
 use crate::HostRewrite;
@@ -12,13 +13,13 @@ use crate::HostRewrite;
 /// How a request is rewritten before it is forwarded.
 #[derive(Clone, Debug, Default)]
 pub struct Rewrite {
-    /// The change of the path; `None`: it is kept.
+    /// The change of path and query; `None`: they are kept.
     pub path: Option<PathRewrite>,
     /// The `Host` sent upstream; `None`: the client's is kept.
     pub host: Option<HostRewrite>,
 }
 
-/// A new path. The query is kept.
+/// A new path, or other query parameters.
 #[derive(Clone, Debug)]
 pub enum PathRewrite {
     /// This path, in normal form, replaces the whole path.
@@ -48,6 +49,66 @@ pub enum PathRewrite {
         /// The rules that the new path must obey.
         rules: PathRules,
     },
+    /// Query parameters are set, and the path may change too. It is a variant of the path's change, so that a request
+    /// without either is tested once.
+    Query(Box<QueryRewrite>),
+}
+
+/// Query parameters that replace the parameters of the same names in a request.
+#[derive(Clone, Debug)]
+pub struct QueryRewrite {
+    /// The change of the path.
+    path: Option<PathRewrite>,
+    /// The route's pattern, if a value has groups of it.
+    pattern: Option<PathPattern>,
+    /// Names, decoded, and values.
+    parameters: Vec<(Vec<u8>, Replacement)>,
+}
+
+impl QueryRewrite {
+    /// Makes it from names and values. The error is the name of a group that the pattern does not have.
+    pub(crate) fn new(
+        path: Option<PathRewrite>,
+        pattern: Option<PathPattern>,
+        parameters: &[(String, String)],
+    ) -> Result<Self, String> {
+        let parameter = |(name, value): &(String, String)| {
+            let number = |group: &str| pattern.as_ref().and_then(|pattern| pattern.group(group));
+            let mut value = Replacement::new(text_replacement(value), number)?;
+            for part in &mut value.0 {
+                if let ReplacementPart::Text(text) = part {
+                    let mut encoded = Vec::new();
+                    percent_encode(text, &mut encoded);
+                    *text = encoded.into();
+                }
+            }
+            Ok((name.clone().into_bytes(), value))
+        };
+        let parameters = parameters.iter().map(parameter).collect::<Result<_, String>>()?;
+        Ok(Self { path, pattern, parameters })
+    }
+
+    /// Returns the query for a request with this path in normal form and this query.
+    #[must_use]
+    pub fn query(&self, path: &[u8], query: &[u8]) -> Vec<u8> {
+        let mut out = without_parameters(query, self.parameters.iter().map(|(name, _)| name.as_slice()));
+        let captures = self.pattern.as_ref().and_then(|pattern| pattern.captures(path));
+        let group = |number| captures.as_ref().map_or(&b""[..], |captures| captures.get(number));
+        for (name, value) in &self.parameters {
+            if !out.is_empty() {
+                out.push(b'&');
+            }
+            percent_encode(name, &mut out);
+            out.push(b'=');
+            value.fill(
+                group,
+                |text, captured| {
+                    if captured { in_query(text, &mut out) } else { out.extend_from_slice(text) }
+                },
+            );
+        }
+        out
+    }
 }
 
 /// A text with references to groups, by their numbers.
@@ -94,13 +155,16 @@ impl Replacement {
 }
 
 impl PathRewrite {
-    /// Writes the path that replaces `path`, in normal form.
+    /// Writes the path that replaces `path`, in normal form; nothing if the path is kept.
     ///
     /// # Errors
     /// The groups made something that is not a path, or a path that the gateway refuses in requests.
     pub fn apply(&self, path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
         out.clear();
         match self {
+            Self::Query(rewrite) => {
+                return rewrite.path.as_ref().map_or(Ok(()), |change| change.apply(path, out));
+            }
             Self::Full(path) => out.extend_from_slice(path.as_bytes()),
             Self::Prefix { matched, with } => {
                 let rest = path.get(*matched..).unwrap_or_default();
@@ -291,6 +355,27 @@ mod tests {
             PathRules { encoded_slash: EncodedSlash::Keep, merge_slashes: false, ..PathRules::default() };
         assert_eq!(apply(&regex("25", "", keep), "/%252fa").as_deref(), Ok("/%2Fa"));
         assert_eq!(apply(&regex("^/s(.*)$", "/x/$1", keep), "/s/y").as_deref(), Ok("/x//y"));
+    }
+
+    #[test]
+    fn parameters_replace_those_of_the_request() {
+        let made = |parameters: &[(&str, &str)], path: &str, query: &str| {
+            let pattern = PathPattern::new("/v(?<v>[0-9]+)/(.*)").expect("a pattern");
+            let parameters: Vec<_> =
+                parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let rewrite = QueryRewrite::new(None, Some(pattern), &parameters).expect("groups");
+            String::from_utf8(rewrite.query(path.as_bytes(), query.as_bytes())).expect("text")
+        };
+        for (parameters, path, query, expected) in [
+            (&[("id", "$2")][..], "/v3/77", "", "id=77"),
+            (&[("id", "$2"), ("v", "x-$v")], "/v3/77", "a=1&id=8&%69d=9;v=1&b", "a=1&b&id=77&v=x-3"),
+            (&[("id", "$2")], "/v3/a&b+c;d/e%20f", "", "id=a%26b%2Bc%3Bd/e%20f"),
+            (&[("a b", "é&=$$")], "/v3/x", "", "a%20b=%C3%A9%26%3D%24"),
+            (&[("id", "$2")], "/other", "id=1", "id="),
+        ] {
+            assert_eq!(made(parameters, path, query), expected, "{parameters:?} {path} {query}");
+        }
+        assert_eq!(QueryRewrite::new(None, None, &[("a".into(), "$1".into())]).unwrap_err(), "1");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn warnings<'g>(
     }
     let mut warned = HashSet::new();
     let mut warnings = Vec::new();
-    for (number, route) in routes.iter().enumerate() {
+    for (number, route) in routes.iter().enumerate().filter(|(_, route)| route.enabled) {
         let Some(path) = &route.matches.path else { continue };
         let own = guards(number);
         if own.is_empty() {

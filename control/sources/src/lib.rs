@@ -31,5 +31,6 @@ pub use request::{
     Precondition, ResourceChange, ResourceDiff,
 };
 pub use sources::{ReloadResult, Sources};
+pub use stage::apply_merge_patch;
 pub use tollgate_etcd::{EtcdEvent, EtcdHandle};
 pub use view::{ListedResource, ResourceItem, View, ViewState};

@@ -250,7 +250,7 @@ fn summarize(intent: &Intent, changes: &[ResourceChange]) -> String {
 }
 
 /// Applies a JSON merge patch (RFC 7396, section 2).
-fn apply_merge_patch(target: &mut Value, patch: Value) {
+pub fn apply_merge_patch(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
         return;

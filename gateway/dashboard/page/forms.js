@@ -1,4 +1,4 @@
-// Forms for what is changed often: an endpoint that drains, a consumer's key, a certificate from files.
+// Forms for what is changed often: a route that is switched off, an endpoint that drains, a consumer's key, a certificate from files.
 
 import { Card, Component, html } from './parts.js';
 import { targets } from './targets.js';
@@ -15,6 +15,21 @@ export function Drain({ value, propose }) {
     <ul class="drain">${all.map(({ name, drains }, index) => html`<li key=${name}>
       <code>${name}</code>
       <button type="button" aria-label=${drains ? t('drain.end.of', { name }) : t('drain.begin.of', { name })} onClick=${() => propose(draining(value, index, !drains))}>${drains ? t('drain.end') : t('drain.begin')}</button></li>`)}</ul><//>`;
+}
+
+/// Whether a route is disabled, in whichever form its switch is written.
+export const isDisabled = (value) => value?.enabled === false || ['off', 'false', 'no'].includes(String(value?.enabled).toLowerCase());
+
+/// Whether a route takes requests, with a button that changes it. `propose` is given the changed value.
+export function Switch({ value, propose }) {
+  const disabled = isDisabled(value);
+  const change = () => {
+    const { enabled: _, ...others } = value;
+    propose(disabled ? others : { ...others, enabled: false });
+  };
+  return html`<${Card} id="switch" title=${t('switch')}>
+    <div class="card-body"><p class="quiet">${disabled ? t('switch.off.lead') : t('switch.on.lead')}</p>
+      <div class="buttons"><button type="button" class="switch" onClick=${change}>${disabled ? t('switch.enable') : t('switch.disable')}</button></div></div><//>`;
 }
 
 /// An upstream's value with one endpoint that drains, or does not any longer.

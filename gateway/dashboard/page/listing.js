@@ -3,16 +3,12 @@
 
 import { call } from './api.js';
 import { whole } from './format.js';
-import { Card, Component, Empty, html, Table } from './parts.js';
+import { Card, Component, Empty, html, narrow, Table } from './parts.js';
 import { set, state } from './store.js';
 import { t } from './text.js';
 
-/// Rows of a page: at most 2,000 pixels, on a telephone too, where a row is a card.
-const narrow = matchMedia('(max-width: 600px)');
-
-/// The rows of a page, or fewer where it is narrow.
+/// Rows of a page, or fewer where it is narrow: at most 2,000 pixels, on a telephone too, where a row is a card.
 export const rowsOf = (wide, few) => (narrow.matches ? few : wide);
-const rowsPerPage = () => rowsOf(25, 10);
 
 /// Query parameters without the empty ones.
 const given = (query) => Object.fromEntries(Object.entries(query).filter(([, value]) => (value ?? '') !== ''));
@@ -105,8 +101,8 @@ function Pager({ prefix, page, size, found }) {
 /// the order; `states`: `[value, label]` of each filter by state; `row` makes the rows of an item; `extra`: further
 /// parameters; `still`: the list has no figures; `empty`: shown if there is nothing at all; `counted`: its total in words.
 export class Listing extends Component {
-  render({ id, title, path, columns, fallback, states = [], row, extra = '', still, empty, counted, hint, filterLabel, more, prefix = '', className = '' }) {
-    const size = rowsPerPage();
+  render({ id, title, path, columns, fallback, states = [], row, extra = '', still, empty, counted, hint, filterLabel, more, prefix = '', className = '', few = 10 }) {
+    const size = rowsOf(25, few);
     const asked = question(prefix, fallback);
     const column = columns.find(({ key }) => key === asked.sort) ?? columns[0];
     const order = asked.order ?? firstOrder(column);

@@ -9,8 +9,14 @@ import { t } from './text.js';
 export { Component };
 export const html = htm.bind(h);
 
-/// A section with a heading.
-export function Card({ title, id, more, children, wide }) {
+/// Whether the page is as narrow as on a telephone.
+export const narrow = matchMedia('(max-width: 600px)');
+
+/// A section with a heading. One that `folds` is closed on a telephone until it is touched, so that the page stays short.
+export function Card({ title, id, more, children, wide, folds }) {
+  if (folds && narrow.matches) {
+    return html`<details class="card fold"><summary class="card-head"><h2 id=${id}>${title}</h2></summary>${children}</details>`;
+  }
   return html`<section class=${`card${wide ? ' wide' : ''}`} aria-labelledby=${id}>
     <header class="card-head"><h2 id=${id}>${title}</h2>${more}</header>
     ${children}

@@ -22,7 +22,7 @@ export class Proposal extends Component {
   async ask(dry) {
     this.setState({ busy: true });
     try {
-      const answer = await make(this.props.change, dry);
+      const answer = await make(this.props.change, dry && 'dry_run');
       if (dry) this.setState({ answer, busy: false });
       else this.done(answer);
     } catch (error) {

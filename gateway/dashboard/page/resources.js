@@ -50,10 +50,11 @@ export function rollback(version) {
   return { method: 'POST', path: `rollback/${version}`, headers: {} };
 }
 
-/// Has the gateway make a change, or only try it. Gives what is different.
+/// Has the gateway make a change, or only try it: `dry` is `dry_run`, or `check`, which leaves no line in the audit log.
+/// Gives what is different.
 export async function make(change, dry) {
   const { method, body, headers } = change;
-  const answer = await call(`${change.path}${dry ? '?dry_run=true' : ''}`, { method, body, headers });
+  const answer = await call(`${change.path}${dry ? `?${dry}=true` : ''}`, { method, body, headers });
   return answer.body;
 }
 

@@ -87,6 +87,7 @@ pub(crate) use exempt::Exempt;
 pub use identity::{Identity, Reserved, looks_like};
 pub use ip::Block;
 pub use otlp::{CollectorRule, LogExport, collector};
+pub use percent::encode as percent_encode;
 pub use plugin::{
     Installed, Plugin, PluginPolicies, PluginPolicy, PluginSettings, Plugins, SettingsProblem,
     SettingsProblems, Stage, settings as plugin_settings,
@@ -97,6 +98,7 @@ pub use policy::{
 };
 pub use policy_config::{BuiltInPolicy, Compilation};
 pub use policy_states::PolicyStates;
+pub use query_pairs::without_parameters;
 pub use registry::{REGISTRY, RegistryEntry, built_in, register};
 pub use request::{ForwardingRule, Origin, Request};
 pub use request_copy::{CopyMarks, CopyResult, CopyWatch, RequestCopy};

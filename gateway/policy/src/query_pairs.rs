@@ -62,6 +62,12 @@ impl<'q> QueryPair<'q> {
     }
 }
 
+/// Returns a query without the parameters of these names, encoded in whichever way.
+#[must_use]
+pub fn without_parameters<'n>(query: &[u8], names: impl Iterator<Item = &'n [u8]> + Clone) -> Vec<u8> {
+    without(query, |pair| names.clone().any(|name| pair.is(name)))
+}
+
 /// Returns a query without the pairs that `goes` selects and without empty parts between `&`. All other pairs
 /// stay as written. A `;` is kept, because for some endpoints it is part of a value.
 pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(QueryPair<'q>) -> bool) -> Vec<u8> {

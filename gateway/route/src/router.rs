@@ -258,7 +258,8 @@ impl RouteIndex {
         let mut names = HostNames::default();
         let mut roots = Vec::new();
         let mut regexes: BTreeMap<u32, Vec<RegexRoute<'_>>> = BTreeMap::new();
-        for &number in order {
+        let enabled = order.iter().copied().filter(|&number| !routes[number as usize].spec.disabled);
+        for number in enabled {
             let route = &routes[number as usize];
             let table = match names.get(&route.host) {
                 Some(table) => *table,
@@ -280,7 +281,7 @@ impl RouteIndex {
                 (PathSpec::Any | PathSpec::Regex(_), _) => trie.add_prefix(root, "", number),
             }
         }
-        let mut errors = Vec::new();
+        let mut errors = too_large_disabled(routes);
         for (node, routes) in &regexes {
             if let Err(message) = trie.set_regexes(*node, routes) {
                 errors.extend(too_large(routes, &message));
@@ -300,6 +301,16 @@ impl RouteIndex {
     }
 }
 
+/// Reports the expressions of disabled routes that are too large alone. They are in no set, which would find them.
+fn too_large_disabled(routes: &[Arc<PreparedRoute>]) -> Vec<BuildError> {
+    let disabled = (0..).zip(routes).filter(|(_, route)| route.spec.disabled);
+    let errors = disabled.filter_map(|(number, route)| {
+        let message = pattern::one(route.hir.as_ref()?).err()?;
+        Some(BuildError::Regex { route: number, place: RoutePosition::Path, message })
+    });
+    errors.collect()
+}
+
 /// Reports the expressions that make a set too large; if each one compiles alone, all of them.
 fn too_large(routes: &[RegexRoute<'_>], message: &str) -> Vec<BuildError> {
     let error =
@@ -315,7 +326,32 @@ fn too_large(routes: &[RegexRoute<'_>], message: &str) -> Vec<BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FieldSpec, ValueSpec};
+    use crate::{FieldSpec, MismatchReason, ValueSpec};
+
+    /// A request for this path, without host and fields.
+    struct Get(&'static str);
+
+    impl Request for Get {
+        fn method(&self) -> &[u8] {
+            b"GET"
+        }
+
+        fn host(&self) -> &[u8] {
+            b""
+        }
+
+        fn path(&self) -> &[u8] {
+            self.0.as_bytes()
+        }
+
+        fn query(&self) -> Option<&[u8]> {
+            None
+        }
+
+        fn header(&self, _lower_case_name: &str) -> Option<&[u8]> {
+            None
+        }
+    }
 
     #[test]
     fn every_problem_is_reported() {
@@ -346,6 +382,29 @@ mod tests {
         let path = |text: &str| RouteSpec { path: PathSpec::Regex(text.into()), ..RouteSpec::default() };
         let errors = Router::build(vec![path("/a.*"), path("/(.{1000}){1000}")]).unwrap_err();
         assert_eq!(errors.iter().map(BuildError::route).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn a_disabled_route_takes_nothing_and_is_checked() {
+        let disabled = |path: PathSpec| RouteSpec { path, disabled: true, ..RouteSpec::default() };
+        let all = RouteSpec::default();
+        let same = RouteSpec { disabled: true, ..all.clone() };
+        let exact = disabled(PathSpec::Exact("/a".into()));
+        let pattern = disabled(PathSpec::Regex("/a.*".into()));
+        // Identical to each other and to the enabled one, which takes every request.
+        let (router, ties) = Router::build(vec![same.clone(), exact, pattern, all, same]).unwrap();
+        assert_eq!(ties, []);
+        let request = Get("/a");
+        assert_eq!(router.find(&request), Some(3));
+        let others = router.explain(&request).others;
+        assert_eq!(others, [0, 1, 2, 4].map(|route| (route, MismatchReason::Disabled)));
+        let (router, _) = Router::build(vec![RouteSpec { disabled: true, ..RouteSpec::default() }]).unwrap();
+        assert_eq!(router.find(&request), None);
+
+        let errors = Router::build(vec![disabled(PathSpec::Exact("a".into()))]).unwrap_err();
+        assert_eq!(errors.len(), 1);
+        let errors = Router::build(vec![disabled(PathSpec::Regex("/(.{1000}){1000}".into()))]).unwrap_err();
+        assert_eq!(errors.len(), 1);
     }
 
     #[test]

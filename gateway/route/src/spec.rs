@@ -14,6 +14,9 @@ pub struct RouteSpec {
     pub headers: Vec<FieldSpec>,
     /// Conditions on query parameters. If a parameter was sent several times, the first one counts.
     pub query: Vec<FieldSpec>,
+    /// Whether the route takes no request, whatever the conditions. It is checked alone like any other, but is
+    /// never identical to another route.
+    pub disabled: bool,
 }
 
 /// A condition on the path. Texts must be in normal form: the router refuses any that

@@ -89,6 +89,7 @@ fn route(row: &[String]) -> RouteSpec {
         methods: list(methods).map(str::to_owned).collect(),
         headers: fields(headers),
         query: fields(query),
+        disabled: false,
     }
 }
 

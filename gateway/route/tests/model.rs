@@ -133,6 +133,7 @@ fn specs() -> impl Strategy<Value = Vec<RouteSpec>> {
             methods: methods.into_iter().map(str::to_owned).collect(),
             headers,
             query,
+            disabled: false,
         }
     });
     prop::collection::vec(spec, 1..25)

@@ -34,7 +34,7 @@ const RESPONSE_MAX_BYTES: usize = 256 << 20;
 #[derive(Clone, Debug, clap::Args)]
 pub struct AdminOptions {
     /// The gateway's admin listener: `host:port`, `https://host:port` or `unix:/path`.
-    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN", default_value = "127.0.0.1:9901")]
+    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN", default_value = "127.0.0.1:9911")]
     pub admin: String,
     /// The token to send, if the listener requires one. Other users of this machine can see it in the process
     /// list: prefer the environment variable.
@@ -91,7 +91,7 @@ impl AdminClient {
         let plain = plain.trim_end_matches('/');
         if plain.is_empty() || plain.contains(char::is_whitespace) || plain.contains("://") {
             return Err(format!(
-                "`{address}` is not the address of an admin listener: write `127.0.0.1:9901`"
+                "`{address}` is not the address of an admin listener: write `127.0.0.1:9911`"
             ));
         }
         let tls = if secure { Some(tls(remote, plain)?) } else { None };
@@ -314,10 +314,10 @@ mod tests {
                 AdminOptions { admin: text.to_owned(), token: None, ca: None, certificate: None, key: None };
             AdminClient::new(&remote).map(|client| client.address().to_owned())
         };
-        assert_eq!(address("127.0.0.1:9901").as_deref(), Ok("127.0.0.1:9901"));
-        assert_eq!(address("http://localhost:9901/").as_deref(), Ok("localhost:9901"));
+        assert_eq!(address("127.0.0.1:9911").as_deref(), Ok("127.0.0.1:9911"));
+        assert_eq!(address("http://localhost:9911/").as_deref(), Ok("localhost:9911"));
         assert_eq!(address("unix:/run/tollgate.sock").as_deref(), Ok("unix:/run/tollgate.sock"));
-        assert_eq!(address("https://gateway.example:9901/").as_deref(), Ok("gateway.example:9901"));
+        assert_eq!(address("https://gateway.example:9911/").as_deref(), Ok("gateway.example:9911"));
         assert!(address("").is_err() && address("a b:1").is_err() && address("ftp://x").is_err());
     }
 }

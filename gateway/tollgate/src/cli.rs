@@ -180,10 +180,12 @@ pub struct HashArgs {
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = "tollgate explain [OPTIONS] [FILE] <METHOD> <URL>")]
 pub struct ExplainArgs {
-    /// The configuration file (`-` is standard input; without it, the file that `run` would find), the method,
-    /// in which case matters (RFC 9110, 9.1), and the URL: `/path?query`, `host/path` or
-    /// `http://host:port/path`. Without a host, the first `listen` address is used.
-    #[arg(required = true, num_args = 1..=3, value_names = ["FILE", "METHOD", "URL"])]
+    /// `[FILE] METHOD URL`: the configuration file (`-` is standard input; without it, the file that `run`
+    /// would find), the method, in which case matters (RFC 9110, 9.1), and the URL: `/path?query`, `host/path`
+    /// or `http://host:port/path`. Without a host, the first `listen` address is used.
+    // One list: clap allows no optional argument before required ones. As names of single values, it would show all
+    // three as required.
+    #[arg(required = true, num_args = 1..=3, value_name = "REQUEST")]
     pub words: Vec<OsString>,
     /// A header field of the request; may be given more than once. `Host` replaces the one from the URL.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
@@ -246,7 +248,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)))]
     pub listen: SocketAddr,
     /// The address of the admin listener; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 9901)))]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 9911)))]
     pub admin: SocketAddr,
 }
 
@@ -316,7 +318,7 @@ Exit status:
 Examples:
   tollgate status
   tollgate status --output json | jq .config.generation
-  tollgate status --admin 10.0.0.7:9901";
+  tollgate status --admin 10.0.0.7:9911";
 
 const RELOAD: &str = "\
 Needs a token of the role `write`, if the admin listener requires one.
@@ -385,7 +387,7 @@ Exit status:
 
 Examples:
   tollgate top
-  tollgate top --admin 10.0.0.7:9901
+  tollgate top --admin 10.0.0.7:9911
   tollgate top --once | head -20";
 
 const TRACE: &str = "\
@@ -468,7 +470,7 @@ unchanged.
 
 Examples:
   tollgate export > all.yaml
-  tollgate export --stored | tollgate import - --admin 10.0.0.7:9901";
+  tollgate export --stored | tollgate import - --admin 10.0.0.7:9911";
 
 const IMPORT: &str = "\
 Exit status:

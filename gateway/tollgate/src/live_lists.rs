@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_config::kind;
 use tollgate_observe::live::{Figures, RouteLive, UpstreamLive, UpstreamState, endpoint_states};
+use tollgate_plan::Plan;
 
 use crate::admin_context::AdminContext;
 use crate::api::{error_response, json_or_yaml};
@@ -64,6 +65,8 @@ enum RouteFilter {
     Active,
     /// There were none.
     Idle,
+    /// The route is disabled.
+    Disabled,
 }
 
 /// The order of routes.
@@ -167,6 +170,7 @@ async fn answer(headers: &HeaderMap, make: impl FnOnce() -> Page + Send + 'stati
 /// A row of the list of routes.
 struct RouteRow {
     name: String,
+    is_disabled: bool,
     /// What the configuration says; `None`: the row has counts only, such as `-` and `other`.
     configured: Option<Value>,
     counts: Option<RouteLive>,
@@ -196,6 +200,7 @@ impl RouteRow {
             RouteFilter::Failing => self.errors() > 0.0,
             RouteFilter::Active => self.rate() > 0.0,
             RouteFilter::Idle => self.rate() == 0.0,
+            RouteFilter::Disabled => self.is_disabled,
         }
     }
 
@@ -237,6 +242,7 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
     let uncounted = if counted.contains_key("other") { Value::Null } else { 0.into() };
     let rate = counted.values().filter_map(|counts| Some(counts.recent?.rate)).sum();
     let wanted = query.q.as_deref().unwrap_or_default().trim().to_lowercase();
+    let disabled = disabled_routes(&context.plan.borrow());
     let listed = kind("routes").map(|kind| context.view.list(kind)).unwrap_or_default();
     let mut rows: Vec<RouteRow> = Vec::with_capacity(listed.len() + counted.len());
     for item in &listed {
@@ -246,13 +252,15 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
             true => String::new(),
             false => searched(&name, &condition, &targets),
         };
+        let is_disabled = disabled.contains(&name);
         let configured = json!({
-            "name": name, "configured": true, "source": item.source(), "match": condition,
+            "name": name, "configured": true, "enabled": !is_disabled, "source": item.source(), "match": condition,
             "action": action, "targets": targets,
         });
         rows.push(RouteRow {
             counts: counted.remove(name.as_str()),
             name,
+            is_disabled,
             configured: Some(configured),
             text,
         });
@@ -261,6 +269,7 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
     // What was counted under a name that the configuration does not have, or no longer.
     rows.extend(counted.into_iter().map(|(name, counts)| RouteRow {
         name: name.to_string(),
+        is_disabled: false,
         configured: None,
         counts: Some(counts),
         text: name.to_lowercase(),
@@ -275,6 +284,12 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
     let found = rows.len();
     let items = paged(rows, query.offset, query.limit).map(|row| row.json(&uncounted)).collect();
     Page { time, window, total, found, offset: query.offset, rate, items }
+}
+
+/// Returns the names of the disabled routes.
+fn disabled_routes(plan: &Plan) -> HashSet<String> {
+    let disabled = (0..).zip(&plan.routes).filter(|(number, _)| plan.router.conditions(*number).disabled);
+    disabled.map(|(_, route)| route.name.clone()).collect()
 }
 
 fn directed(least_first: Ordering, order: Direction) -> Ordering {

@@ -55,10 +55,11 @@ pub fn summary(recent: &RecentDocuments, live: &LiveDocument) -> Vec<(&'static s
         Some(bound) => format!("{} of {}", bytes(live.resources.memory), bytes(Some(bound))),
         None => bytes(live.resources.memory),
     };
-    let cores = (cost.cores_used.map_or_else(|| "-".to_owned(), |used| format!("{used:.2}")), cost.cores);
+    let used = cost.cores_used.map_or_else(|| "-".to_owned(), |used| format!("{used:.2}"));
+    let cores = format!("{used} of {} {}", cost.cores, if cost.cores == 1.0 { "core" } else { "cores" });
     let toll = match cost.cpu_microseconds_per_request {
-        Some(toll) => format!("{toll:.1} us of CPU a request, {} of {} cores", cores.0, cores.1),
-        None => format!("too few requests to tell, {} of {} cores", cores.0, cores.1),
+        Some(toll) => format!("{toll:.1} us of CPU a request, {cores}"),
+        None => format!("too few requests to tell, {cores}"),
     };
     let mut lines = vec![
         (
@@ -296,7 +297,7 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal
             .draw(|frame| {
-                draw(frame, recent, &screen, "127.0.0.1:9901", problem);
+                draw(frame, recent, &screen, "127.0.0.1:9911", problem);
             })
             .expect("it draws");
         terminal.backend().to_string()
@@ -320,7 +321,7 @@ mod tests {
             "items",
             "cart",
             "req/s \u{25bc}",
-            "127.0.0.1:9901",
+            "127.0.0.1:9911",
         ] {
             assert!(screen.contains(text), "{text} in\n{screen}");
         }
@@ -377,6 +378,20 @@ mod tests {
     }
 
     #[test]
+    fn one_core_is_singular() {
+        let cores = |cores: f64| {
+            let mut document = live(1_000.0, 0);
+            document.cost.cores = cores;
+            let mut recent = RecentDocuments::default();
+            recent.add(document);
+            drawn(100, 20, &recent, ScreenState::default(), None)
+        };
+        assert!(cores(1.0).contains("of 1 core ") && !cores(1.0).contains("of 1 cores"), "{}", cores(1.0));
+        assert!(cores(0.5).contains("of 0.5 cores"), "{}", cores(0.5));
+        assert!(cores(2.0).contains("of 2 cores"), "{}", cores(2.0));
+    }
+
+    #[test]
     fn any_size_holds() {
         for (width, height) in [(1, 1), (10, 3), (40, 8), (79, 12), (300, 100)] {
             for tab in [Tab::Routes, Tab::Endpoints] {
@@ -411,7 +426,7 @@ mod tests {
     fn nobody_answers() {
         assert!(
             drawn(60, 5, &RecentDocuments::default(), ScreenState::default(), None)
-                .contains("asking 127.0.0.1:9901")
+                .contains("asking 127.0.0.1:9911")
         );
         let screen = drawn(100, 20, &busy(), ScreenState::default(), Some("connection refused"));
         assert!(screen.contains("no contact: connection refused") && screen.contains("items"), "{screen}");

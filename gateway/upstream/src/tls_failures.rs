@@ -17,24 +17,38 @@ const NOTICE_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Counts of an upstream's failures, by [`TlsFaultKind`].
 #[derive(Debug)]
-pub(crate) struct TlsFailureCounts([AtomicU64; TlsFaultKind::COUNT]);
+pub(crate) struct TlsFailureCounts {
+    counts: [AtomicU64; TlsFaultKind::COUNT],
+    /// Whether the upstream's plan has TLS.
+    is_expected: AtomicBool,
+}
 
 impl Default for TlsFailureCounts {
     fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; TlsFaultKind::COUNT])
+        Self {
+            counts: [const { AtomicU64::new(0) }; TlsFaultKind::COUNT],
+            is_expected: AtomicBool::new(false),
+        }
     }
 }
 
 impl TlsFailureCounts {
     pub(crate) fn count(&self, kind: TlsFaultKind) {
-        self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
+        self.counts[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the kinds that occurred, with their counts.
+    /// Sets whether the upstream's plan has TLS.
+    pub(crate) fn set_expected(&self, is_expected: bool) {
+        self.is_expected.store(is_expected, Ordering::Relaxed);
+    }
+
+    /// Returns the kinds that occurred, with their counts; of an upstream with TLS all kinds, so that their metrics
+    /// exist before the first failure.
     pub(crate) fn by_name(&self) -> Vec<(&'static str, u64)> {
-        let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
+        let counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
         let words = TlsFaultKind::ALL.iter().map(|kind| kind.as_str());
-        words.zip(counts).filter(|(_, count)| *count > 0).collect()
+        let is_expected = self.is_expected.load(Ordering::Relaxed);
+        words.zip(counts).filter(|(_, count)| is_expected || *count > 0).collect()
     }
 }
 

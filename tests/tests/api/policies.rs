@@ -29,6 +29,24 @@ fn said(gateway: &Gateway, path: &str) -> String {
     all[0].clone()
 }
 
+/// The API's name of the kind is `policies`. The key of the file is understood too, and never answered.
+#[test]
+fn the_key_of_the_file_is_another_name_of_the_kind() {
+    let gateway = stored();
+    assert_eq!(put(&gateway, "/policy_sets/mine", &sets("one")).status, 201);
+    assert_eq!(json_of(&call(&gateway, "GET", "/policies/mine", "", "")), sets("one"));
+    let changed = call(&gateway, "PATCH", "/policy_sets/mine", JSON, &sets("two").to_string());
+    assert!(changed.status == 200 && !changed.text().contains("policy_sets"), "{changed:?}");
+    assert_eq!(json_of(&call(&gateway, "GET", "/policy_sets/mine", "", "")), sets("two"));
+    assert_eq!(json_of(&call(&gateway, "GET", "/policy_sets", "", ""))["total"], 2);
+    assert_eq!(call(&gateway, "DELETE", "/policy_sets/mine", "", "").status, 200);
+    assert_eq!(call(&gateway, "GET", "/policies/mine", "", "").status, 404);
+    let kinds = json_of(&call(&gateway, "GET", "", "", ""))["kinds"].to_string();
+    assert!(kinds.contains("policies") && !kinds.contains("policy_sets"), "{kinds}");
+    let paths = json_of(&call(&gateway, "GET", "/openapi.json", "", ""))["paths"].to_string();
+    assert!(paths.contains("/api/v1/policies") && !paths.contains("policy_sets/"), "{paths}");
+}
+
 #[test]
 fn a_change_of_a_set_is_in_force_wherever_it_is_used_when_it_is_answered() {
     let mut gateway = stored();

@@ -54,7 +54,7 @@ fn the_operator_names_further_hosts() {
         "admin: {bind: $ADMIN, hosts: [gateway.internal, prometheus-target]}\nroutes: [{match: /a, respond: a}]",
     );
     for (host, status) in [
-        ("gateway.internal:9901", 200),
+        ("gateway.internal:9911", 200),
         ("GATEWAY.internal", 200),
         ("prometheus-target", 200),
         ("evil.example", 403),

@@ -94,6 +94,30 @@ fn a_weight_that_is_changed_shifts_the_traffic_once_it_is_applied() {
 }
 
 #[test]
+fn a_route_is_disabled_and_enabled() {
+    let (one, two) = (Origin::named("one"), Origin::named("two"));
+    let gateway = stored(&one, &two);
+    split(&gateway);
+    let browser = opened(&gateway, "en-US");
+    at(&browser, "#routes/split");
+    browser.wait("document.querySelector('button.switch')?.innerText === 'Disable'");
+    browser.click("button.switch");
+    apply(&browser, &["added: +enabled: false"]);
+    assert_eq!(gateway.client().get("/split/1").status, 404);
+    browser.wait("document.querySelector('button.switch')?.innerText === 'Enable'");
+    accessible(&browser, "a disabled route");
+    at(&browser, "#routes?state=disabled");
+    browser.wait("document.querySelector('tbody tr th')?.innerText.includes('disabled')");
+    accessible(&browser, "the disabled routes");
+    browser.click("a[href='#routes/split']");
+    browser.wait("document.querySelector('button.switch')?.innerText === 'Enable'");
+    browser.click("button.switch");
+    apply(&browser, &["removed: −enabled: false"]);
+    assert_eq!(gateway.client().get("/split/1").status, 200);
+    clean(&browser, &gateway);
+}
+
+#[test]
 fn one_of_each_kind_can_be_begun() {
     let (one, two) = (Origin::named("one"), Origin::named("two"));
     let gateway = stored(&one, &two);

@@ -105,7 +105,7 @@ fn a_thousand_routes_and_two_hundred_upstreams() {
     for name in ["overview", "routes", "upstreams", "capacity"] {
         view(&browser, name);
         browser.wait("document.querySelectorAll('table.cards > tbody > tr').length > 0");
-        assert!(height(&browser) <= 2 * HEIGHT_MAX, "on a telephone {name} is {} high", height(&browser));
+        assert!(height(&browser) <= HEIGHT_MAX, "on a telephone {name} is {} high", height(&browser));
     }
     clean(&browser, &gateway);
 }

@@ -1,5 +1,6 @@
 //! A fixed response instead of an error, an endpoint's or the gateway's own.
 
+use serde_json::json;
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Http2Origin, Origin, eventually, refused_address};
 
@@ -68,6 +69,27 @@ fn it_takes_the_place_of_the_gateways_own_error() {
     assert_eq!(told(&http2.get("/")), (200, "{\"items\":[]}".to_owned()));
     let records = gateway.wait_records(4);
     assert!(records.iter().all(|record| record["status"] == 200 && record["reason"] == "connection_refused"));
+}
+
+/// An attempt that a fallback replaces is one of the earlier ones; the last one does not stand there twice.
+#[test]
+fn the_log_has_each_attempt_once() {
+    let (nobody, origin) = (refused_address(), by_target());
+    let respond = "{on: 5xx, respond: {status: 418, body: sorry}}";
+    for (to, reasons, statuses) in [
+        (nobody, json!(["connection_refused"]), json!([null])),
+        (origin.address(), json!([null]), json!([503])),
+    ] {
+        let gateway = gateway(&to.to_string(), respond, ", retry: off", "");
+        assert_eq!(told(&gateway.client().get("/503")), (418, "sorry".to_owned()));
+        let record = &gateway.wait_records(1)[0];
+        assert_eq!(
+            (&record["endpoints"], &record["endpoint_reasons"], &record["endpoint_statuses"]),
+            (&json!([to.to_string()]), &reasons, &statuses),
+            "{record}"
+        );
+        assert_eq!(record["endpoint_ms"].as_array().map(Vec::len), Some(1), "{record}");
+    }
 }
 
 #[test]

@@ -57,6 +57,10 @@ fn an_endpoint_proves_who_it_is() {
         assert_eq!((answer.status, answer.reason()), (502, reason), "{endpoint} {tls}");
     }
     let named_gateway = gateway(&at(named.address()), &format!("{ca}, server_name: up.example"));
+    // Rates can be computed from the first failure on, since the counters exist before it.
+    let expired =
+        named_gateway.metrics().sum("tollgate_upstream_tls_failures_total", "kind=\"certificate_expired\"");
+    assert_eq!(expired, Some(0.0));
     assert_eq!(named_gateway.client().get("/").text(), "ok");
     // Without `ca` the system's trust store applies.
     let gateway = Gateway::start(&format!("routes: [{{match: \"/*\", to: \"{}\"}}]\n", at(good.address())));

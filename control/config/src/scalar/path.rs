@@ -9,7 +9,9 @@ pub(crate) fn piece(text: &str) -> Result<String, ScalarError> {
     }
     if let Some(mark) = text.chars().position(|c| c == '?' || c == '#') {
         let fault = ScalarError::new("{} has a character that is not allowed in paths").part(mark, 1);
-        return Err(fault.help("the query is kept as it is, and cannot be rewritten"));
+        return Err(
+            fault.help("write query parameters under `query` of `rewrite`: `{path: /x, query: {id: $1}}`")
+        );
     }
     if let Some(odd) = text.chars().position(|c| c == '\\') {
         return Err(ScalarError::new("{} has a `\\`, which no path has").part(odd, 1));

@@ -60,6 +60,12 @@ pub fn location_replacement(text: &str) -> Result<LocationReplacement, String> {
     in_location(text).map_err(|fault| fault.message.replacen("{}", "the location", 1))
 }
 
+/// Splits any text with capture groups.
+#[must_use]
+pub fn text_replacement(text: &str) -> Vec<ReplacementPiece> {
+    split(text).into_iter().map(|placed| placed.piece).collect()
+}
+
 /// Returns every reference to a capture group.
 pub fn references(text: &str) -> Vec<GroupReference> {
     let reference = |placed: PlacedPiece| match placed.piece {

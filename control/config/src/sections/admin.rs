@@ -22,7 +22,7 @@ const TOKEN_MIN_BYTES: usize = 16;
 const TOKEN_MAX_BYTES: usize = 1024;
 
 static ADDRESS: Text = Text {
-    expected: "an IP address and a port such as `127.0.0.1:9901`, or `unix:` and the path of a socket",
+    expected: "an IP address and a port such as `127.0.0.1:9911`, or `unix:` and the path of a socket",
     pattern: Some(r"^(.*:)?[0-9]{1,5}$|^unix:/"),
     loose: false,
 };
@@ -42,7 +42,7 @@ pub(crate) struct Admin {
 /// The admin listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminSettings {
-    /// Address of the listener. Default 127.0.0.1:9901.
+    /// Address of the listener. Default 127.0.0.1:9911.
     pub bind: Spanned<AdminAddress>,
     /// TLS; `None`: plain text.
     pub tls: Option<ListenTls>,
@@ -64,7 +64,7 @@ pub struct AdminSettings {
 #[section(name = "admin", own_forms, check = check)]
 struct AdminKeys {
     /// An address, `unix:` and the path of a socket, or `off`.
-    #[key(shape = BIND, parse = bind, default = "127.0.0.1:9901", also = ["address", "listen", "port"])]
+    #[key(shape = BIND, parse = bind, default = "127.0.0.1:9911", also = ["address", "listen", "port"])]
     bind: Spanned<AdminAddress>,
     /// The mode of the socket file, if `bind` is a Unix socket.
     #[key(text = MODE, parse = mode, default = 600, also = ["permissions", "socket_mode"])]

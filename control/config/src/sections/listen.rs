@@ -61,6 +61,9 @@ pub struct Listener {
         also = ["accept_proxy", "accept-proxy", "proxyProtocol", "proxy"]
     )]
     pub proxy_protocol: Vec<Cidr>,
+    /// Whether the address is written as a port alone, so that the listener accepts on all addresses.
+    #[key(skip)]
+    pub is_port_alone: bool,
 }
 
 /// Whether clients may use HTTP/2.
@@ -120,6 +123,12 @@ fn proxies(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {
 /// The default mode lets every user connect, as to a TCP port: clients often run as other users, as with a web
 /// server's.
 fn check_socket(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listener) {
+    let scalar = fields.get("bind").and_then(|field| field.node.scalar());
+    listener.is_port_alone = scalar.is_some_and(|scalar| {
+        let port = scalar.text.strip_prefix(':').unwrap_or(&scalar.text);
+        // A variable may have an address elsewhere.
+        scalar.written.is_none() && port.bytes().all(|byte| byte.is_ascii_digit())
+    });
     let (mode, owner) = (listener.mode.take(), listener.owner.take());
     match &mut listener.bind.value {
         ListenAddress::Unix(socket) => {
@@ -205,7 +214,7 @@ pub(crate) fn check_admin_address(reader: &mut Reader, listen: &[Listener], admi
     reader.problems.push(if admin.at.line > 0 {
         problem.related(admin.at, "`admin` is here")
     } else {
-        problem.help("`admin` is 127.0.0.1:9901 unless it is given: give it another address, or `off`")
+        problem.help("`admin` is 127.0.0.1:9911 unless it is given: give it another address, or `off`")
     });
 }
 

@@ -4,7 +4,7 @@ use regex::Regex;
 
 use crate::position::{At, Spanned};
 use crate::scalar::{host, path, pattern, replacement};
-use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Text, shown};
+use crate::section::{Field, Fields, Node, NodeKind, Problem, Reader, ScalarError, Section, Text, shown};
 
 use super::condition::REGEX;
 use super::matching::Match;
@@ -22,11 +22,14 @@ const DOLLAR: &str = "capture groups are written `$1`, `$2` or `$name`; `$$` is 
 pub struct Rewrite {
     /// The new path; `None`: unchanged.
     pub path: Option<Spanned<PathRewrite>>,
+    /// Names and values of query parameters, which replace the request's parameters of the same names.
+    /// [`text_replacement`](crate::text_replacement) splits the values.
+    pub query: Vec<(String, String)>,
     /// The `Host` sent upstream; `None`: the client's is kept.
     pub host: Option<HostRewrite>,
 }
 
-/// A new path. The query is kept.
+/// A new path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathRewrite {
     /// This path replaces the whole path (`rewrite: {path: /x}`).
@@ -73,7 +76,7 @@ pub(crate) struct GroupUse {
     open: bool,
 }
 
-/// Changes to the request before it is forwarded. The query is kept.
+/// Changes to the request before it is forwarded. Query parameters that it does not name are kept.
 #[derive(Clone, Debug, Section)]
 #[section(
     name = "rewrite", noun = "a rewrite", at_most_one = ["path", "prefix", "regex"],
@@ -89,15 +92,22 @@ struct RewriteKeys {
     /// A pattern and its replacement.
     #[key(flatten)]
     pattern: PatternKeys,
+    /// Query parameters that replace the request's parameters of the same names; `$1` is a capture group of the
+    /// route's own pattern.
+    #[key(text = REPLACE, pairs = (parameter_name, any_text), also = ["args", "parameters"])]
+    query: Vec<(String, String)>,
     /// The `Host` sent upstream; `endpoint` means the endpoint's own address.
     #[key(text = HOST_REWRITE, parse = new_host)]
     host: Option<HostRewrite>,
 }
 
 fn rewrite(reader: &mut Reader, fields: &Fields<'_>, keys: RewriteKeys) -> Option<WithGroups<Rewrite>> {
-    let RewriteKeys { path, prefix, pattern, host } = keys;
-    let WithGroups { value: path, uses } = path_rewrite(reader, fields, path, prefix, pattern);
-    Some(WithGroups { value: Rewrite { path, host }, uses })
+    let RewriteKeys { path, prefix, pattern, query, host } = keys;
+    let WithGroups { value: path, mut uses } = path_rewrite(reader, fields, path, prefix, pattern);
+    if let Some(NodeKind::Map(entries)) = fields.get("query").map(|field| &field.node.kind) {
+        uses.extend(entries.iter().flat_map(|entry| uses_in(&entry.value)));
+    }
+    Some(WithGroups { value: Rewrite { path, query, host }, uses })
 }
 
 /// Returns the change of the path, by the first of `path`, `prefix` and `regex` that is given.
@@ -153,13 +163,17 @@ impl PatternKeys {
 
 /// Returns the references to capture groups in a text.
 pub(crate) fn group_uses(field: Field<'_>) -> Vec<GroupUse> {
-    let Some(scalar) = field.node.scalar() else { return Vec::new() };
+    uses_in(field.node)
+}
+
+fn uses_in(node: &Node) -> Vec<GroupUse> {
+    let Some(scalar) = node.scalar() else { return Vec::new() };
     let open = scalar.written.is_none();
     let references = replacement::references(&scalar.text).into_iter();
     references
         .map(|reference| GroupUse {
             group: reference.group,
-            at: field.node.part(reference.start, reference.length),
+            at: node.part(reference.start, reference.length),
             open,
         })
         .collect()
@@ -229,6 +243,18 @@ fn new_host(text: &str) -> Result<HostRewrite, ScalarError> {
         "endpoint" => Ok(HostRewrite::Endpoint),
         text => host::authority(text).map(HostRewrite::To),
     }
+}
+
+fn parameter_name(text: &str) -> Result<String, ScalarError> {
+    if text.is_empty() {
+        return Err(ScalarError::new("{} is not the name of a parameter"));
+    }
+    Ok(text.to_owned())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a parser of texts")]
+fn any_text(text: &str) -> Result<String, ScalarError> {
+    Ok(text.to_owned())
 }
 
 fn any_part(text: &str) -> Result<Regex, ScalarError> {

@@ -45,7 +45,7 @@ pub(crate) struct RootKeys {
     workers: WorkerCount,
     /// The admin listener, which serves the dashboard, metrics, health and the admin API. A port without an
     /// address means the loopback address 127.0.0.1, unlike for `listen`.
-    #[key(default = "127.0.0.1:9901")]
+    #[key(default = "127.0.0.1:9911")]
     admin: Admin,
     /// One or several logs with a line per request.
     #[key(default = off, also = ["logs", "accesslog", "access_logs"])]

@@ -65,6 +65,8 @@ pub struct Route {
     pub name: Option<Spanned<String>>,
     /// Source position of the route.
     pub at: At,
+    /// Whether it takes requests. A disabled route is checked like any other. Default true.
+    pub enabled: bool,
     /// Conditions of the requests that it matches.
     pub matches: Match,
     /// How it answers requests.
@@ -149,6 +151,9 @@ pub(crate) struct RouteKeys {
     /// The requests that it matches, and its name.
     #[key(flatten)]
     pub conditions: RouteConditions,
+    /// Whether it takes requests. `off`: the route is checked like any other, but matches nothing.
+    #[key(default = on, also = ["enable", "active", "disabled", "disable", "status"])]
+    pub enabled: bool,
     /// Forwards to endpoints or upstreams, chosen by weight.
     #[key(
         list, read = targets,

@@ -79,7 +79,7 @@ function Pools() {
     { label: t('upstream.idle'), number: true }, { key: 'waiting', label: t('upstream.waiting'), number: true }, { label: t('upstream.reuse'), number: true },
     { label: t('upstream.retries'), number: true }, { label: t('limits') }];
   const empty = html`<${Empty} title=${t('upstreams.none')}><${NextStep} kind="upstreams" /><//>`;
-  return html`<${Listing} id="pools" prefix="pools-" title=${t('pools')} path="live/upstreams" extra="&endpoints=0" columns=${columns}
+  return html`<${Listing} id="pools" few=${8} prefix="pools-" title=${t('pools')} path="live/upstreams" extra="&endpoints=0" columns=${columns}
     fallback=${{ sort: 'connections', order: 'desc' }} row=${pool} empty=${empty}
     counted=${(found, total, narrowed) => (narrowed ? t('upstreams.count', { shown: found, all: total }) : t('upstreams.count.all', { all: total }))}
     hint=${t('upstreams.filter.hint')} filterLabel=${t('upstreams.filter')} />`;
@@ -99,10 +99,10 @@ function workers(live) {
 export function Capacity() {
   const { live } = state;
   return html`<div class="thirds">
-      <${Card} id="cost" title=${t('cost')}>${cost(live)}<//>
-      <${Card} id="clients" title=${t('clients')}>${clients(live)}<//>
-      <${Card} id="means" title=${t('means')}>${means(live)}<//>
+      <${Card} id="cost" title=${t('cost')} folds>${cost(live)}<//>
+      <${Card} id="clients" title=${t('clients')} folds>${clients(live)}<//>
+      <${Card} id="means" title=${t('means')} folds>${means(live)}<//>
     </div>
     <${Pools} />
-    <${Card} id="workers" title=${t('workers')} wide><div class="tall">${workers(live)}</div><//>`;
+    <${Card} id="workers" title=${t('workers')} wide folds><div class="tall">${workers(live)}</div><//>`;
 }

@@ -154,11 +154,11 @@ export function Overview() {
     <${GatewayHistory} />
     <div class="columns">
       <div class="column">
-        <${Card} id="busiest" title=${t('routes.busiest')}><${Polled} url=${`live/routes?sort=rate&limit=${busy()}`}>${busiest}<//><//>
+        <${Card} id="busiest" title=${t('routes.busiest')} folds><${Polled} url=${`live/routes?sort=rate&limit=${busy()}`}>${busiest}<//><//>
       </div>
       <div class="column">
-        <${Card} id="health" title=${t('upstreams')}><${Polled} url=${`live/upstreams?sort=state&limit=${busy()}&endpoints=0`}>${health}<//><//>
-        <${Card} id="reasons" title=${t('reasons')}>${reasons(live)}<//>
+        <${Card} id="health" title=${t('upstreams')} folds><${Polled} url=${`live/upstreams?sort=state&limit=${busy()}&endpoints=0`}>${health}<//><//>
+        <${Card} id="reasons" title=${t('reasons')} folds>${reasons(live)}<//>
       </div>
     </div>`;
 }

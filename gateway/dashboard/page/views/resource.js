@@ -1,7 +1,7 @@
 // One route, upstream or other resource: its weights and its text, changed after a look at the difference.
 
 import { Editor } from '../editor.js';
-import { Drain, KeyGenerator, Upload } from '../forms.js';
+import { Drain, isDisabled, KeyGenerator, Switch, Upload } from '../forms.js';
 import { History } from '../history.js';
 import { Polled } from '../listing.js';
 import { Alert, Card, Component, Empty, html, Pill, Table } from '../parts.js';
@@ -119,7 +119,7 @@ export class Resource extends Component {
     // Without the condition that a change has: a text is right or wrong whatever the version.
     const change = { ...writing(kind, name, text, null), headers: { 'content-type': 'application/yaml' } };
     try {
-      await make(change, true);
+      await make(change, 'check');
       return [];
     } catch (error) {
       return error.status === 422 || error.status === 400 ? (error.problems ?? []) : [];
@@ -193,6 +193,8 @@ export class Resource extends Component {
     const forms = [
       targets(kind, found.value).length > (kind === 'routes' || locked ? 1 : 0) && html`<${Weights} kind=${kind} name=${name} found=${found} keep=${this.state.keep} locked=${locked}
         refused=${by === 'weights' ? refused : null} propose=${(what) => this.propose(what, 'weights')} />`,
+      kind === 'routes' && !locked && !this.anew && html`<${Switch} value=${found.value}
+        propose=${(value) => this.propose(writing(kind, name, JSON.stringify(value), found.etag), 'switch')} />`,
       kind === 'upstreams' && !locked && !this.anew && targets(kind, found.value).length > 1 && html`<${Drain} value=${found.value}
         propose=${(value) => this.propose(writing(kind, name, JSON.stringify(value), found.etag), 'drain')} />`,
       kind === 'consumers' && !locked && html`<${KeyGenerator} onText=${setText} />`,
@@ -200,7 +202,8 @@ export class Resource extends Component {
     ].filter(Boolean);
     return html`${back}
       <div class="heading"><h2 id="resource">${this.anew ? t(`new.${kind}`) : html`<span class="quiet">${t(`kind.${kind}`)}</span> ${name}`}</h2>
-        ${source && html`<${Pill} kind=${ofFile ? '' : 'good'}>${source}<//>`}</div>
+        ${source && html`<${Pill} kind=${ofFile ? '' : 'good'}>${source}<//>`}
+        ${kind === 'routes' && isDisabled(found.value) && html`<${Pill} kind="warn">${t('switch.disabled')}<//>`}</div>
       ${ofFile && html`<${Alert} kind="note">${t('edit.file', { at: found.source })}<//>`}
       ${!ofFile && state.access && !state.access.writable && html`<${Alert} kind="note">${t('edit.no.store')}<//>`}
       ${readsOnly() && html`<${Alert} kind="note">${t('edit.no.write')}<//>`}

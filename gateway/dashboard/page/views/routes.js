@@ -3,7 +3,7 @@
 import { amount, percent, timeText, whole } from '../format.js';
 import { Listing } from '../listing.js';
 import { recent } from '../live.js';
-import { Bar, Empty, html, NextStep } from '../parts.js';
+import { Bar, Empty, html, NextStep, Pill } from '../parts.js';
 import { mayWrite, place } from '../resources.js';
 import { state } from '../store.js';
 import { parts } from '../targets.js';
@@ -24,7 +24,7 @@ function row(route, found) {
   const part = found.rate > 0 && now ? now.rate / found.rate : 0;
   const words = configured && `${route.match} → ${leadsTo(route)}`;
   return html`<tr key=${name}>
-    <th scope="row" class="name">${configured ? html`<a href=${place('routes', name)}>${name}</a>
+    <th scope="row" class="name">${configured ? html`<a href=${place('routes', name)}>${name}</a>${route.enabled === false && html` <${Pill} kind="warn">${t('switch.disabled')}<//>`}
       <small class="two-lines" title=${words}>${route.match} <span aria-hidden="true">→</span> ${leadsTo(route)}</small>` : routeName(name)}</th>
     <td class="number" data-label=${t('col.rate')}>${amount(now?.rate ?? (requests === null ? null : 0))}</td>
     <td class="number share" data-label=${t('col.share')}><${Bar} part=${part} /><span>${percent(part)}</span></td>
@@ -39,7 +39,8 @@ function All() {
   const columns = [{ key: 'name', label: t('route') }, { key: 'rate', label: t('col.rate'), number: true }, { label: t('col.share'), number: true },
     { key: 'errors', label: t('col.errors'), number: true }, { key: 'p50', label: t('col.p50'), number: true },
     { key: 'p99', label: t('col.p99'), number: true }, { key: 'requests', label: t('col.total'), number: true }];
-  const states = [['failing', t('routes.state.failing')], ['active', t('routes.state.active')], ['idle', t('routes.state.idle')]];
+  const states = [['failing', t('routes.state.failing')], ['active', t('routes.state.active')], ['idle', t('routes.state.idle')],
+    ['disabled', t('routes.state.disabled')]];
   const empty = html`<${Empty} title=${t('routes.unconfigured')}><${NextStep} kind="routes" /><//>`;
   return html`<${Listing} id="routes" title=${t('routes.all')} path="live/routes" columns=${columns} fallback=${{ sort: 'requests', order: 'desc' }}
     states=${states} row=${row} empty=${empty} more=${anew} className="routes"

@@ -111,6 +111,7 @@ export const live = {
   'routes.state.failing': ['With 5xx', '有 5xx'],
   'routes.state.active': ['With requests', '有请求'],
   'routes.state.idle': ['Idle', '空闲'],
+  'routes.state.disabled': ['Disabled', '已停用'],
   'route.files': ['static files', '静态文件'],
   'upstream': ['Upstream', '上游'],
   'upstream.unfold': ['Details of {name}', '{name} 的详情'],

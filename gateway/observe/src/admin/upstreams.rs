@@ -18,13 +18,15 @@ fn of_upstream(upstream: &UpstreamStatus, now: SystemTime) -> Value {
     let counts = |counts: &[(&'static str, u64)]| -> Map<String, Value> {
         counts.iter().map(|(word, count)| ((*word).to_owned(), json!(count))).collect()
     };
+    let mut occurred = upstream.tls_failures.clone();
+    occurred.retain(|(_, count)| *count > 0);
     let endpoints: Vec<Value> =
         upstream.endpoints.iter().map(|endpoint| of_endpoint(endpoint, now)).collect();
     json!({
         "name": upstream.name,
         "endpoints": endpoints,
         "probes": counts(&upstream.probes),
-        "tls_failures": counts(&upstream.tls_failures),
+        "tls_failures": counts(&occurred),
         "ejections": counts(&upstream.ejections),
         "ejections_refused": upstream.ejections_refused,
         "lookups": upstream.lookups.as_ref().map(|lookups| of_lookups(lookups, now)),

@@ -1,12 +1,12 @@
-//! Rewrites the path of a request before it goes upstream.
+//! Rewrites path and query of a request before it goes upstream.
 
 use tollgate_observe::Reason;
-use tollgate_plan::Route;
+use tollgate_plan::{PathRewrite, Route};
 
 use crate::state::request_path::normal_path;
 use crate::state::request_state::RequestState;
 
-/// Rewrites the path as the route demands, into `state.rewritten`.
+/// Rewrites the path as the route demands, into `state.rewritten`, and sets its query parameters.
 ///
 /// # Errors
 /// If the captured groups result in a path that would be refused in a request.
@@ -21,5 +21,10 @@ pub(crate) fn rewrite(route: &Route, state: &mut RequestState) -> Result<(), Rea
     rewrite.apply(path, rewritten).map_err(|error| {
         record.remarks().detail = Some(error.as_str().into());
         Reason::BadPath
-    })
+    })?;
+    if let PathRewrite::Query(rewrite) = rewrite {
+        let query = rewrite.query(path, request.query.map_or(b"", |query| request.slice(query)));
+        request.set_query(Some(&query));
+    }
+    Ok(())
 }

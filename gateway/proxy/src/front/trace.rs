@@ -8,7 +8,6 @@
 //! [policies](crate::policy) note their verdicts.
 
 use std::borrow::Cow;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,6 @@ use tollgate_observe::trace::{
 use tollgate_observe::{Reason, Record};
 use tollgate_plan::{Action, Plan, Route};
 use tollgate_route::{Explanation, FieldSpec, MismatchReason, PathSpec, RouteSpec, ValueSpec};
-use tollgate_upstream::Pool;
 
 use crate::exchange::engine::upstream_head::{self, Outgoing};
 use crate::exchange::forward::allows_upgrade;
@@ -215,12 +213,8 @@ impl Steps<'_> {
             };
             self.add(Some(began), event);
         }
-        // After a fallback without a request, the record still names the endpoint of the attempt before it.
-        let is_noted = |endpoint: &Rc<Pool>| {
-            remarks.is_some_and(|remarks| remarks.fell_back)
-                && earlier.last().is_some_and(|last| Rc::ptr_eq(&last.pool, endpoint))
-        };
-        if state.record.endpoint.as_ref().is_none_or(is_noted) {
+        // There is none after a fallback without a request.
+        if state.record.endpoint.is_none() {
             return;
         }
         let again = remarks.and_then(|remarks| remarks.attempt_began);
@@ -387,7 +381,7 @@ fn explained(plan: &Plan, explanation: &Explanation) -> TraceEvent {
 /// Returns how far a route is from a match.
 fn distance(why: &MismatchReason) -> u8 {
     match why {
-        MismatchReason::LessSpecific(_) => 0,
+        MismatchReason::LessSpecific(_) | MismatchReason::Disabled => 0,
         MismatchReason::Query(_) => 1,
         MismatchReason::Header(_) => 2,
         MismatchReason::Method => 3,

@@ -65,8 +65,6 @@ pub(crate) struct Remarks {
     pub earlier: Vec<EarlierAttempt>,
     /// The start of the current attempt, if it is not the first.
     pub attempt_began: Option<Instant>,
-    /// Whether a fallback followed the last of the earlier attempts.
-    pub fell_back: bool,
     /// The findings of policies.
     pub found: Option<PolicyFindings>,
     /// The policies that were evaluated, if requests are followed.

@@ -81,17 +81,18 @@ fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
     }
 }
 
-/// Returns the routes that share their key with another route, in order. They are few, and only they can be
-/// identical or tie.
+/// Returns the enabled routes that share their key with another one, in order. They are few, and only they can
+/// be identical or tie: a disabled route takes nothing, so it may stand beside the route that replaces it.
 pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let mut seen: HashMap<u64, bool> = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
-    for route in routes {
+    for route in routes.iter().filter(|route| !route.spec.disabled) {
         seen.entry(route.key).and_modify(|several| *several = true).or_insert(false);
     }
     if !seen.values().any(|several| *several) {
         return Vec::new();
     }
-    let several = |route: &PreparedRoute| seen.get(&route.key).is_some_and(|several| *several);
+    let several =
+        |route: &PreparedRoute| !route.spec.disabled && seen.get(&route.key).is_some_and(|several| *several);
     (0..).zip(routes).filter(|(_, route)| several(route)).map(|(number, _)| number).collect()
 }
 

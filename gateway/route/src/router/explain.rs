@@ -33,6 +33,8 @@ pub enum MismatchReason {
     Header(String),
     /// The condition on this query parameter fails.
     Query(String),
+    /// It matches, but it is disabled.
+    Disabled,
     /// It matches, but the winner is more specific by this criterion.
     LessSpecific(Criterion),
 }
@@ -65,6 +67,7 @@ impl fmt::Display for MismatchReason {
             MismatchReason::Query(name) => {
                 write!(f, "the condition on query parameter `{name}` does not hold")
             }
+            MismatchReason::Disabled => f.write_str("it matches, but it is disabled (`enabled: off`)"),
             MismatchReason::LessSpecific(criterion) => write!(f, "it matches, but {criterion}"),
         }
     }
@@ -110,9 +113,11 @@ fn failure<R: Request + ?Sized>(route: &PreparedRoute, request: &R) -> Option<Mi
         return Some(MismatchReason::Method);
     }
     let header = route.conditions.failing_header(request).map(|name| MismatchReason::Header(name.to_owned()));
-    header.or_else(|| {
-        route.conditions.failing_query(request).map(|name| MismatchReason::Query(name.to_owned()))
-    })
+    header
+        .or_else(|| {
+            route.conditions.failing_query(request).map(|name| MismatchReason::Query(name.to_owned()))
+        })
+        .or_else(|| route.spec.disabled.then_some(MismatchReason::Disabled))
 }
 
 fn path_matches(spec: &PathSpec, path: &[u8]) -> bool {

@@ -46,15 +46,15 @@ mod tests {
     fn names_that_could_be_a_strangers_are_told_from_this_machine() {
         let open = AccessRules::new(Some(&tollgate_config::AdminSettings::default()));
         for (hosts, known) in [
-            (&["127.0.0.1:9901"][..], true),
-            (&["[::1]:9901"], true),
+            (&["127.0.0.1:9911"][..], true),
+            (&["[::1]:9911"], true),
             (&["10.0.0.7"], true),
             (&["localhost"], true),
             (&["LOCALHOST:80"], true),
             (&[], true),
             (&["admin"], false),
             (&["localhost.evil.example"], false),
-            (&["evil.example:9901"], false),
+            (&["evil.example:9911"], false),
             (&["127.0.0.1.evil.example"], false),
             (&["localhost", "evil.example"], false),
             (&[""], false),

@@ -19,5 +19,5 @@ mod tokens;
 pub use attempts::FailedAttempts;
 pub use audit::check as check_audit_log;
 pub use guard::{ClientName, guard, report_refused_certificate};
-pub use report::{ApiErrorCode, AuditedChange, AuditedSetting};
+pub use report::{ApiErrorCode, AuditedChange, AuditedSetting, UnauditedCheck};
 pub use tokens::AccessRules;

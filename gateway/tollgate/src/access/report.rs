@@ -15,6 +15,10 @@ pub struct AuditedChange {
     pub resources: Vec<String>,
 }
 
+/// Marks the response to a check, which changes nothing and is not in the audit log.
+#[derive(Clone, Copy, Debug)]
+pub struct UnauditedCheck;
+
 /// The change of a setting of this process, for the audit log.
 #[derive(Clone, Debug)]
 pub struct AuditedSetting {

@@ -30,12 +30,20 @@ enum BodyForm {
     Unnamed,
 }
 
+/// A body and its value.
+#[derive(Debug)]
+pub struct SentBody {
+    pub value: Value,
+    /// The bytes, for messages that show them.
+    pub sent: Bytes,
+}
+
 /// Reads a JSON or YAML body. Its `Content-Type` must name one of them: a browser cannot send these types
-/// across origins without a preflight.
+/// across origins without a preflight. A body of another type is refused before it is read.
 ///
 /// # Errors
 /// The response: another type, a body that is too large or late, or malformed.
-pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response>> {
+pub async fn read(headers: &HeaderMap, body: Body) -> Result<SentBody, Box<Response>> {
     let form = named_form(headers).ok_or_else(wrong_type)?;
     read_form(form, body).await
 }
@@ -45,7 +53,7 @@ pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response
 ///
 /// # Errors
 /// As for [`read`].
-pub async fn read_put(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response>> {
+pub async fn read_put(headers: &HeaderMap, body: Body) -> Result<SentBody, Box<Response>> {
     match named_form(headers) {
         Some(form) => read_form(form, body).await,
         None if content_type(headers) == "application/x-www-form-urlencoded" => {
@@ -76,19 +84,20 @@ fn wrong_type() -> Box<Response> {
     Box::new(error_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", message))
 }
 
-async fn read_form(form: BodyForm, body: Body) -> Result<Value, Box<Response>> {
+async fn read_form(form: BodyForm, body: Body) -> Result<SentBody, Box<Response>> {
     let bad = |message: &str| Box::new(error_response(StatusCode::BAD_REQUEST, "bad_request", message));
-    let bytes = read_whole(body, BODY_MAX_BYTES).await?;
-    if count_values(&bytes) > VALUES_MAX {
+    let sent = read_whole(body, BODY_MAX_BYTES).await?;
+    if count_values(&sent) > VALUES_MAX {
         let message = format!("the body has more than {VALUES_MAX} values");
         return Err(Box::new(error_response(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &message)));
     }
-    if bytes.len() <= INLINE_PARSE_MAX_BYTES {
-        return parse(&bytes, form);
+    if sent.len() <= INLINE_PARSE_MAX_BYTES {
+        return Ok(SentBody { value: parse(&sent, form)?, sent });
     }
     // Parsing a large body takes a while, and this thread also answers health checks.
+    let bytes = sent.clone();
     match tokio::task::spawn_blocking(move || parse(&bytes, form)).await {
-        Ok(parsed) => parsed,
+        Ok(parsed) => Ok(SentBody { value: parsed?, sent }),
         Err(_) => Err(bad("the body cannot be read")),
     }
 }
@@ -145,6 +154,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
+    use axum::http::HeaderValue;
     use hyper::body::Frame;
 
     use super::*;
@@ -161,6 +171,18 @@ mod tests {
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
             Poll::Pending
+        }
+    }
+
+    #[test]
+    fn a_body_of_another_type_is_not_read() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("text/plain"))]);
+        for refused in [
+            runtime.block_on(read(&headers, Body::new(Silent))),
+            runtime.block_on(read_put(&headers, Body::new(Silent))),
+        ] {
+            assert_eq!(refused.expect_err("another type").status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
         }
     }
 

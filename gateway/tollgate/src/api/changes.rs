@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollgate_sources::{ChangeAction, ChangeError, Intent, Precondition, ResourceChange};
 
-use super::body::{BODY_MAX_BYTES, read, read_put, read_whole};
+use super::body::{SentBody, read, read_put};
 use super::resources::{find_kind, kind_of};
 use super::response::{change_error_response, change_response, error_response, with_etag};
 use super::submit_change;
-use crate::access::ClientName;
+use crate::access::{ClientName, UnauditedCheck};
 use crate::admin_context::AdminContext;
 
 /// The query parameters of a change.
@@ -22,7 +22,25 @@ use crate::admin_context::AdminContext;
 pub struct ChangeQuery {
     /// Only report what would change.
     #[serde(default)]
-    pub dry_run: bool,
+    dry_run: bool,
+    /// A dry run that leaves no line in the audit log, such as an editor makes while its user types.
+    #[serde(default)]
+    check: bool,
+}
+
+impl ChangeQuery {
+    /// Returns whether nothing is changed.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run || self.check
+    }
+
+    /// Marks the response to a check, so that the guard writes no line to the audit log.
+    pub fn mark_check(&self, mut response: Response) -> Response {
+        if self.check {
+            response.extensions_mut().insert(UnauditedCheck);
+        }
+        response
+    }
 }
 
 type ResourcePath = Path<(String, String)>;
@@ -59,7 +77,8 @@ pub async fn delete(
     Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
 ) -> Response {
-    change_one(&context, client, path, &query, &headers, ChangeAction::Delete, &[]).await
+    let response = change_one(&context, client, path, &query, &headers, ChangeAction::Delete, &[]).await;
+    query.mark_check(response)
 }
 
 /// Makes a change whose value is in the body.
@@ -72,15 +91,13 @@ async fn change_from_body(
     body: Body,
     action: fn(Value) -> ChangeAction,
 ) -> Response {
-    let sent = match read_whole(body, BODY_MAX_BYTES).await {
-        Ok(sent) => sent,
-        Err(response) => return *response,
-    };
-    match read_put(headers, Body::from(sent.clone())).await {
-        Ok(value) => change_one(context, client, path, query, headers, action(value), &sent).await,
-
+    let response = match read_put(headers, body).await {
+        Ok(SentBody { value, sent }) => {
+            change_one(context, client, path, query, headers, action(value), &sent).await
+        }
         Err(response) => *response,
-    }
+    };
+    query.mark_check(response)
 }
 
 /// The longest text, in bytes, in which problems are shown to the client that sent it. A longer one would be parsed
@@ -126,7 +143,7 @@ async fn change_one(
     let is_deletion = matches!(action, ChangeAction::Delete);
     let place = format!("{}/{name}", kind.name);
     let change = ResourceChange { kind, name, action, precondition };
-    let answer = submit_change(context, client.0, Intent::Changes(vec![change]), query.dry_run).await;
+    let answer = submit_change(context, client.0, Intent::Changes(vec![change]), query.is_dry_run()).await;
     match answer {
         Err(mut error) => {
             show_in_sent_text(&mut error, &place, sent);
@@ -134,10 +151,10 @@ async fn change_one(
         }
         Ok(result) => {
             let new = result.changes.first().is_some_and(|change| change.before.is_none());
-            let status = if new && !query.dry_run { StatusCode::CREATED } else { StatusCode::OK };
+            let status = if new && !query.is_dry_run() { StatusCode::CREATED } else { StatusCode::OK };
             let version = result.version;
-            let response = change_response(status, headers, result, query.dry_run).await;
-            if is_deletion || query.dry_run { response } else { with_etag(response, version) }
+            let response = change_response(status, headers, result, query.is_dry_run()).await;
+            if is_deletion || query.is_dry_run() { response } else { with_etag(response, version) }
         }
     }
 }
@@ -172,12 +189,18 @@ pub async fn transaction(
     headers: HeaderMap,
     content: Body,
 ) -> Response {
-    let sent = match read_whole(content, BODY_MAX_BYTES).await {
-        Ok(sent) => sent,
-        Err(response) => return *response,
-    };
-    let value = match read(&headers, Body::from(sent.clone())).await {
-        Ok(value) => value,
+    query.mark_check(change_several(&context, client, &query, &headers, content).await)
+}
+
+async fn change_several(
+    context: &AdminContext,
+    client: ClientName,
+    query: &ChangeQuery,
+    headers: &HeaderMap,
+    content: Body,
+) -> Response {
+    let SentBody { value, sent } = match read(headers, content).await {
+        Ok(body) => body,
         Err(response) => return *response,
     };
     // A body may hold 100,000 changes.
@@ -188,8 +211,8 @@ pub async fn transaction(
     };
     let places: Vec<String> =
         changes.iter().map(|change| format!("{}/{}", change.kind.name, change.name)).collect();
-    match submit_change(&context, client.0, Intent::Changes(changes), query.dry_run).await {
-        Ok(result) => change_response(StatusCode::OK, &headers, result, query.dry_run).await,
+    match submit_change(context, client.0, Intent::Changes(changes), query.is_dry_run()).await {
+        Ok(result) => change_response(StatusCode::OK, headers, result, query.is_dry_run()).await,
         Err(mut error) => {
             show_in_sent_changes(&mut error, &places, &sent);
             change_error_response(&error)

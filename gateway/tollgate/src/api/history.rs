@@ -269,10 +269,12 @@ pub async fn rollback(
     Query(query): Query<ChangeQuery>,
     headers: HeaderMap,
 ) -> Response {
-    match submit_change(&context, client.0, Intent::Rollback(version), query.dry_run).await {
-        Ok(result) => change_response(StatusCode::OK, &headers, result, query.dry_run).await,
-        Err(error) => change_error_response(&error),
-    }
+    let response =
+        match submit_change(&context, client.0, Intent::Rollback(version), query.is_dry_run()).await {
+            Ok(result) => change_response(StatusCode::OK, &headers, result, query.is_dry_run()).await,
+            Err(error) => change_error_response(&error),
+        };
+    query.mark_check(response)
 }
 
 /// Returns the real path of a new backup; `None` if no backup may lie there. A backup lies in the store's own
@@ -289,7 +291,7 @@ fn backup_path(store: &Path, files: &[PathBuf], to: &Path) -> Option<PathBuf> {
 /// `POST /api/v1/store/backup` with `{"to": PATH}`: copies the store to a new file on the gateway's machine.
 pub async fn backup(State(context): State<AdminContext>, headers: HeaderMap, content: Body) -> Response {
     let value = match read(&headers, content).await {
-        Ok(value) => value,
+        Ok(body) => body.value,
         Err(response) => return *response,
     };
     let path = value["to"].as_str().map(PathBuf::from).filter(|path| path.is_absolute());

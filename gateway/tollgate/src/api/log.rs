@@ -23,7 +23,7 @@ pub async fn get(headers: HeaderMap) -> Response {
 /// `PUT /api/v1/log`: changes the levels for all events from now on.
 pub async fn put(ClientName(who): ClientName, headers: HeaderMap, content: Body) -> Response {
     let value = match body::read_put(&headers, content).await {
-        Ok(value) => value,
+        Ok(body) => body.value,
         Err(response) => return *response,
     };
     let before = diagnostics::levels();

@@ -63,7 +63,7 @@ pub fn openapi() -> Value {
         post(
             "rollBack",
             "Restores the state at a version, as a new version.",
-            json!([version(), query("dry_run", "boolean")]),
+            json!([version(), query("dry_run", "boolean"), query("check", "boolean")]),
             None,
         ),
     );
@@ -72,7 +72,7 @@ pub fn openapi() -> Value {
         post(
             "commitTransaction",
             "Makes several changes, all or none.",
-            json!([query("dry_run", "boolean")]),
+            json!([query("dry_run", "boolean"), query("check", "boolean")]),
             Some(transaction()),
         ),
     );
@@ -287,14 +287,14 @@ fn query_of(name: &str, values: &[&str]) -> Value {
 fn live_routes() -> Value {
     let parameters = json!([
         query("q", "string"),
-        query_of("state", &["failing", "active", "idle"]),
+        query_of("state", &["failing", "active", "idle", "disabled"]),
         query_of("sort", &["name", "rate", "errors", "p50", "p99", "requests"]),
         query_of("order", &["asc", "desc"]),
         query("offset", "integer"),
         query("limit", "integer"),
     ]);
     let item = json!({ "type": "object", "required": ["name", "configured"], "properties": {
-        "name": { "type": "string" }, "configured": { "type": "boolean" },
+        "name": { "type": "string" }, "configured": { "type": "boolean" }, "enabled": { "type": "boolean" },
         "source": { "enum": ["file", "store", "etcd"] }, "match": { "type": "string" },
         "action": { "enum": ["to", "redirect", "respond", "files"] },
         "targets": { "type": "array", "items": { "type": "object", "properties": {
@@ -443,8 +443,13 @@ fn list(kind: &ResourceKind) -> Value {
 
 fn one(kind: &ResourceKind, schema: &Value) -> Value {
     let (noun, name_of_type) = (kind.noun, type_name(kind));
-    let parameters =
-        json!([name(), query("dry_run", "boolean"), header("If-Match"), header("If-None-Match")]);
+    let parameters = json!([
+        name(),
+        query("dry_run", "boolean"),
+        query("check", "boolean"),
+        header("If-Match"),
+        header("If-None-Match"),
+    ]);
     let write = |verb: &str, summary: String, body: Option<Value>| {
         let refused = if body.is_some() { CHANGE_WITH_BODY } else { CHANGE };
         let id = format!("{verb}{name_of_type}");

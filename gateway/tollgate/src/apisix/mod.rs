@@ -41,7 +41,7 @@ use axum::routing::{any, get};
 use serde_json::{Map, Value, json};
 use tokio::sync::RwLock;
 use tollgate_config::{kind, masked};
-use tollgate_sources::{ChangeAction, Intent, Precondition, ResourceChange};
+use tollgate_sources::{ChangeAction, Intent, Precondition, ResourceChange, apply_merge_patch};
 
 use self::list::QueryArgs;
 use self::names::resource_name;
@@ -341,24 +341,6 @@ async fn patch(
     match body::read(body).await {
         Ok(patch) => write_object(&context, client, (of, id), ObjectEdit::Patch(patch)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
-    }
-}
-
-/// Applies a merge patch (RFC 7396).
-fn apply_merge_patch(into: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *into = patch;
-        return;
-    };
-    if !into.is_object() {
-        *into = Value::Object(Map::new());
-    }
-    let Value::Object(entries) = into else { return };
-    for (key, value) in patch {
-        match value {
-            Value::Null => drop(entries.shift_remove(&key)),
-            value => apply_merge_patch(entries.entry(key).or_insert(Value::Null), value),
-        }
     }
 }
 

@@ -289,7 +289,14 @@ pub fn documents(objects: &Objects, id: &str, mut fields: ObjectFields) -> Resul
         objects,
     };
     builder.routes(&mut out)?;
-    Ok(if is_on { out } else { DerivedDocuments::new() })
+    if !is_on {
+        for ((kind, _), document) in &mut out {
+            if *kind == "routes" {
+                document["enabled"] = json!(false);
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// Adds to a rule of `authorize` the claims that identify the tokens of its consumers and groups.
@@ -502,6 +509,9 @@ pub fn to_apisix(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Ma
     if !methods.is_null() {
         out.insert("methods".to_owned(), methods);
     }
+    if route["enabled"] == false {
+        out.insert("status".to_owned(), json!(0));
+    }
     let to = route["to"].as_str()?;
     if to == route_upstream_name(id) {
         out.insert("upstream".to_owned(), Value::Object(upstream::to_apisix(upstream?)?));
@@ -539,6 +549,7 @@ mod tests {
             json!({"uri": "/*", "host": "a.example", "timeout": {"connect": 0.5, "read": 3.0},
                    "upstream": {"type": "chash", "hash_on": "header", "key": "X-User", "nodes": {"h:80": 2, "i:80": 0}, "retries": 2}}),
             json!({"uri": "/s", "upstream": {"type": "least_conn", "nodes": {"h:443": 1}, "scheme": "https", "retries": 0}}),
+            json!({"uri": "/off", "status": 0, "upstream_id": "u1"}),
             json!({"uri": "/q", "upstream": {"type": "chash", "hash_on": "vars", "key": "arg_user", "nodes": {"h:80": 1}}}),
         ] {
             let all = builder(body.clone()).expect("good");

@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn the_query_has_what_was_given() {
         let remote = AdminOptions {
-            admin: "127.0.0.1:9901".to_owned(),
+            admin: "127.0.0.1:9911".to_owned(),
             token: None,
             ca: None,
             certificate: None,

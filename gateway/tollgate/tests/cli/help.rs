@@ -31,6 +31,15 @@ fn signals_are_not_broken_in_the_middle_of_a_line() {
 }
 
 #[test]
+fn explain_shows_its_file_as_optional() {
+    for flag in ["-h", "--help"] {
+        let ran = run(&["explain", flag]);
+        assert!(ran.out.contains("Usage: tollgate explain [OPTIONS] [FILE] <METHOD> <URL>\n"), "{}", ran.out);
+        assert!(ran.out.contains("`[FILE] METHOD URL`") && !ran.out.contains("<FILE>"), "{}", ran.out);
+    }
+}
+
+#[test]
 fn an_unknown_command_gets_a_sensible_suggestion() {
     for (word, suggestion) in [
         ("chekc", "did you mean `tollgate check`?"),

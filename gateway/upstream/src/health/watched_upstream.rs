@@ -49,6 +49,7 @@ impl WatchedUpstream {
         }
         // Workers set the limits at their first request; probes come earlier.
         self.state.limits.set_limits(&planned.rules.caps);
+        self.state.tls.set_expected(planned.tls.is_some());
         self.planned = Some(planned.clone());
         self.discovered = self.discovered();
         self.update_endpoints(prober, now);

@@ -236,7 +236,8 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         {
             if forwarding.falls_back(failure.reason, failure.again) {
                 forwarding.note_attempt(&pool, Some(failure), began);
-                forwarding.state.record.remarks().fell_back = true;
+                // It is one of the earlier attempts now, whether another one follows or not.
+                forwarding.state.record.endpoint = None;
                 return Err(FallbackChosen);
             }
             return Ok(forwarding.give_up(failure).await);

@@ -42,6 +42,7 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("mean_us", figures.mean_us);
         put("p50_us", figures.p50_us);
         put("p99_us", figures.p99_us);
+        put("p99_rounds_us", figures.p99_rounds_us.map(|p99| p99.estimate));
         put("max_us", figures.max_us);
         put("p99_uncorrected_us", figures.p99_uncorrected_us);
         put("memory_kib", figures.memory_kib);
@@ -53,12 +54,17 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("upstream_connections", figures.upstream_connections);
         put("failed", Some(figures.failed as f64));
         put("throttled", figures.throttled);
-        for (name, one) in [("cpu_us", figures.cpu_us), ("rps", Some(figures.rps))] {
+        let intervals =
+            [("cpu_us", figures.cpu_us), ("rps", Some(figures.rps)), ("p99_rounds_us", figures.p99_rounds_us)];
+        for (name, one) in intervals {
             if let Some(one) = one.filter(|one| one.low < one.high) {
                 out.insert(format!("{name}-interval"), json!([behind(one.low), behind(one.high)]));
             }
         }
         out.insert("rounds".into(), json!(figures.rounds));
+        if figures.dropped > 0 {
+            out.insert("dropped".into(), json!(figures.dropped));
+        }
         out.insert("corrected".into(), json!(figures.corrected));
     }
     for ratio in &row.ratios {

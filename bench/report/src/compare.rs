@@ -154,7 +154,8 @@ pub fn compare(first: &Results, second: &Results, choice: &Choice<'_>) -> Compar
     }
     if !out.changes.is_empty() && out.changes.iter().all(|change| change.against.is_none()) {
         out.doubts.push(
-            "No other system is in both files: a change of the machine is not told from one of the system".to_owned(),
+            "No other system is in both files: a change of the machine is not told from one of the system"
+                .to_owned(),
         );
     }
     conclude(&mut out.changes, choice);
@@ -164,9 +165,7 @@ pub fn compare(first: &Results, second: &Results, choice: &Choice<'_>) -> Compar
 /// Widens the intervals so that they hold together, and draws the conclusions.
 fn conclude(changes: &mut [Change], choice: &Choice<'_>) {
     let concludes = |change: &Change| {
-        change.call != Call::Reference
-            && change.ratio.rounds >= FEWEST_ROUNDS
-            && choice.names(&change.system)
+        change.call != Call::Reference && change.ratio.rounds >= FEWEST_ROUNDS && choice.names(&change.system)
     };
     let count = changes.iter().filter(|change| concludes(change)).count();
     for change in changes {
@@ -195,7 +194,8 @@ impl<'a> Files<'a> {
     fn new(first: &'a Results, second: &'a Results, choice: &'a Choice<'a>) -> Self {
         let mut counts = BTreeMap::new();
         for cell in &second.cells {
-            for (system, metric) in cell.systems.iter().flat_map(|name| COMPARED.map(|metric| (name, metric))) {
+            for (system, metric) in cell.systems.iter().flat_map(|name| COMPARED.map(|metric| (name, metric)))
+            {
                 let count = |results: &Results| {
                     u32::try_from(rounds(results, &cell.id, system, metric).len()).unwrap_or(u32::MAX)
                 };
@@ -245,7 +245,8 @@ impl<'a> Files<'a> {
         let reference = self.reference(cell, metric);
         let is_reference = reference.is_some_and(|reference| reference.system == row.system);
         let against = reference.filter(|_| !is_reference).and_then(|reference| {
-            let within = |results: &Results| paired(results, &cell.id, &row.system, &reference.system, metric);
+            let within =
+                |results: &Results| paired(results, &cell.id, &row.system, &reference.system, metric);
             let ratio = estimate::independent_ratio(within(self.second)?, within(self.first)?);
             Some((reference.title.clone(), ratio))
         });
@@ -279,8 +280,10 @@ impl<'a> Files<'a> {
         let few = had >= FEWEST_ROUNDS && has < FEWEST_ROUNDS && ran >= FEWEST_ROUNDS as usize;
         (ran > 0 && had > 0 && (has == 0 || few)).then(|| {
             let name = metric.title();
-            let text =
-                format!("{} in {}: {name} in {has} of {ran} rounds of the second file", row.title, cell.title);
+            let text = format!(
+                "{} in {}: {name} in {has} of {ran} rounds of the second file",
+                row.title, cell.title
+            );
             (has, text)
         })
     }

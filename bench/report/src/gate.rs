@@ -80,8 +80,7 @@ pub fn gate(
     // Files that share nothing are of two studies; one cell in common shows that the others are missing.
     let shares = !checked.is_empty() || comparison.lost.iter().any(|one| one.failed && named(&one.system));
     let is_lost = |one: &&Lost| named(&one.system) && (one.failed || shares);
-    let lost: Vec<String> =
-        comparison.lost.iter().filter(is_lost).map(|one| one.text.clone()).collect();
+    let lost: Vec<String> = comparison.lost.iter().filter(is_lost).map(|one| one.text.clone()).collect();
     if checked.is_empty() && lost.is_empty() {
         let mut reasons = comparison.doubts;
         reasons.extend(comparison.only_in_one);

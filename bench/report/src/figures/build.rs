@@ -348,9 +348,8 @@ fn ratios(
     for metric in Metric::ALL {
         // A verdict of an earlier version may hold the ratio of a cost that is none.
         let has = figures.is_some_and(|figures| metric != Metric::Cpu || figures.cpu_us.is_some());
-        let ours = (has && baseline_stands)
-            .then(|| pair(results, &cell.id, system, baseline, metric))
-            .flatten();
+        let ours =
+            (has && baseline_stands).then(|| pair(results, &cell.id, system, baseline, metric)).flatten();
         let published = cell
             .published
             .get(system)
@@ -424,7 +423,13 @@ fn inverse(ratio: Summary) -> Summary {
 }
 
 /// Returns the ratio over the rounds that count. Rounds are paired, since a slow minute affects both.
-pub(crate) fn paired(results: &Results, cell: &str, system: &str, baseline: &str, metric: Metric) -> Option<Summary> {
+pub(crate) fn paired(
+    results: &Results,
+    cell: &str,
+    system: &str,
+    baseline: &str,
+    metric: Metric,
+) -> Option<Summary> {
     let counted = results.rounds(cell);
     let of = |name: &str| -> BTreeMap<u32, f64> {
         results
@@ -499,8 +504,7 @@ fn curve(results: &Results, cell: &Cell, system: &str) -> Option<Curve> {
     }
     let rounds = results.rounds(&cell.id);
     let good = good(&results.trials_of(&cell.id, system).collect::<Vec<_>>(), &rounds);
-    let loads =
-        || good.iter().filter(|trial| trial.has_latency()).filter_map(|trial| trial.load.as_ref());
+    let loads = || good.iter().filter(|trial| trial.has_latency()).filter_map(|trial| trial.load.as_ref());
     let corrected: Vec<&Distribution> = loads().filter_map(|load| load.response_time.as_ref()).collect();
     let raw: Vec<&Distribution> = loads().filter_map(|load| load.service_time.as_ref()).collect();
     let curve = Curve {

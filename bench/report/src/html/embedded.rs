@@ -1,7 +1,7 @@
 //! Embeds the figures in the page as JSON, for scripts and for the test that compares the page with the
 //! result file.
 
-use crate::figures::{Call, Report, Row};
+use crate::figures::{Call, Metric, Report, Row};
 use crate::number::behind;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
@@ -41,8 +41,7 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("rps", Some(figures.rps.estimate));
         put("mean_us", figures.mean_us);
         put("p50_us", figures.p50_us);
-        put("p99_us", figures.p99_us);
-        put("p99_rounds_us", figures.p99_rounds_us.map(|p99| p99.estimate));
+        put("p99_us", figures.of(Metric::P99));
         put("max_us", figures.max_us);
         put("p99_uncorrected_us", figures.p99_uncorrected_us);
         put("memory_kib", figures.memory_kib);
@@ -54,9 +53,7 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("upstream_connections", figures.upstream_connections);
         put("failed", Some(figures.failed as f64));
         put("throttled", figures.throttled);
-        let intervals =
-            [("cpu_us", figures.cpu_us), ("rps", Some(figures.rps)), ("p99_rounds_us", figures.p99_rounds_us)];
-        for (name, one) in intervals {
+        for (name, one) in [("cpu_us", figures.cpu_us), ("rps", Some(figures.rps))] {
             if let Some(one) = one.filter(|one| one.low < one.high) {
                 out.insert(format!("{name}-interval"), json!([behind(one.low), behind(one.high)]));
             }

@@ -1,6 +1,6 @@
 //! The decision table.
 
-use super::{Group, Place, Table, Text, Tone, column, limit, p99, parts, reason};
+use super::{Group, Place, Table, Text, Tone, column, limit, p99, p99_range, parts, reason};
 use crate::figures::{Decision, DecisionRow, Figures, Metric, Report};
 use crate::number;
 
@@ -98,7 +98,11 @@ fn decision_row(
         texts.push(place.number("mean_us", figures.mean_us, number::time));
     }
     texts.push(place.number("p50_us", figures.p50_us, number::time));
-    texts.push(p99(&place, figures));
+    let tail = p99(&place, figures);
+    texts.push(match p99_range(figures) {
+        Some(range) => tail.beside(range),
+        None => tail,
+    });
     texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
     if shown.rps {
         texts.push(match &entry.most {

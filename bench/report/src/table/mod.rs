@@ -16,7 +16,7 @@ pub use headline::{Piece, headline};
 pub use published::of_published;
 pub use section::{of_more, of_section};
 
-use crate::figures::{Call, CellReport, Figures, Ratio, Row};
+use crate::figures::{Call, CellReport, Figures, Metric, Ratio, Row};
 use crate::number;
 use tollgate_lab_record::{Host, Summary, VerdictKind};
 
@@ -221,22 +221,16 @@ fn limit(row: &Row) -> Text {
     }
 }
 
-/// Returns the 99th percentile of a round with its interval, or over all requests if the rounds have none.
+/// Returns the 99th percentile of a typical round; over all requests if the rounds have none.
 fn p99(place: &Place<'_>, figures: &Figures) -> Text {
     let mark = if figures.corrected { "" } else { "†" };
-    let write = |us: f64| format!("{}{mark}", number::time(us));
-    match figures.p99_rounds_us {
-        Some(rounds) => {
-            let text = place.number("p99_rounds_us", Some(rounds.estimate), write);
-            let spread = rounds.rounds > 1 && rounds.low < rounds.high;
-            if spread {
-                text.beside(format!("{}–{}", number::time(rounds.low), number::time(rounds.high)))
-            } else {
-                text
-            }
-        }
-        None => place.number("p99_us", figures.p99_us, write),
-    }
+    place.number("p99_us", figures.of(Metric::P99), |us| format!("{}{mark}", number::time(us)))
+}
+
+/// Returns the interval of the 99th percentile over the rounds, in words; `None` if they show no spread.
+fn p99_range(figures: &Figures) -> Option<String> {
+    let rounds = figures.p99_rounds_us.filter(|rounds| rounds.rounds > 1 && rounds.low < rounds.high)?;
+    Some(format!("{}–{}", number::time(rounds.low), number::time(rounds.high)))
 }
 
 /// Returns the verdict's name and its first finding.

@@ -93,7 +93,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
     }
     let of_rounds = measured().filter_map(|figures| figures.p99_rounds_us);
     if of_rounds.into_iter().any(|p99| p99.low < p99.high) {
-        footnotes.push("p99 is the one of a typical round, with its interval over the rounds.".to_owned());
+        footnotes.push("p99 is the one of a typical round.".to_owned());
     }
     if measured().any(|figures| figures.p99_us.is_some() && !figures.corrected) {
         footnotes.push(
@@ -144,7 +144,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
 }
 
 /// Returns the section's other figures, with a row for each system that has some: mean and maximum latency,
-/// the percentile over the requests of all rounds, the uncorrected one, cores of system and origin, connections, failures, throttling by a quota.
+/// the uncorrected percentile, cores of system and origin, connections, failures, throttling by a quota.
 /// `None` for a section without figures.
 pub fn of_more(section: &Section) -> Option<Table> {
     let columns = vec![
@@ -152,7 +152,6 @@ pub fn of_more(section: &Section) -> Option<Table> {
         column("Rounds", true, 6),
         column("Mean", true, 0),
         column("Max", true, 0),
-        column("p99 of all rounds", true, 4),
         column("p99 uncorrected", true, 4),
         column("System cores", true, 0),
         column("req/s a core", true, 0),
@@ -173,7 +172,6 @@ pub fn of_more(section: &Section) -> Option<Table> {
             Text::new(figures.rounds.to_string()),
             place.number("mean_us", figures.mean_us, number::time),
             place.number("max_us", figures.max_us, number::time),
-            place.number("p99_us", figures.p99_us, number::time),
             place.number("p99_uncorrected_us", figures.p99_uncorrected_us, number::time),
             place.number("cores", figures.cores, cores),
             place.number("rps_a_core", a_core, number::whole),

@@ -181,7 +181,9 @@ fn figures(
         Outcome::Measured { trials, kind }
             if metric.is_latency()
                 && !kind.has_latency()
-                && trials.iter().any(|trial| trial.load.as_ref().is_some_and(|load| load.model.rps().is_some())) =>
+                && trials
+                    .iter()
+                    .any(|trial| trial.load.as_ref().is_some_and(|load| load.model.rps().is_some())) =>
         {
             Err(format!("the latency is not its own: {}", kind.name()))
         }

@@ -137,9 +137,7 @@ fn added(results: &Results, cell: &Cell, name: &str, metric: Metric) -> Result<(
     let counted = results.rounds(&cell.id);
     let without: Vec<&Trial> = results
         .trials_of(&cell.id, &beside)
-        .filter(|trial| {
-            counted.counts(trial) && trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate)
-        })
+        .filter(|trial| counted.counts(trial) && trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate))
         .collect();
     let pairs: Vec<(f64, f64)> = with
         .iter()

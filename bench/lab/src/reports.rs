@@ -86,7 +86,8 @@ fn known(reference: Option<&str>, files: &[&Results]) -> Result<(), String> {
     if in_all(name) {
         return Ok(());
     }
-    let there: Vec<&str> = files[0].systems.iter().map(|used| used.name.as_str()).filter(|name| in_all(name)).collect();
+    let there: Vec<&str> =
+        files[0].systems.iter().map(|used| used.name.as_str()).filter(|name| in_all(name)).collect();
     Err(format!("--reference {name}: not in both files; in both are {}", there.join(", ")))
 }
 

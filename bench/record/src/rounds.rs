@@ -18,10 +18,7 @@ pub struct Rounds {
 impl Rounds {
     /// Sorts the rounds of one cell's trials. `has_figures` says whether the verdict on a system permits
     /// figures; it is `true` for a system without a verdict.
-    pub fn of<'a>(
-        trials: impl IntoIterator<Item = &'a Trial>,
-        has_figures: impl Fn(&str) -> bool,
-    ) -> Self {
+    pub fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>, has_figures: impl Fn(&str) -> bool) -> Self {
         let mut systems: BTreeMap<&str, Vec<&Trial>> = BTreeMap::new();
         for trial in trials.into_iter().filter(|trial| trial.round > 0) {
             systems.entry(&trial.system).or_default().push(trial);

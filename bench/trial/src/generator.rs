@@ -415,9 +415,9 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
     let named = |line: &str| line.split_once(':').map_or("", |(name, _)| name.trim()).to_ascii_lowercase();
     let framing = ["connection", "content-length", "host", "transfer-encoding"];
     let lines = settings.header_lines.iter().flatten();
-    let closes = lines.clone().any(|line| {
-        named(line) == "connection" && line.to_ascii_lowercase().trim_end().ends_with("close")
-    });
+    let closes = lines
+        .clone()
+        .any(|line| named(line) == "connection" && line.to_ascii_lowercase().trim_end().ends_with("close"));
     let host = lines.clone().find(|line| named(line) == "host").and_then(|line| line.split_once(':'));
     let kept = Settings {
         header_lines: Some(lines.filter(|line| !framing.contains(&named(line).as_str())).cloned().collect()),

@@ -213,10 +213,8 @@ fn attempt(
     }
     // At a rate that is not kept, part of the requests are answered after the readings, or never.
     let kept = load.model.rps().is_none() || load.keeps_its_rate();
-    let cost = (load.ok > 0 && kept && !ids.is_empty()).then(|| Cost {
-        user_us: used.user_us / load.ok as f64,
-        system_us: used.system_us / load.ok as f64,
-    });
+    let cost = (load.ok > 0 && kept && !ids.is_empty())
+        .then(|| Cost { user_us: used.user_us / load.ok as f64, system_us: used.system_us / load.ok as f64 });
     Ok(Measured { load: Some(load), evidence, cost, status: Status::Good })
 }
 

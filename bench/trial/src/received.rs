@@ -268,7 +268,10 @@ mod tests {
         };
         let mut all = [
             with("direct", &[("Server", "origin"), ("Content-Length", "2"), ("Date", "now")]),
-            with("a", &[("server", "origin"), ("content-length", "2"), ("date", "then"), ("Connection", "close")]),
+            with(
+                "a",
+                &[("server", "origin"), ("content-length", "2"), ("date", "then"), ("Connection", "close")],
+            ),
             with("b", &[("Server", "b/1"), ("Content-Length", "2"), ("Via", "1.1 b")]),
             with("c", &[("Server", "c/2"), ("Transfer-Encoding", "chunked")]),
         ];

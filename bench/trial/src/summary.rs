@@ -4,9 +4,7 @@
 
 use crate::arm::original;
 use std::collections::BTreeMap;
-use tollgate_lab_record::{
-    CONTROL, Finding, Metric, Rounds, Status, Summary, Trial, Verdict, VerdictKind,
-};
+use tollgate_lab_record::{CONTROL, Finding, Metric, Rounds, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_stats::bootstrap::Bootstrap;
 use tollgate_lab_stats::paired::usable_ratio;
 

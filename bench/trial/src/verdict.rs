@@ -197,7 +197,9 @@ fn forwarded(
     if !facts.extra_requests && received > sent * (1.0 + ASTRAY) + in_flight + backlog {
         note(
             findings,
-            format!("the origin received {received:.0} requests for {sent:.0} that were sent: retries or copies"),
+            format!(
+                "the origin received {received:.0} requests for {sent:.0} that were sent: retries or copies"
+            ),
         );
         return Some(VerdictKind::ExtraRequests);
     }

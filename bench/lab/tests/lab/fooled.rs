@@ -30,19 +30,24 @@ fn add(bench: &Bench, mode: &str) {
     bench.write(&format!("data/systems/{mode}/fake.py"), FAKE);
 }
 
-/// Returns a study of short cells.
-fn study(systems: &str, settings: &str, points: &str) -> String {
+/// Returns a study of short cells; `settings` replace or complete the usual ones.
+fn study(systems: &str, settings: &[(&str, &str)], points: &str) -> String {
+    let usual =
+        [("origin", "builtin"), ("connections", "4"), ("seconds", "1"), ("rounds", "1"), ("warm_up", "0")];
+    let usual = usual.iter().filter(|(key, _)| settings.iter().all(|(other, _)| other != key));
+    let all: Vec<String> = usual.chain(settings).map(|(key, value)| format!("{key}: {value}")).collect();
     format!(
         "
 title: Fooled
 about: Any.
 baseline: wire
-settings: {{origin: builtin, connections: 4, seconds: 1, rounds: 1, warm_up: 0{settings}}}
+settings: {{{}}}
 sections:
   - title: Short
     systems: [{systems}]
     points: [{points}]
-"
+",
+        all.join(", ")
     )
 }
 
@@ -74,12 +79,16 @@ fn a_cache_and_copies_are_named_by_what_the_origin_received() {
     let bench = Bench::new();
     add(&bench, "cache");
     add(&bench, "twice");
-    let results = run(&bench, &study("direct, wire, cache, twice", "", "{title: Once}"));
+    let results = run(&bench, &study("direct, wire, cache, twice", &[], "{title: Once}"));
     let words = "the origin received ";
     named(&results, "1-1", "cache", VerdictKind::OwnAnswers, words);
     named(&results, "1-1", "twice", VerdictKind::ExtraRequests, words);
     for system in ["direct", "wire"] {
-        assert!(results.verdict_of("1-1", system).unwrap().kind.has_figures(), "{:?}", only(&results, system));
+        assert!(
+            results.verdict_of("1-1", system).unwrap().kind.has_figures(),
+            "{:?}",
+            only(&results, system)
+        );
     }
     // What they do to responses is an unequal term.
     let terms = |system: &str| {
@@ -94,7 +103,8 @@ fn wrong_bodies_are_found_beside_tools_that_do_not_read_them() {
     let bench = Bench::new();
     add(&bench, "wrong");
     let points = "{set: {tool: wrk}}, {set: {tool: ab}}, {set: {tool: siege}}, {set: {tool: h2load}}";
-    let results = run(&bench, &study("wire, wrong", ", connections: 2, response_body: 300", points));
+    let results =
+        run(&bench, &study("wire, wrong", &[("connections", "2"), ("response_body", "300")], points));
     for cell in ["1-1", "1-2", "1-3", "1-4"] {
         named(&results, cell, "wrong", VerdictKind::Errors, "a body with other bytes");
         let trial = results.trials_of(cell, "wrong").next().unwrap();
@@ -110,7 +120,7 @@ fn wrong_bodies_are_found_beside_tools_that_do_not_read_them() {
 fn a_rate_that_is_not_kept_has_no_cost_and_no_ratio_of_costs() {
     let bench = Bench::new();
     add(&bench, "slow");
-    let results = run(&bench, &study("wire, slow", ", rate: 400", "{title: Once}"));
+    let results = run(&bench, &study("wire, slow", &[("rate", "400")], "{title: Once}"));
     let trial = only(&results, "slow");
     let load = trial.load.as_ref().unwrap();
     assert!(!load.keeps_its_rate() && load.ok > 0, "{load:?}");
@@ -123,7 +133,7 @@ fn a_rate_that_is_not_kept_has_no_cost_and_no_ratio_of_costs() {
 fn a_request_that_hangs_counts_with_the_time_it_was_held() {
     let bench = Bench::new();
     add(&bench, "hang");
-    let results = run(&bench, &study("hang", ", connections: 2, timeout: 0.5", "{title: Once}"));
+    let results = run(&bench, &study("hang", &[("connections", "2"), ("timeout", "0.5")], "{title: Once}"));
     let load = only(&results, "hang").load.as_ref().unwrap();
     assert_eq!(load.failures.timeout, 1, "{load:?}");
     let times = load.service_time.as_ref().unwrap();
@@ -139,7 +149,8 @@ fn a_quota_that_throttles_is_named_although_the_rate_is_kept() {
     }
     let bench = Bench::new();
     add(&bench, "burn");
-    let results = run(&bench, &study("burn", ", rate: 20, quota: 0.3, seconds: 2", "{title: Once}").replace("seconds: 1, ", ""));
+    let results =
+        run(&bench, &study("burn", &[("rate", "20"), ("quota", "0.3"), ("seconds", "2")], "{title: Once}"));
     named(&results, "1-1", "burn", VerdictKind::Quota, "held back by a quota of 0.3 cores");
 }
 
@@ -154,7 +165,7 @@ fn a_daemon_that_leaves_its_process_tree_is_accounted_for() {
     }
     let bench = Bench::new();
     bench.wrapped("daemon", DAEMON);
-    let results = run(&bench, &study("wire, daemon", ", seconds: 2", "{title: Once}").replace("seconds: 1, ", ""));
+    let results = run(&bench, &study("wire, daemon", &[("seconds", "2")], "{title: Once}"));
     let cost = |trial: &Trial| trial.cost.map_or(0.0, |cost| cost.total_us());
     let trial = only(&results, "daemon");
     let (wire, daemon) = (cost(only(&results, "wire")), cost(trial));
@@ -196,7 +207,7 @@ with open(os.environ["TOLLGATE_LAB_HOME"] + "/life", "w") as file:
 fn a_tools_start_and_read_out_are_not_load() {
     let bench = Bench::new();
     bench.program("wrk", SLOW_TOOL);
-    let results = run(&bench, &study("wire", ", tool: wrk", "{title: Once}"));
+    let results = run(&bench, &study("wire", &[("tool", "wrk")], "{title: Once}"));
     let trial = only(&results, "wire");
     let life: f64 = fs::read_to_string(bench.path("home/life")).unwrap().parse().unwrap();
     let evidence = &trial.evidence;
@@ -210,7 +221,7 @@ fn a_tools_start_and_read_out_are_not_load() {
 #[test]
 fn a_file_says_what_its_figures_depend_on() {
     let bench = Bench::new();
-    let results = run(&bench, &study("wire", ", seconds: 0.2", "{title: Once}").replace("seconds: 1, ", ""));
+    let results = run(&bench, &study("wire", &[("seconds", "0.2")], "{title: Once}"));
     let host = &results.header.host;
     assert!(host.busy_at_start.is_some_and(|cores| cores >= 0.0), "{host:?}");
     assert!(host.mitigations.iter().all(|told| told.contains(": ")), "{host:?}");

@@ -72,7 +72,9 @@ impl Quota {
             Version::Two => Some(&hierarchy.cpu),
         };
         let place = place.ok_or_else(|| {
-            Error::Lacking("CPU time by group needs the cgroup cpuacct controller, which is not mounted".into())
+            Error::Lacking(
+                "CPU time by group needs the cgroup cpuacct controller, which is not mounted".into(),
+            )
         })?;
         let (name, mut refused) = (owner::name(name), None);
         for parent in candidates(place) {

@@ -57,8 +57,9 @@ impl Quota {
     /// Creates a group without a limit, which only counts: its CPU time includes every process that was
     /// started in it, even one that has left its process tree (a daemon).
     ///
-    /// The group changes nothing for the scheduler. In version 1 it is only in the `cpuacct` tree; in version
-    /// 2, where every group counts CPU time, no controller is enabled for it.
+    /// No limit is set. In version 1 the group is in the `cpuacct` tree; where that is mounted together with
+    /// `cpu`, the scheduler sees one more level, which is the same for all systems. In version 2, where every
+    /// group counts CPU time, no controller is enabled for it.
     ///
     /// # Errors
     /// If no controller counts CPU time, or this user may not create groups.

@@ -169,7 +169,7 @@ fn ratio(
     Ok((ratio, u32::try_from(pairs.len()).unwrap_or(u32::MAX)))
 }
 
-/// Returns a figure of each good round, by the number of the round.
+/// Returns a figure of each round that counts, by the number of the round.
 fn figures(
     results: &Results,
     cell: &Cell,
@@ -178,6 +178,15 @@ fn figures(
 ) -> Result<BTreeMap<u32, f64>, String> {
     let name = cell.systems.iter().find(|name| *name == system).map_or(system, String::as_str);
     match Outcome::of(results, cell, name) {
+        Outcome::Measured { trials, kind }
+            if metric.is_latency()
+                && !kind.has_latency()
+                && trials
+                    .iter()
+                    .any(|trial| trial.load.as_ref().is_some_and(|load| load.model.rps().is_some())) =>
+        {
+            Err(format!("the latency is not its own: {}", kind.name()))
+        }
         Outcome::Measured { trials, .. } => {
             let figure =
                 |trial: &&Trial| Some((trial.round, trial.figure(metric).filter(|value| *value > 0.0)?));

@@ -98,14 +98,18 @@ fn instructions(results: &Results, (plain, cell): (&Cell, &Cell), name: &str) ->
     }
 }
 
-/// Returns the trials of a system that kept the offered rate, or the reason why there are none. A generator
-/// that sends late distorts the latency, but not the cost of a request if the rate was kept.
+/// Returns the trials of a system that kept the offered rate, or the reason why there are none. A component
+/// that was late or full distorts the latency, but not the cost of a request if the rate was kept.
 fn kept<'a>(outcome: &'a Outcome<'a>, metric: Metric) -> Result<&'a [&'a Trial], String> {
     let keeps = |trial: &&Trial| trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate);
     match outcome {
         Outcome::Measured { trials, kind: VerdictKind::Nothing } => Ok(trials),
-        Outcome::Measured { trials, kind: VerdictKind::Generator }
-            if metric == Metric::Cpu && trials.iter().all(keeps) =>
+        Outcome::Measured { trials, kind }
+            if matches!(
+                kind,
+                VerdictKind::Generator | VerdictKind::LoadSide | VerdictKind::Origin | VerdictKind::Quota
+            ) && (metric == Metric::Cpu || kind.has_latency())
+                && trials.iter().all(keeps) =>
         {
             Ok(trials)
         }
@@ -130,9 +134,10 @@ fn added(results: &Results, cell: &Cell, name: &str, metric: Metric) -> Result<(
     let with = Outcome::of(results, cell, name);
     let with = kept(&with, metric)?;
     let beside = format!("{name}{PLAIN}");
+    let counted = results.rounds(&cell.id);
     let without: Vec<&Trial> = results
         .trials_of(&cell.id, &beside)
-        .filter(|trial| trial.is_good() && trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate))
+        .filter(|trial| counted.counts(trial) && trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate))
         .collect();
     let pairs: Vec<(f64, f64)> = with
         .iter()

@@ -12,7 +12,7 @@ use tollgate_lab_study::{Settings, Study};
 pub(crate) enum Outcome<'a> {
     /// The system has figures.
     Measured {
-        /// Good trials, at least one, none of them a trace of the warm-up.
+        /// The trials of the rounds that count, at least one.
         trials: Vec<&'a Trial>,
         /// The component that limited it.
         kind: VerdictKind,
@@ -30,9 +30,10 @@ impl<'a> Outcome<'a> {
             if !verdict.kind.has_figures() {
                 return Self::None(format!("no figures: {}", verdict.kind.name()));
             }
+            let rounds = results.rounds(&cell.id);
             let trials: Vec<&Trial> = results
                 .trials_of(&cell.id, system)
-                .filter(|trial| trial.is_good() && trial.round > 0 && trial.load.is_some())
+                .filter(|trial| rounds.counts(trial) && trial.load.is_some())
                 .collect();
             if trials.is_empty() {
                 return Self::None("no good trial".to_owned());

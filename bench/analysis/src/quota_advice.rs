@@ -112,10 +112,11 @@ fn found(study: &Study, results: &Results, cells: &[&Cell], names: &[&str]) -> O
             else {
                 continue;
             };
+            let rounds = results.rounds(&cell.id);
             let named = verdict.kind == VerdictKind::Quota
                 && results
                     .trials_of(&cell.id, name)
-                    .filter(|trial| trial.is_good() && trial.round > 0)
+                    .filter(|trial| rounds.counts(trial))
                     .filter_map(|trial| trial.evidence.target_quota.as_ref())
                     .any(|seen| seen.throttled > 0 && (seen.cores / quota - 1.0).abs() < 0.01);
             if !named {

@@ -53,9 +53,13 @@ pub enum Action {
         before: PathBuf,
         /// The later result file.
         after: PathBuf,
+        /// The system of both files that stands for the machine: changes are measured against it [default:
+        /// the study's baseline].
+        #[arg(long, value_name = "SYSTEM")]
+        reference: Option<String>,
     },
-    /// Fail (exit status 1) if a cost has certainly grown beyond the allowance: its whole interval lies
-    /// above it.
+    /// Fail (exit status 1) if a cost has certainly grown beyond the allowance (its whole interval lies above
+    /// it), or if a cell of the baseline has no figures any more.
     ///
     /// Exit status 2: nothing could be compared, or a file cannot be read.
     Gate {
@@ -70,6 +74,10 @@ pub enum Action {
         /// Systems to check (comma-separated) [default: all].
         #[arg(long, value_delimiter = ',')]
         systems: Vec<String>,
+        /// The system of both files that stands for the machine: changes are measured against it [default:
+        /// the study's baseline, or another one that is not checked].
+        #[arg(long, value_name = "SYSTEM")]
+        reference: Option<String>,
     },
     /// Compute the cores that a rate needs, for each system of a result file.
     Capacity {

@@ -28,9 +28,9 @@ fn main() -> ExitCode {
         Action::Install { names } => data().and_then(|data| lists::install(&data, names)),
         Action::Tools => lists::tools(),
         Action::Report { file, with, pages } => reports::report(file, with, pages),
-        Action::Compare { before, after } => reports::compare(before, after),
-        Action::Gate { file, baseline, allow, systems } => {
-            match reports::gate(file, baseline, *allow, systems) {
+        Action::Compare { before, after, reference } => reports::compare(before, after, reference.as_deref()),
+        Action::Gate { file, baseline, allow, systems, reference } => {
+            match reports::gate(file, baseline, *allow, systems, reference.as_deref()) {
                 Ok(code) => return code,
                 // Exit status 1 means that the gate failed.
                 Err(text) => {

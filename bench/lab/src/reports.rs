@@ -7,6 +7,7 @@ use std::io::{BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tollgate_lab_record::{Results, append, read};
+use tollgate_lab_report::Choice;
 
 /// The width in columns if the terminal does not report it.
 const WIDTH: usize = 120;
@@ -69,15 +70,38 @@ fn width() -> (usize, bool) {
 }
 
 /// Implements `tollgate bench compare`.
-pub fn compare(before: &Path, after: &Path) -> Result<(), String> {
+pub fn compare(before: &Path, after: &Path, reference: Option<&str>) -> Result<(), String> {
     let (width, colour) = width();
-    let comparison = tollgate_lab_report::compare(&load_results(before)?, &load_results(after)?);
+    let choice = Choice { reference, systems: &[] };
+    let (before, after) = (load_results(before)?, load_results(after)?);
+    known(reference, &[&before, &after])?;
+    let comparison = tollgate_lab_report::compare(&before, &after, &choice);
     print(&comparison.terminal(width, colour))
 }
 
+/// Refuses a reference that is not in both files.
+fn known(reference: Option<&str>, files: &[&Results]) -> Result<(), String> {
+    let Some(name) = reference else { return Ok(()) };
+    let in_all = |name: &str| files.iter().all(|file| file.systems.iter().any(|used| used.name == name));
+    if in_all(name) {
+        return Ok(());
+    }
+    let there: Vec<&str> =
+        files[0].systems.iter().map(|used| used.name.as_str()).filter(|name| in_all(name)).collect();
+    Err(format!("--reference {name}: not in both files; in both are {}", there.join(", ")))
+}
+
 /// Implements `tollgate bench gate`. The exit status is 0 passed, 1 failed, 2 nothing to compare.
-pub fn gate(file: &Path, baseline: &Path, allow: f64, systems: &[String]) -> Result<ExitCode, String> {
-    let gate = tollgate_lab_report::gate(&load_results(file)?, &load_results(baseline)?, allow, systems);
+pub fn gate(
+    file: &Path,
+    baseline: &Path,
+    allow: f64,
+    systems: &[String],
+    reference: Option<&str>,
+) -> Result<ExitCode, String> {
+    let (new, old) = (load_results(file)?, load_results(baseline)?);
+    known(reference, &[&new, &old])?;
+    let gate = tollgate_lab_report::gate(&new, &old, allow, systems, reference);
     print(&format!("{gate}\n"))?;
     Ok(ExitCode::from(gate.exit_code()))
 }

@@ -89,11 +89,23 @@ impl Tally {
         }
     }
 
-    /// Counts a failed request.
+    /// Counts a failed request. One that got no whole response counts among the times with the time for which
+    /// it was held: a system that answers a thousand requests at once and lets one hang is not a fast one.
     pub(crate) fn failure(&mut self, fault: Fault, times: Times, done: u64) {
         self.reach(times, done);
         fault.count(&mut self.failures);
         self.slice.failed += 1;
+        if !matches!(fault, Fault::Timeout | Fault::Read) {
+            return;
+        }
+        // A request that was never sent has a response time, but no service time.
+        let service = (times.sent > 0).then(|| times.service(done));
+        if self.open_loop {
+            self.slice.times.record(times.response(done));
+            service.into_iter().for_each(|time| self.service.record(time));
+        } else {
+            service.into_iter().for_each(|time| self.slice.times.record(time));
+        }
     }
 
     fn reach(&mut self, times: Times, done: u64) {

@@ -6,4 +6,4 @@ mod facts;
 
 pub use affinity::{CorePair, allowed_cores, siblings};
 pub use cores::{CoreShare, CoreTimes};
-pub use facts::{Facts, file_limit, load_average};
+pub use facts::{Facts, busy_cores, file_limit, load_average};

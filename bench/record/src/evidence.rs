@@ -1,5 +1,7 @@
 //! The kernel's counters of a trial, on which its verdict is based.
 
+use crate::kind::VerdictKind;
+use crate::load::Failures;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,15 +92,32 @@ pub struct Connections {
     pub opened: Option<u64>,
     /// The most connections that the origin had open at once, sampled.
     pub peak: u64,
-    /// Requests that the origin answered; `None` if it does not count.
+    /// Requests that the origin received from the start of the measurement until the generator had its last
+    /// answer; `None` if it does not count.
     pub requests: Option<u64>,
+    /// Time from the start of the measurement to the reading of the origin's counter, in microseconds. The
+    /// requests of this time are not in `requests`.
+    #[serde(default)]
+    pub unseen_us: f64,
+}
+
+/// Verified requests of the cell's own kind that the laboratory sends before and after a trial of a load tool
+/// that does not verify bodies.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Checks {
+    /// Responses that were as expected.
+    pub ok: u64,
+    /// The other requests, by kind of failure.
+    pub failures: Failures,
 }
 
 /// All measurements of one trial except the generator's result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// Elapsed time between the two readings.
+    /// Elapsed time between the two readings: the measured interval, without the start and the read-out of a
+    /// load tool.
     pub wall_us: f64,
     /// The system under test; all zero for a direct run.
     pub target: Tree,
@@ -116,4 +135,10 @@ pub struct Evidence {
     pub network: Network,
     /// Connections to the origin.
     pub upstream: Connections,
+    /// The verified requests beside a load tool's trial; `None` if the generator verifies its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Checks>,
+    /// The component that limited the trial, as these counters attribute it; `None` before the attribution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<VerdictKind>,
 }

@@ -5,24 +5,31 @@
 //! made from it again. What needs the rounds, such as a ratio between two systems, is lost unless a
 //! [`crate::Verdict`] has it.
 
+use crate::kind::VerdictKind;
 use crate::load::Window;
 use crate::measured::Summary;
 use crate::metric::Metric;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The figures of one system in one cell, over all good rounds.
+/// The share of an offered rate that counts as kept.
+const KEPT: f64 = 0.99;
+
+/// The figures of one system in one cell, over all rounds that count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
-    /// The number of good rounds.
+    /// The number of rounds that count.
     pub rounds: u32,
+    /// The number of rounds that were dropped for all systems of the cell.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u32,
     /// The offered rate in requests per second; `None` for a closed loop.
     pub offered: Option<f64>,
     /// Verified responses per second: median of the rounds with its interval.
     pub rps: Summary,
     /// CPU time for each response in microseconds: median of the rounds with its interval. `None` for a
-    /// direct run.
+    /// direct run, and at an offered rate that was not kept.
     pub cpu_us: Option<Summary>,
     /// The part in user mode: median, scaled so that both parts add up to `cpu_us`. `None` if the rounds have
     /// too few clock ticks to divide the sum.
@@ -63,7 +70,33 @@ pub struct Figures {
     pub throttled: Option<f64>,
 }
 
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 impl Figures {
+    /// Returns whether a rate was offered and kept: at least 99 % of it was answered.
+    pub fn keeps_its_rate(&self) -> bool {
+        self.offered.is_some_and(|offered| self.rps.estimate >= KEPT * offered)
+    }
+
+    /// Returns these figures without what is not the system's: its cost at a rate that was not kept, and
+    /// its latency if the verdict attributes that to another component.
+    #[must_use]
+    pub fn own(mut self, kind: Option<VerdictKind>) -> Self {
+        if self.offered.is_none() {
+            return self;
+        }
+        if !self.keeps_its_rate() {
+            (self.cpu_us, self.user_us, self.system_us) = (None, None, None);
+        }
+        if kind.is_some_and(|kind| !kind.has_latency()) {
+            (self.mean_us, self.p50_us, self.p99_us, self.max_us) = (None, None, None, None);
+            (self.p99_rounds_us, self.p99_uncorrected_us) = (None, None);
+        }
+        self
+    }
+
     /// Returns the figure of a metric.
     pub fn of(&self, metric: Metric) -> Option<f64> {
         match metric {
@@ -71,7 +104,7 @@ impl Figures {
             Metric::Rps => Some(self.rps.estimate),
             Metric::Mean => self.mean_us,
             Metric::P50 => self.p50_us,
-            Metric::P99 => self.p99_us,
+            Metric::P99 => self.p99_rounds_us.map(|p99| p99.estimate).or(self.p99_us),
             Metric::Max => self.max_us,
         }
     }

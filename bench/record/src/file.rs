@@ -9,6 +9,7 @@ use crate::figures::Condensed;
 use crate::measured::{Ceiling, Received, Trial, Verdict};
 use crate::plan::{Cell, Header, SystemUsed};
 use crate::price::{Instructions, Price};
+use crate::rounds::Rounds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -98,6 +99,14 @@ impl Results {
     /// Returns the trials of a cell and system.
     pub fn trials_of<'a>(&'a self, cell: &'a str, system: &'a str) -> impl Iterator<Item = &'a Trial> {
         self.trials.iter().filter(move |trial| trial.cell == cell && trial.system == system)
+    }
+
+    /// Returns the rounds of a cell that count.
+    pub fn rounds(&self, cell: &str) -> Rounds {
+        let trials = self.trials.iter().filter(|trial| trial.cell == cell);
+        Rounds::of(trials, |system| {
+            self.verdict_of(cell, system).is_none_or(|verdict| verdict.kind.has_figures())
+        })
     }
 
     /// Returns the condensed result of a system in a cell.

@@ -69,6 +69,20 @@ pub struct Failures {
 }
 
 impl Failures {
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Self) {
+        // Destructured by name, so that the compiler reports a new kind that is missing here.
+        let Self { connect, read, write, timeout, status, length, body, protocol } = other;
+        self.connect += connect;
+        self.read += read;
+        self.write += write;
+        self.timeout += timeout;
+        self.status += status;
+        self.length += length;
+        self.body += body;
+        self.protocol += protocol;
+    }
+
     /// Returns the sum of all kinds.
     pub fn total(&self) -> u64 {
         self.connect
@@ -162,7 +176,8 @@ pub struct LoadResult {
     /// Connections opened during the whole run, if the tool counts them.
     pub connections_opened: Option<u64>,
     /// From the intended send time to the last byte of the response: free of coordinated omission. `None` for
-    /// a closed loop, which has no intended time, and for tools that do not report it.
+    /// a closed loop, which has no intended time, and for tools that do not report it. The built-in generator
+    /// includes requests that got no whole response, with the time for which they were held.
     pub response_time: Option<Distribution>,
     /// From the real send time (the first byte written) to the last byte. It does not show delays in which
     /// the generator itself waited.

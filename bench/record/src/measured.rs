@@ -1,6 +1,7 @@
 //! The results of a measurement: trials, ceilings, verdicts.
 
 use crate::evidence::Evidence;
+use crate::kind::VerdictKind;
 use crate::load::LoadResult;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -54,7 +55,8 @@ pub struct Trial {
     pub load: Option<LoadResult>,
     /// The kernel's counters.
     pub evidence: Evidence,
-    /// CPU time of the system for each verified response; `None` for a direct run or without responses.
+    /// CPU time of the system for each verified response; `None` for a direct run, without responses, or at
+    /// an offered rate that was not kept.
     pub cost: Option<Cost>,
     /// Seconds of warm-up before the trial.
     pub warm_up: f64,
@@ -102,57 +104,12 @@ pub struct Received {
     pub connections: u64,
     /// Requests of the probe.
     pub requests: u64,
-    /// Differences from the request as the client sent it and from the other systems, for people.
+    /// Header lines of the response to such a request, as the client received them; empty if they were not
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub response: Vec<(String, String)>,
+    /// Differences of requests and responses from a direct run and from the other systems, for people.
     pub differences: Vec<String>,
-}
-
-/// The component that limits a system in a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum VerdictKind {
-    /// The offered rate was kept, and no component was at its limit: the figures are the system's toll.
-    Nothing,
-    /// Every core that the system may use was busy.
-    Gateway,
-    /// One thread of the system was busy while others were not.
-    HotWorker,
-    /// The origin was at its limit.
-    Origin,
-    /// The generator was at its limit.
-    Generator,
-    /// The system's CPU quota throttled it.
-    Quota,
-    /// A limit on connections: listen queue, ports, descriptors, a configured maximum.
-    Connections,
-    /// The link between generator and system, if the study sets a slow one.
-    Link,
-    /// Errors or unexpected responses: the figures are not comparable.
-    Errors,
-    /// No component was seen at a limit, and yet the rate was not reached: not attributed.
-    Invalid,
-}
-
-impl VerdictKind {
-    /// Returns the word that tables show.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Nothing => "nothing",
-            Self::Gateway => "gateway",
-            Self::HotWorker => "one hot worker",
-            Self::Origin => "origin",
-            Self::Generator => "generator",
-            Self::Quota => "CPU quota",
-            Self::Connections => "connection limit",
-            Self::Link => "link",
-            Self::Errors => "errors",
-            Self::Invalid => "invalid",
-        }
-    }
-
-    /// Returns whether the throughput and cost of such a cell may be printed as figures of the system.
-    pub fn has_figures(self) -> bool {
-        !matches!(self, Self::Errors | Self::Invalid)
-    }
 }
 
 /// One observation behind a verdict.

@@ -30,6 +30,26 @@ pub struct Host {
     pub own_quota: Option<f64>,
     /// The cores of each component, for people: "system under test on core 0; ...".
     pub placement: String,
+    /// Whether the kernel counts the time of interrupts apart from the time of the tasks that they interrupt
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`). Otherwise CPU time per request includes interrupts that hit the
+    /// system. `None` if the kernel's configuration cannot be read.
+    #[serde(default)]
+    pub irq_time_accounting: Option<bool>,
+    /// The frequency governors of the cores that this run may use; empty if the kernel sets no frequency.
+    #[serde(default)]
+    pub governor: String,
+    /// The hypervisor; empty on bare metal.
+    #[serde(default)]
+    pub hypervisor: String,
+    /// The mitigations of CPU vulnerabilities that are in force, each as "name: what".
+    #[serde(default)]
+    pub mitigations: Vec<String>,
+    /// Cores that other programs used before the first trial; `None` if it was not measured.
+    #[serde(default)]
+    pub busy_at_start: Option<f64>,
+    /// The load average over one minute before the first trial.
+    #[serde(default)]
+    pub load_at_start: f64,
 }
 
 /// The cell and the metric that answer the study's question.

@@ -1,17 +1,42 @@
 //! Compares two result files, cell by cell and system by system. A figure is compared only if it is
 //! comparable: the CPU cost and the latency at an offered rate, the throughput in a closed loop.
-//! [`Comparison`] also lists what only one file has, and differences of machine or versions that make the
-//! ratios doubtful. The gate for CI is built on it.
+//!
+//! Two files are two runs, and a machine differs from run to run by more than most changes of a program. The
+//! change of a system is therefore measured against another system that both files hold, the reference: the
+//! ratio to it within the rounds of the second file, over the same ratio in the first one (a difference of
+//! differences). The reference itself stands for the machine, and no conclusion is drawn about it. A table
+//! draws many conclusions at once; [`tollgate_lab_stats::several`] widens the intervals so that all of them
+//! hold together.
+//!
+//! [`Comparison`] also lists what only one file has, figures that were lost, and differences of machine or
+//! versions that make the ratios doubtful. The gate for CI is built on it.
 
-use crate::figures::{Call, CellReport, Metric, Report, call};
+use crate::figures::{Call, CellReport, Metric, Report, Row, named, paired, rounds};
 use crate::table::{Column, Group, Table, Text, Tone};
-use crate::{estimate, number, terminal};
+use crate::{FEWEST_ROUNDS, estimate, number, terminal};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Results, Summary};
+use tollgate_lab_stats::several::widening;
 
 /// The metrics that are compared. A run's maximum and its mean are too unstable to compare.
 const COMPARED: [Metric; 3] = [Metric::Cpu, Metric::Rps, Metric::P99];
+
+/// The choices of a comparison.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Choice<'a> {
+    /// The system that stands for the machine. By default it is chosen for each cell: the study's baseline,
+    /// or else the first system that both files hold and that is not in `systems`.
+    pub reference: Option<&'a str>,
+    /// The systems about which conclusions are drawn; empty means all.
+    pub systems: &'a [String],
+}
+
+impl Choice<'_> {
+    fn names(&self, system: &str) -> bool {
+        self.systems.is_empty() || self.systems.iter().any(|name| name == system)
+    }
+}
 
 /// One figure of one system in one cell, in both files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,11 +55,25 @@ pub struct Change {
     pub before: f64,
     /// The value in the second file.
     pub after: f64,
-    /// The second value divided by the first, with its interval. The files share no rounds, so it is wider
-    /// than that of a ratio within one file.
+    /// The title of the reference; `None` if no other system is in both files, or if this is the reference.
+    /// The ratio then includes any change of the machine.
+    pub against: Option<String>,
+    /// The second value divided by the first, each relative to the reference, with the interval that holds
+    /// together with the intervals of all other changes.
     pub ratio: Summary,
     /// The conclusion, given the noise of both files' A/A controls.
     pub call: Call,
+}
+
+/// A figure that the first file has and the second lacks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Lost {
+    /// The system's name.
+    pub system: String,
+    /// Whether the second file has the cell with this system, so that a trial failed.
+    pub failed: bool,
+    /// What is lost and why, as a sentence.
+    pub text: String,
 }
 
 /// The differences between two result files.
@@ -42,7 +81,9 @@ pub struct Change {
 pub struct Comparison {
     /// The figures that both files have.
     pub changes: Vec<Change>,
-    /// Cells and systems with figures in only one of the files, as sentences.
+    /// The figures that only the first file has.
+    pub lost: Vec<Lost>,
+    /// Cells and systems with figures in only one of the files, as sentences; those of `lost` included.
     pub only_in_one: Vec<String>,
     /// Differences of machine or study that make the ratios doubtful, as sentences.
     pub doubts: Vec<String>,
@@ -55,9 +96,15 @@ fn set(cell: &CellReport) -> BTreeMap<&String, &String> {
 }
 
 /// Compares the second file with the first.
-pub fn compare(first: &Results, second: &Results) -> Comparison {
+pub fn compare(first: &Results, second: &Results, choice: &Choice<'_>) -> Comparison {
     let (old, new) = (Report::new(first), Report::new(second));
-    let mut out = Comparison { changes: Vec::new(), only_in_one: Vec::new(), doubts: doubts(&old, &new) };
+    let mut out = Comparison {
+        changes: Vec::new(),
+        lost: Vec::new(),
+        only_in_one: Vec::new(),
+        doubts: doubts(&old, &new),
+    };
+    let files = Files::new(first, second, choice);
     for (cell, row) in new.rows() {
         let before = old.rows().find(|(other, one)| other.id == cell.id && one.system == row.system);
         if let Some((other, _)) = before
@@ -78,8 +125,14 @@ pub fn compare(first: &Results, second: &Results) -> Comparison {
                     if (metric == Metric::Rps) == figures.offered.is_some() {
                         continue;
                     }
+                    match files.lost(cell, row, metric) {
+                        // The latency of a trial is not the system's if the generator's side was full.
+                        Some((0, text)) if !metric.is_latency() => out.lose(row, true, text),
+                        Some((_, text)) => out.only_in_one.push(text),
+                        None => {}
+                    }
                     let was = before.and_then(|(_, row)| row.control);
-                    out.changes.extend(change(first, second, (cell, row), metric, was));
+                    out.changes.extend(files.change((cell, row), metric, was));
                 }
             }
             (None, Some(_)) => {
@@ -88,42 +141,152 @@ pub fn compare(first: &Results, second: &Results) -> Comparison {
             }
             (Some(_), None) => {
                 let why = row.why_not().unwrap_or_default();
-                out.only_in_one
-                    .push(format!("{} in {}: no figures in the second file ({why})", row.title, cell.title));
+                let text = format!("{} in {}: no figures in the second file ({why})", row.title, cell.title);
+                out.lose(row, true, text);
             }
             (None, None) => {}
         }
     }
     for (cell, row) in old.rows().filter(|(_, row)| row.figures().is_some()) {
         if !new.rows().any(|(other, one)| other.id == cell.id && one.system == row.system) {
-            out.only_in_one.push(format!("{} in {}: not in the second file", row.title, cell.title));
+            out.lose(row, false, format!("{} in {}: not in the second file", row.title, cell.title));
         }
     }
+    if !out.changes.is_empty() && out.changes.iter().all(|change| change.against.is_none()) {
+        out.doubts.push(
+            "No other system is in both files: a change of the machine is not told from one of the system"
+                .to_owned(),
+        );
+    }
+    conclude(&mut out.changes, choice);
     out
 }
 
-fn change(
-    first: &Results,
-    second: &Results,
-    (cell, row): (&crate::figures::CellReport, &crate::figures::Row),
-    metric: Metric,
-    was: Option<Summary>,
-) -> Option<Change> {
-    let of = |results: &Results| crate::figures::rounds(results, &cell.id, &row.system, metric);
-    let (before, after) = (of(first), of(second));
-    let ratio = estimate::unpaired_ratio(&after, &before)?;
-    let noise = wider(was, row.control).filter(|_| metric == Metric::Cpu);
-    Some(Change {
-        cell: cell.id.clone(),
-        cell_title: cell.title.clone(),
-        system: row.system.clone(),
-        title: row.title.clone(),
-        metric,
-        before: estimate::interval(&before)?.estimate,
-        after: estimate::interval(&after)?.estimate,
-        call: call(ratio, noise),
-        ratio,
-    })
+/// Widens the intervals so that they hold together, and draws the conclusions.
+fn conclude(changes: &mut [Change], choice: &Choice<'_>) {
+    let concludes = |change: &Change| {
+        change.call != Call::Reference && change.ratio.rounds >= FEWEST_ROUNDS && choice.names(&change.system)
+    };
+    let count = changes.iter().filter(|change| concludes(change)).count();
+    for change in changes {
+        // The noise of the controls was applied to the narrower interval, and a wider one can only tie.
+        let freedom = 2 * change.ratio.rounds.saturating_sub(1);
+        change.ratio = estimate::widened(change.ratio, widening(count, freedom));
+        let moved = change.ratio.low > 1.0 || change.ratio.high < 1.0;
+        change.call = match change.call {
+            Call::Reference if !moved => Call::Tie,
+            Call::Lower | Call::Higher if !moved => Call::Tie,
+            call => call,
+        };
+    }
+}
+
+/// The two files of a comparison.
+struct Files<'a> {
+    first: &'a Results,
+    second: &'a Results,
+    choice: &'a Choice<'a>,
+    /// The rounds with a figure in both files, by cell, system and metric.
+    counts: BTreeMap<(String, String, Metric), (u32, u32)>,
+}
+
+impl<'a> Files<'a> {
+    fn new(first: &'a Results, second: &'a Results, choice: &'a Choice<'a>) -> Self {
+        let mut counts = BTreeMap::new();
+        for cell in &second.cells {
+            for (system, metric) in cell.systems.iter().flat_map(|name| COMPARED.map(|metric| (name, metric)))
+            {
+                let count = |results: &Results| {
+                    u32::try_from(rounds(results, &cell.id, system, metric).len()).unwrap_or(u32::MAX)
+                };
+                counts.insert((cell.id.clone(), system.clone(), metric), (count(first), count(second)));
+            }
+        }
+        Self { first, second, choice, counts }
+    }
+
+    /// Returns the rounds with a figure in the first and in the second file.
+    fn counts(&self, cell: &CellReport, row: &Row, metric: Metric) -> (u32, u32) {
+        let key = (cell.id.clone(), row.system.clone(), metric);
+        self.counts.get(&key).copied().unwrap_or_default()
+    }
+
+    /// Returns the system that stands for the machine in a cell; `None` if no two systems are in both files.
+    fn reference<'c>(&self, cell: &'c CellReport, metric: Metric) -> Option<&'c Row> {
+        let both = |row: &&Row| {
+            let (first, second) = self.counts(cell, row, metric);
+            first > 0 && second > 0
+        };
+        let rows: Vec<&Row> = cell.rows.iter().filter(both).collect();
+        if rows.len() < 2 {
+            return None;
+        }
+        let of = |name: &str| rows.iter().copied().find(|row| row.system == name);
+        let baseline = self.second.header.baseline.as_deref();
+        let unnamed = |row: &&Row| self.choice.systems.is_empty() || !self.choice.names(&row.system);
+        self.choice
+            .reference
+            .and_then(of)
+            .or_else(|| baseline.and_then(of).filter(unnamed))
+            .or_else(|| rows.iter().copied().find(|row| unnamed(row) && row.system != "direct"))
+            .or_else(|| rows.iter().copied().find(unnamed))
+            .or_else(|| baseline.and_then(of))
+            .or_else(|| rows.first().copied())
+    }
+
+    fn change(
+        &self,
+        (cell, row): (&CellReport, &Row),
+        metric: Metric,
+        was: Option<Summary>,
+    ) -> Option<Change> {
+        let of = |results: &Results| rounds(results, &cell.id, &row.system, metric);
+        let (before, after) = (of(self.first), of(self.second));
+        let reference = self.reference(cell, metric);
+        let is_reference = reference.is_some_and(|reference| reference.system == row.system);
+        let against = reference.filter(|_| !is_reference).and_then(|reference| {
+            let within =
+                |results: &Results| paired(results, &cell.id, &row.system, &reference.system, metric);
+            let ratio = estimate::independent_ratio(within(self.second)?, within(self.first)?);
+            Some((reference.title.clone(), ratio))
+        });
+        let (against, ratio) = match against {
+            Some((title, ratio)) => (Some(title), ratio),
+            None => (None, estimate::unpaired_ratio(&after, &before)?),
+        };
+        let noise = wider(was, row.control).filter(|_| metric == Metric::Cpu);
+        Some(Change {
+            cell: cell.id.clone(),
+            cell_title: cell.title.clone(),
+            system: row.system.clone(),
+            title: row.title.clone(),
+            metric,
+            before: estimate::interval(&before)?.estimate,
+            after: estimate::interval(&after)?.estimate,
+            against,
+            call: match named(ratio, noise) {
+                Call::Lower | Call::Higher if is_reference => Call::Reference,
+                call => call,
+            },
+            ratio,
+        })
+    }
+
+    /// Returns how many rounds of the second file have a figure, and a sentence about them, if they are none,
+    /// or too few although that file has enough trials and the first one enough rounds.
+    fn lost(&self, cell: &CellReport, row: &Row, metric: Metric) -> Option<(u32, String)> {
+        let (had, has) = self.counts(cell, row, metric);
+        let ran = self.second.trials_of(&cell.id, &row.system).filter(|trial| trial.round > 0).count();
+        let few = had >= FEWEST_ROUNDS && has < FEWEST_ROUNDS && ran >= FEWEST_ROUNDS as usize;
+        (ran > 0 && had > 0 && (has == 0 || few)).then(|| {
+            let name = metric.title();
+            let text = format!(
+                "{} in {}: {name} in {has} of {ran} rounds of the second file",
+                row.title, cell.title
+            );
+            (has, text)
+        })
+    }
 }
 
 fn wider(one: Option<Summary>, other: Option<Summary>) -> Option<Summary> {
@@ -142,10 +305,18 @@ fn doubts(old: &Report, new: &Report) -> Vec<String> {
             out.push(format!("{what}: {old} in the first file, {new} in the second"));
         }
     };
+    let (one, other) = (&old.header.host, &new.header.host);
     differ("Study", old.header.study.clone(), new.header.study.clone());
-    differ("CPU", old.header.host.cpu.clone(), new.header.host.cpu.clone());
-    differ("Cores", number::plain(old.header.host.cores), number::plain(new.header.host.cores));
-    differ("Kernel", old.header.host.kernel.clone(), new.header.host.kernel.clone());
+    differ("CPU", one.cpu.clone(), other.cpu.clone());
+    differ("Cores", number::plain(one.cores), number::plain(other.cores));
+    differ("Kernel", one.kernel.clone(), other.kernel.clone());
+    let told = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    // A file of an earlier version holds none of these.
+    if one.busy_at_start.is_some() && other.busy_at_start.is_some() {
+        differ("Hypervisor", told(&one.hypervisor), told(&other.hypervisor));
+        differ("Frequency governor", told(&one.governor), told(&other.governor));
+        differ("Mitigations", told(&one.mitigations.join("; ")), told(&other.mitigations.join("; ")));
+    }
     for used in &new.systems {
         if let Some(was) = old.systems.iter().find(|was| was.name == used.name) {
             differ(&format!("Version of {}", used.title), was.version.clone(), used.version.clone());
@@ -155,6 +326,11 @@ fn doubts(old: &Report, new: &Report) -> Vec<String> {
 }
 
 impl Comparison {
+    fn lose(&mut self, row: &Row, failed: bool, text: String) {
+        self.only_in_one.push(text.clone());
+        self.lost.push(Lost { system: row.system.clone(), failed, text });
+    }
+
     /// Formats the comparison for a terminal, as [`crate::terminal()`] does.
     pub fn terminal(&self, width: usize, colour: bool) -> String {
         let mut out = terminal::draw(&self.table(), width, colour);
@@ -176,6 +352,15 @@ impl Comparison {
                 group.rows.push(row(change));
             }
         }
+        let mut footnotes = Vec::new();
+        if self.changes.iter().any(|change| change.against.is_some()) {
+            footnotes.push(
+                "Ratio: the change against the reference named beside it, which runs in the same rounds and stands for the \
+                 machine; the reference's own row shows the change of the machine."
+                    .to_owned(),
+            );
+        }
+        footnotes.push("The intervals hold together with 95 %, over all rows.".to_owned());
         Table {
             caption: "Second file over first".to_owned(),
             columns: vec![
@@ -183,11 +368,12 @@ impl Comparison {
                 column("Figure", false, 0),
                 column("First", true, 2),
                 column("Second", true, 1),
+                column("Against", false, 3),
                 column("Ratio", true, 0),
                 column("", false, 0),
             ],
             groups,
-            footnotes: Vec::new(),
+            footnotes,
         }
     }
 }
@@ -201,7 +387,7 @@ fn row(change: &Change) -> Vec<Text> {
     let worse = match change.call {
         Call::Higher => Some(change.metric.lower_is_better()),
         Call::Lower => Some(!change.metric.lower_is_better()),
-        Call::Tie | Call::Open | Call::Beyond => None,
+        Call::Tie | Call::Open | Call::Beyond | Call::Reference => None,
     };
     let tone = worse.map_or(Tone::Plain, |worse| if worse { Tone::Bad } else { Tone::Good });
     let ratio = number::ratio(change.ratio.estimate);
@@ -211,6 +397,7 @@ fn row(change: &Change) -> Vec<Text> {
         Text::new(change.metric.title()),
         Text::new(write(change.before)),
         Text::new(write(change.after)),
+        Text::new(change.against.as_deref().unwrap_or("–")),
         Text { beside: Some(interval), tone, ..Text::new(ratio) },
         Text::new(change.call.name()),
     ]

@@ -25,19 +25,29 @@ pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Summary> {
     paired::usable_ratio(pairs, &Bootstrap::default()).map(summary)
 }
 
-/// Returns the ratio of two runs that share no rounds. The logarithm of each value has its own interval; the
-/// half-widths of independent estimates add as squares.
+/// Returns the ratio of two runs that share no rounds.
 pub(crate) fn unpaired_ratio(new: &[f64], old: &[f64]) -> Option<Summary> {
-    let (a, b) = (interval(new)?, interval(old)?);
+    Some(independent_ratio(interval(new)?, interval(old)?))
+}
+
+/// Returns the ratio of two independent estimates above 0. The logarithm of each has its own interval; the
+/// half-widths add as squares.
+pub(crate) fn independent_ratio(a: Summary, b: Summary) -> Summary {
     let estimate = (a.estimate / b.estimate).ln();
     let below = (a.estimate / a.low).ln().hypot((b.high / b.estimate).ln());
     let above = (a.high / a.estimate).ln().hypot((b.estimate / b.low).ln());
-    Some(Summary {
+    Summary {
         estimate: estimate.exp(),
         low: (estimate - below).exp(),
         high: (estimate + above).exp(),
         rounds: a.rounds.min(b.rounds),
-    })
+    }
+}
+
+/// Returns a ratio with its interval widened by a factor, on a logarithmic scale.
+pub(crate) fn widened(ratio: Summary, factor: f64) -> Summary {
+    let end = |end: f64| ratio.estimate * (end / ratio.estimate).powf(factor);
+    Summary { low: end(ratio.low), high: end(ratio.high), ..ratio }
 }
 
 /// Returns whether a ratio is below 1, above 1, or within the noise that the A/A control shows. Without a

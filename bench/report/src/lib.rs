@@ -19,7 +19,7 @@ pub mod table;
 mod terminal;
 
 pub use capacity::capacity;
-pub use compare::compare;
+pub use compare::{Choice, compare};
 pub use condense::condense;
 pub use figures::Report;
 pub use gate::{Gate, gate};

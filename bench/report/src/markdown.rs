@@ -218,6 +218,9 @@ fn write_provenance(out: &mut String, report: &Report) -> std::fmt::Result {
     if !header.host.placement.is_empty() {
         writeln!(out, "- Placement: {}", header.host.placement)?;
     }
+    for (name, text) in table::surroundings(&header.host) {
+        writeln!(out, "- {name}: {}", cell(&text))?;
+    }
     if let Some(quota) = header.host.own_quota {
         writeln!(out, "- The run itself stood under a quota of {} cores", number::plain(quota))?;
     }

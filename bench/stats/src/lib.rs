@@ -8,6 +8,7 @@
 //! | How certain is that value? | [`bootstrap`] |
 //! | How do two systems compare that ran in the same rounds? | [`paired`] |
 //! | Is a difference real, or as large as a system's difference from itself? | [`tie`] |
+//! | ... among many comparisons? | [`several`] |
 //! | Does a ratio stay below a bar, and if that is undecided, how many rounds are needed? | [`bar`] |
 //! | Has a system warmed up? | [`steady`], with the change points of [`segments`] |
 //! | Does it scale with its workers? | [`fit`] |
@@ -27,5 +28,6 @@ pub mod knee;
 pub mod median;
 pub mod paired;
 pub mod segments;
+pub mod several;
 pub mod steady;
 pub mod tie;

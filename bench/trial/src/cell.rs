@@ -21,6 +21,10 @@ use tollgate_lab_origin::body;
 use tollgate_lab_record::{Ceiling, Evidence, Finding, Line, LoadModel, Status, Trial};
 use tollgate_lab_study::{CEILING_SECONDS, PlannedCell, Settings};
 
+/// Features that send more than one request to the origin for a client's request, and services that the
+/// origin itself is.
+const COPIES: [&str; 3] = ["mirror", "aggregate", "forward_auth"];
+
 /// Approximate size of a response head, for the limit of a slow link.
 const HEAD_BYTES: f64 = 240.0;
 
@@ -63,6 +67,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             if trial.is_good() {
                 let facts = facts(self.ground, &settings, arm.system == "direct");
                 let (kind, findings) = attribute(&facts, trial.load.as_ref(), &trial.evidence);
+                trial.evidence.kind = Some(kind);
                 if let (false, Some(last)) = (kind.has_figures(), findings.last()) {
                     trial.status = Status::Bad { reason: last.text.clone() };
                 }
@@ -191,5 +196,9 @@ fn facts(ground: &Ground, settings: &Settings, direct: bool) -> Facts {
         origin_delay_us: settings.origin_delay_ms.map_or(0.0, |ms| ms as f64 * 1e3),
         link: settings.relay.map(|relay| (relay.round_trip_ms * 1e3, relay.bytes_per_second)),
         response_bytes: settings.response_body() as f64 + HEAD_BYTES,
+        streams: settings.streams(),
+        before: settings.ramp() + settings.warm_up(),
+        own_answers: settings.answer.is_some(),
+        extra_requests: settings.features().iter().any(|name| COPIES.contains(&name.as_str())),
     }
 }

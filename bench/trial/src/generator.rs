@@ -21,6 +21,9 @@ use tollgate_lab_tools::{Found, Header, HttpVersion, Length, Output, Request, To
 /// Distinct paths requested if many routes are configured, spread evenly over the routes.
 const ROUTES_ASKED: u32 = 64;
 
+/// Connections of a check beside a load tool.
+const CHECKING: u32 = 4;
+
 /// Interval at which `watch` is called while a generator runs.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
@@ -214,6 +217,25 @@ impl Run {
         }
     }
 
+    /// Calls `watch` at this interval until it returns `true`. Returns `false` if the generator ended before.
+    ///
+    /// # Errors
+    /// If the generator runs past its time limit.
+    pub fn follow(&mut self, every: Duration, mut watch: impl FnMut() -> bool) -> Result<bool, Failure> {
+        let begun = Instant::now();
+        loop {
+            if self.group.wait(every)?.is_some() {
+                return Ok(false);
+            }
+            if watch() {
+                return Ok(true);
+            }
+            if begun.elapsed() > self.limit {
+                return Err(self.too_long()?);
+            }
+        }
+    }
+
     /// Waits until the generator ends and parses its result. The built-in generator reports its own CPU use
     /// during the measurement; for a tool it is the kernel's count over the whole life of the process.
     ///
@@ -362,6 +384,54 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     };
     plan.time_limit = settings.timeout();
     plan.verification = Verification::Full;
+    plan
+}
+
+/// Returns the bytes of the first request of the settings' load, as the built-in generator sends it.
+pub(crate) fn first_request(settings: &Settings, aim: Aim<'_>) -> Vec<u8> {
+    let plan = check_plan(settings, aim, 1);
+    let Some(request) = plan.requests.first() else { return Vec::new() };
+    let host = request.host.clone().unwrap_or_else(|| format!("127.0.0.1:{}", aim.port));
+    let mut bytes = format!("{} {} HTTP/1.1\r\nHost: {host}\r\n", request.method, request.path).into_bytes();
+    for (name, value) in &request.headers {
+        bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
+    let body = match &request.body {
+        Some(tollgate_lab_load::Body::Bytes(count)) => vec![b'p'; *count],
+        Some(tollgate_lab_load::Body::Text(text)) => text.clone().into_bytes(),
+        None => Vec::new(),
+    };
+    if request.body.is_some() {
+        bytes.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+/// Returns the plan of `count` verified requests of the settings' own kind, for a check beside a load tool.
+/// The built-in generator writes the fields that frame a message itself, and sends HTTP/1.1.
+pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
+    let named = |line: &str| line.split_once(':').map_or("", |(name, _)| name.trim()).to_ascii_lowercase();
+    let framing = ["connection", "content-length", "host", "transfer-encoding"];
+    let lines = settings.header_lines.iter().flatten();
+    let closes = lines
+        .clone()
+        .any(|line| named(line) == "connection" && line.to_ascii_lowercase().trim_end().ends_with("close"));
+    let host = lines.clone().find(|line| named(line) == "host").and_then(|line| line.split_once(':'));
+    let kept = Settings {
+        header_lines: Some(lines.filter(|line| !framing.contains(&named(line).as_str())).cloned().collect()),
+        host: settings.host.clone().or_else(|| host.map(|(_, value)| value.trim().to_owned())),
+        keep_alive: Some(settings.keep_alive() && !closes),
+        connections: Some(settings.connections().min(CHECKING)),
+        threads: Some(1),
+        ramp: None,
+        sources: None,
+        requests: None,
+        ..settings.clone()
+    };
+    let mut plan = plan(&kept, aim, 1.0, Some(LoadModel::Closed));
+    plan.length = PlanLength::Requests(count.max(plan.requests.len() as u64));
     plan
 }
 

@@ -6,11 +6,18 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::cell::{Cell, OnceCell};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tollgate_lab_meter::Scratch;
-use tollgate_lab_meter::machine::{CorePair, Facts};
+use tollgate_lab_meter::machine::{CorePair, Facts, busy_cores, load_average};
 use tollgate_lab_record::Host;
 use tollgate_lab_system::{Catalogue, TlsFiles};
 use tollgate_lab_tools::Places;
+
+/// How long the run watches the machine before it starts anything.
+const LOOK_AT_START: Duration = Duration::from_millis(300);
+
+/// Cores in use by other programs from which a machine counts as busy.
+const BUSY: f64 = 0.2;
 
 /// The environment of a run.
 #[derive(Debug)]
@@ -25,6 +32,10 @@ pub struct Ground {
     pub cores: CorePair,
     /// Facts about this machine.
     pub facts: Facts,
+    /// Cores that other programs used before this run started anything.
+    pub busy: f64,
+    /// The load average over one minute at that time.
+    pub load: f64,
     scratch: Scratch,
     certificate: OnceCell<TlsFiles>,
     arrivals: Cell<u64>,
@@ -40,6 +51,7 @@ impl Ground {
         // The result is ignored: if the limit stays low, plans shrink the cells with many connections.
         let _ = tollgate_lab_load::raise_limit();
         let facts = Facts::read();
+        let (busy, load) = (busy_cores(LOOK_AT_START), load_average()[0]);
         let cores = CorePair::choose()?;
         let mut set = CpuSet::new();
         set.set(cores.load);
@@ -52,6 +64,8 @@ impl Ground {
             places,
             cores,
             facts,
+            busy,
+            load,
             scratch,
             certificate: OnceCell::new(),
             arrivals: Cell::new(0),
@@ -135,7 +149,24 @@ impl Ground {
                 "system under test on core {}, origin and generator on core {}",
                 self.cores.target, self.cores.load
             ),
+            irq_time_accounting: self.facts.irq_time_accounting,
+            governor: self.facts.governor.clone(),
+            hypervisor: self.facts.hypervisor.clone(),
+            mitigations: self.facts.mitigations.clone(),
+            busy_at_start: Some(self.busy),
+            load_at_start: self.load,
         }
+    }
+
+    /// Returns a warning if other programs used the machine before this run started anything.
+    pub fn is_busy(&self) -> Option<String> {
+        (self.busy > BUSY).then(|| {
+            format!(
+                "this machine is busy: other programs use {:.1} of its cores (load average {:.1}), so that figures scatter \
+                 and rounds may be dropped",
+                self.busy, self.load
+            )
+        })
     }
 }
 

@@ -1,24 +1,47 @@
-//! Runs one trial: drives the load through a system and takes the difference of all kernel counters before
-//! and after. Generators that report their phases are read exactly at the start and the end of the
-//! measurement. The others get a separate warm-up run, and the readings include the tool's start and end.
+//! Runs one trial: drives the load through a system and takes the difference of all kernel counters over the
+//! measured interval.
+//!
+//! Generators that report their phases are read exactly at the start and the end of the measurement. The
+//! others get a separate warm-up run. Their interval begins when the origin receives the first request, and
+//! ends after the tool's time, or when all of its requests have arrived. So neither a tool's start nor its
+//! read-out counts as load. Before and after such a trial, verified requests of the cell's own kind go through
+//! the system, since these tools do not verify bodies.
 
 use crate::failure::Failure;
-use crate::generator::{Aim, Phase, Run, tells_phases};
+use crate::generator::{Aim, Phase, Run, check_plan, tells_phases};
 use crate::ground::Ground;
 use crate::origin::Counted;
 use crate::target::Target;
-use std::time::Instant;
-use tollgate_lab_meter::cgroup::{Quota, Throttling};
+use std::time::{Duration, Instant};
+use tollgate_lab_meter::cgroup::{GroupCpu, Quota, Throttling};
 use tollgate_lab_meter::machine::{CoreShare, CoreTimes};
 use tollgate_lab_meter::network::{HeldConnections, NetCounters};
 use tollgate_lab_meter::process::{Memory, Snapshot, Used};
 use tollgate_lab_record::{
-    Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
+    Checks, Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
 };
 use tollgate_lab_study::Settings;
 
 /// How many of the busiest threads are recorded.
 const THREADS: usize = 8;
+
+/// Verified requests before, and as many after, a trial of a load tool.
+const CHECKED: u64 = 16;
+
+/// Interval of the look for the first request of a tool. A request to the origin's counter costs some 0.1 ms.
+const UNTIL_FIRST: Duration = Duration::from_millis(10);
+
+/// Interval of the look for the last of a tool's requests.
+const UNTIL_LAST: Duration = Duration::from_millis(50);
+
+/// Interval at which connections are counted while a tool runs.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+
+/// The factor by which a group's CPU time exceeds that of the process trees if processes are missing there.
+const BEYOND: f64 = 1.02;
+
+/// What the kernel's clocks may differ by, in microseconds: two ticks.
+const TICKS_US: f64 = 20_000.0;
 
 /// The result of one trial.
 #[derive(Debug)]
@@ -33,33 +56,102 @@ pub struct Measured {
     pub status: Status,
 }
 
-/// A reading of all counters at one moment.
+/// A reading of all counters of the kernel at one moment.
 struct Reading {
     target: Vec<Snapshot>,
+    /// CPU time of the group that holds all processes of the system.
+    group: Option<GroupCpu>,
     origin: Vec<Snapshot>,
     cores: CoreTimes,
     net: NetCounters,
     target_quota: Option<Throttling>,
-    counted: Option<Counted>,
+    origin_quota: Option<Throttling>,
     at: Instant,
 }
 
-impl Reading {
-    fn take(target: &Target) -> Self {
-        let origin = target.origin.borrow();
-        let mut reading = Self {
+/// The processes and groups of a trial, which all of its readings refer to.
+struct Subject<'a> {
+    target: &'a Target,
+    ids: Vec<u32>,
+    origin_quota: Option<&'a Quota>,
+}
+
+impl Subject<'_> {
+    fn read(&self) -> Reading {
+        let origin = self.target.origin.borrow();
+        Reading {
             at: Instant::now(),
-            target: target.ids().into_iter().map(Snapshot::take).collect(),
+            target: self.ids.iter().copied().map(Snapshot::take).collect(),
+            group: self.target.group().and_then(|group| group.cpu().ok()),
             origin: origin.ids().into_iter().map(Snapshot::take).collect(),
             cores: CoreTimes::read(),
             net: NetCounters::read(),
-            target_quota: target.quota().and_then(|quota| quota.throttling().ok()),
-            counted: None,
-        };
-        // Last, because a loaded origin answers late.
-        reading.counted = origin.counted();
-        reading
+            target_quota: self.target.quota().and_then(|quota| quota.throttling().ok()),
+            origin_quota: self.origin_quota.and_then(|quota| quota.throttling().ok()),
+        }
     }
+
+    /// Returns what the system used between two readings. Its group knows of processes that the trees do not
+    /// hold: those that left them, and those that started and ended in between.
+    fn used(&self, from: &Reading, to: &Reading) -> Tree {
+        let mut used = tree(&self.ids, &from.target, &to.target);
+        if let Some((from, to)) = from.group.zip(to.group) {
+            let group = to.since(&from);
+            if group.total_ns as f64 / 1e3 > used.cpu_us() * BEYOND + TICKS_US {
+                used.user_us = group.user_ns as f64 / 1e3;
+                used.system_us = group.system_ns as f64 / 1e3;
+            }
+        }
+        used
+    }
+
+    /// Returns the evidence of the interval between two readings, without the generator and the connections.
+    fn evidence(&self, from: &Reading, to: &Reading) -> Evidence {
+        let net = to.net.since(&from.net);
+        Evidence {
+            wall_us: to.at.duration_since(from.at).as_secs_f64() * 1e6,
+            target: self.used(from, to),
+            origin: tree(&self.target.origin.borrow().ids(), &from.origin, &to.origin),
+            machine: machine(&to.cores.since(&from.cores)),
+            target_quota: quota(self.target.quota(), from.target_quota, to.target_quota),
+            origin_quota: quota(self.origin_quota, from.origin_quota, to.origin_quota),
+            network: Network {
+                listen_overflows: net.listen_overflows,
+                listen_drops: net.listen_drops,
+                retransmits: net.retransmits,
+            },
+            ..Evidence::default()
+        }
+    }
+}
+
+/// The requests that the origin receives from a moment on.
+struct Received<'a> {
+    target: &'a Target,
+    before: Option<Counted>,
+    /// Readings since `before`; nginx counts them as requests.
+    readings: u64,
+}
+
+impl<'a> Received<'a> {
+    fn begin(target: &'a Target) -> Self {
+        Self { target, before: target.origin.borrow().counted(), readings: 0 }
+    }
+
+    fn so_far(&mut self) -> Option<Counted> {
+        let origin = self.target.origin.borrow();
+        let now = origin.counted()?;
+        self.readings += 1;
+        Some(origin.between(self.before?, now, self.readings))
+    }
+}
+
+/// What a generator's run yields: its result, and the evidence of the measured interval.
+struct Ran {
+    load: LoadResult,
+    evidence: Evidence,
+    /// What the system used for all of the load's requests.
+    used: Tree,
 }
 
 /// Runs one trial of `seconds`. Resumes a paused target first.
@@ -100,80 +192,196 @@ fn attempt(
     };
     target.resume();
     let body = target.origin.borrow().body.clone();
-    let aim = target.aim(settings, &body);
-    let blind = !tells_phases(settings);
-    if blind && settings.warm_up() > 0.0 {
-        warm_up(ground, settings, aim)?;
-    }
-    let throttled_before = origin_quota.and_then(|quota| quota.throttling().ok());
-    let (before, after, mut done);
-    if blind {
-        before = Reading::take(target);
-        let run = Run::start(ground, settings, aim, seconds)?;
-        done = run.finish(|| held.read())?;
-        after = Reading::take(target);
+    let target_now = &*target;
+    let aim = target_now.aim(settings, &body);
+    let subject = Subject { target: target_now, ids: target_now.ids(), origin_quota };
+    let ran = if tells_phases(settings) {
+        with_phases(ground, &subject, settings, aim, seconds, &mut held)?
     } else {
-        let mut run = Run::start(ground, settings, aim, seconds)?;
-        let tool = run.id();
-        run.until(Phase::Measuring, settings.ramp() + settings.warm_up(), || held.read())?;
-        before = Reading::take(target);
-        let generator = Snapshot::take(tool);
-        run.until(Phase::Measured, seconds, || held.read())?;
-        let generator = tree(&[tool], &[generator], &[Snapshot::take(tool)]);
-        held.read();
-        after = Reading::take(target);
-        done = run.finish(|| ())?;
-        // The built-in generator reports its own use. For a tool that had already ended at the second
-        // reading, the count over its whole life remains.
-        if settings.tool() != "builtin" && generator.cpu_us() > 0.0 {
-            done.used = generator;
-        }
-    }
-    let load = done.load;
+        blind(ground, &subject, settings, aim, seconds, &mut held)?
+    };
+    let Ran { load, mut evidence, used } = ran;
+    evidence.upstream.peak = held.peak();
     // A gateway's own error is also a 200 in gRPC: it carries `grpc-status` but no message.
     let messages = load.ok * (tollgate_lab_origin::message(&[]).len() + settings.response_body()) as u64;
     if settings.grpc() && load.body_bytes.is_some_and(|bytes| bytes < messages / 10 * 9) {
         return Err(Failure(format!("{} calls brought too few bytes for a message each", load.ok)));
     }
+    let ids = subject.ids;
     if target.ended()?.is_some() {
         return Err(Failure("what was counted is in part nobody's".into()));
     }
-    let wall_us = after.at.duration_since(before.at).as_secs_f64() * 1e6;
-    let mut evidence = Evidence {
-        wall_us,
-        target: tree(&target.ids(), &before.target, &after.target),
-        origin: tree(&target.origin.borrow().ids(), &before.origin, &after.origin),
-        generator: done.used,
-        machine: machine(&after.cores.since(&before.cores)),
-        target_quota: quota(target.quota(), before.target_quota, after.target_quota),
-        origin_quota: quota(
-            origin_quota,
-            throttled_before,
-            origin_quota.and_then(|quota| quota.throttling().ok()),
-        ),
-        network: Network::default(),
-        upstream: Connections::default(),
-    };
-    let net = after.net.since(&before.net);
-    evidence.network = Network {
-        listen_overflows: net.listen_overflows,
-        listen_drops: net.listen_drops,
-        retransmits: net.retransmits,
-    };
-    let between = match (before.counted, after.counted) {
-        (Some(before), Some(after)) => Some(target.origin.borrow().between(before, after)),
-        _ => None,
-    };
-    evidence.upstream = Connections {
-        opened: between.map(|counted| counted.connections),
-        requests: between.map(|counted| counted.requests),
-        peak: held.peak(),
-    };
-    let cost = (load.ok > 0 && !target.ids().is_empty()).then(|| Cost {
-        user_us: evidence.target.user_us / load.ok as f64,
-        system_us: evidence.target.system_us / load.ok as f64,
-    });
+    // At a rate that is not kept, part of the requests are answered after the readings, or never.
+    let kept = load.model.rps().is_none() || load.keeps_its_rate();
+    let cost = (load.ok > 0 && kept && !ids.is_empty())
+        .then(|| Cost { user_us: used.user_us / load.ok as f64, system_us: used.system_us / load.ok as f64 });
     Ok(Measured { load: Some(load), evidence, cost, status: Status::Good })
+}
+
+/// Runs a generator that reports the start and the end of its measurement.
+fn with_phases(
+    ground: &Ground,
+    subject: &Subject<'_>,
+    settings: &Settings,
+    aim: Aim<'_>,
+    seconds: f64,
+    held: &mut HeldConnections,
+) -> Result<Ran, Failure> {
+    // The built-in generator verifies all of its own responses.
+    let checked = settings.tool() != "builtin";
+    let mut checks = Checks::default();
+    if checked {
+        check(ground, settings, aim, &mut checks)?;
+    }
+    let mut run = Run::start(ground, settings, aim, seconds)?;
+    let tool = run.id();
+    run.until(Phase::Measuring, settings.ramp() + settings.warm_up(), || held.read())?;
+    let start = Instant::now();
+    let before = subject.read();
+    // After the kernel's counters, because a loaded origin answers late.
+    let mut received = Received::begin(subject.target);
+    let unseen_us = start.elapsed().as_secs_f64() * 1e6;
+    let generator = Snapshot::take(tool);
+    run.until(Phase::Measured, seconds, || held.read())?;
+    let generator = tree(&[tool], &[generator], &[Snapshot::take(tool)]);
+    held.read();
+    let after = subject.read();
+    let mut done = run.finish(|| ())?;
+    // The built-in generator reports its own use. For a tool that had already ended at the second reading, the
+    // count over its whole life remains.
+    if checked && generator.cpu_us() > 0.0 {
+        done.used = generator;
+    }
+    let counted = received.so_far();
+    if checked {
+        check(ground, settings, aim, &mut checks)?;
+    }
+    let mut evidence = subject.evidence(&before, &after);
+    evidence.generator = done.used;
+    evidence.upstream = upstream(counted, unseen_us);
+    evidence.checks = checked.then_some(checks).filter(|_| can_check(settings));
+    let used = evidence.target.clone();
+    Ok(Ran { load: done.load, evidence, used })
+}
+
+/// Runs a generator that reports only its result, at its end.
+fn blind(
+    ground: &Ground,
+    subject: &Subject<'_>,
+    settings: &Settings,
+    aim: Aim<'_>,
+    seconds: f64,
+    held: &mut HeldConnections,
+) -> Result<Ran, Failure> {
+    let mut checks = Checks::default();
+    if settings.warm_up() > 0.0 {
+        warm_up(ground, settings, aim)?;
+    }
+    check(ground, settings, aim, &mut checks)?;
+    let before = subject.read();
+    let mut received = Received::begin(subject.target);
+    let mut run = Run::start(ground, settings, aim, seconds)?;
+    let tool = run.id();
+    let arrived = |received: &mut Received<'_>| received.so_far().map_or(0, |counted| counted.requests);
+    let launched = Snapshot::take(tool);
+    let begun = run.follow(UNTIL_FIRST, || {
+        held.read();
+        arrived(&mut received) > 0
+    })?;
+    let start = begun.then(|| (subject.read(), Snapshot::take(tool)));
+    let runs = match &start {
+        Some((from, _)) => {
+            let over = from.at + Duration::from_secs_f64(seconds);
+            until_over(&mut run, settings, over, || {
+                held.read();
+                arrived(&mut received)
+            })?
+        }
+        None => false,
+    };
+    let end = runs.then(|| (subject.read(), Snapshot::take(tool)));
+    let done = run.finish(|| held.read())?;
+    let counted = received.so_far();
+    let ended = subject.read();
+    check(ground, settings, aim, &mut checks)?;
+    // The cost belongs to all requests, also to those before the first reading of the interval.
+    let (mut evidence, used) = match (&start, &end) {
+        (Some((from, from_tool)), Some((to, to_tool))) => {
+            let generator = tree(&[tool], std::slice::from_ref(from_tool), std::slice::from_ref(to_tool));
+            (Evidence { generator, ..subject.evidence(from, to) }, subject.used(&before, to))
+        }
+        // The tool ended within its time.
+        (Some((from, from_tool)), None) => {
+            let begin = tree(&[tool], std::slice::from_ref(&launched), std::slice::from_ref(from_tool));
+            let generator = Tree {
+                user_us: (done.used.user_us - begin.user_us).max(0.0),
+                system_us: (done.used.system_us - begin.system_us).max(0.0),
+                ..done.used
+            };
+            (Evidence { generator, ..subject.evidence(from, &ended) }, subject.used(&before, &ended))
+        }
+        // The origin saw no request, so the begin of the load is not known.
+        (None, _) => {
+            let evidence = Evidence { generator: done.used, ..subject.evidence(&before, &ended) };
+            let used = evidence.target.clone();
+            (evidence, used)
+        }
+    };
+    evidence.upstream = upstream(counted, 0.0);
+    evidence.checks = can_check(settings).then_some(checks);
+    Ok(Ran { load: done.load, evidence, used })
+}
+
+/// Waits until a tool's load is over: its time has passed, or all requests of a tool that counts them have
+/// arrived. Returns `false` if the tool ended before.
+fn until_over(
+    run: &mut Run,
+    settings: &Settings,
+    over: Instant,
+    mut arrived: impl FnMut() -> u64,
+) -> Result<bool, Failure> {
+    if let Some(count) = settings.requests.filter(|_| settings.tool() == "ab") {
+        return run.follow(UNTIL_LAST, || arrived() >= count);
+    }
+    loop {
+        let left = over.saturating_duration_since(Instant::now());
+        if !run.follow(left.min(WATCH_EVERY), || true)? {
+            return Ok(false);
+        }
+        if left.is_zero() {
+            return Ok(true);
+        }
+        arrived();
+    }
+}
+
+fn upstream(counted: Option<Counted>, unseen_us: f64) -> Connections {
+    Connections {
+        opened: counted.map(|counted| counted.connections),
+        requests: counted.map(|counted| counted.requests),
+        peak: 0,
+        unseen_us,
+    }
+}
+
+/// Returns whether the built-in generator can send requests of the cell's kind. It speaks HTTP/1 only: a cell
+/// over HTTP/2 is checked by HTTP/1 at the same port, and a cell with gRPC is not checked.
+fn can_check(settings: &Settings) -> bool {
+    !settings.grpc()
+}
+
+/// Sends verified requests of the cell's own kind and adds the result to `checks`.
+fn check(ground: &Ground, settings: &Settings, aim: Aim<'_>, checks: &mut Checks) -> Result<(), Failure> {
+    if !can_check(settings) {
+        return Ok(());
+    }
+    let load = Run::builtin(ground, &check_plan(settings, aim, CHECKED))
+        .and_then(|run| run.finish(|| ()))
+        .map_err(|failure| Failure(format!("verified requests beside {}: {failure}", settings.tool())))?
+        .load;
+    checks.ok += load.ok;
+    checks.failures.add(&load.failures);
+    Ok(())
 }
 
 /// Runs load that is not measured. A tool that counts requests runs once in full, as users of ab do to warm

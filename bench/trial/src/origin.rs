@@ -219,11 +219,12 @@ impl Origin {
         Some(sum)
     }
 
-    /// Returns what the system caused between two readings. Each reading of nginx's status is itself a
-    /// connection and a request, which is subtracted.
-    pub fn between(&self, before: Counted, after: Counted) -> Counted {
+    /// Returns what the system caused between two readings; `readings` is the number of readings since
+    /// `before`, `after` included. Each reading of nginx's status is itself a connection and a request, which
+    /// is subtracted.
+    pub fn between(&self, before: Counted, after: Counted, readings: u64) -> Counted {
         let own = match self.kind {
-            OriginKind::Nginx => self.status_ports.len() as u64,
+            OriginKind::Nginx => readings * self.status_ports.len() as u64,
             OriginKind::Builtin | OriginKind::Grpc => 0,
         };
         Counted {

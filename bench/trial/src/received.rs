@@ -1,25 +1,35 @@
-//! Checks that terms are equal: compares what the origin receives from each system for the same request.
+//! Checks that terms are equal: compares what the origin receives from each system for the same request, and
+//! the headers that the client receives for the same response.
 //!
 //! For each distinct set-up, the probe starts every system once more in front of an origin that records
-//! requests, and sends it a few requests on one connection. The recorded request is compared with the direct
-//! one and with the requests of the other systems.
+//! requests, and sends it a few requests on one connection. The recorded request, and the head of a response,
+//! are compared with the direct ones and with the ones of the other systems.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
 use crate::fleet::key;
-use crate::generator::{Run, plan};
+use crate::generator::{Aim, Run, first_request, plan};
 use crate::ground::Ground;
+use crate::http::{connect, read_head};
 use crate::origin::{Origin, get};
 use crate::target::Target;
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::rc::Rc;
-use tollgate_lab_load::Length;
+use std::time::Duration;
+use tollgate_lab_load::{Length, tls_config};
 use tollgate_lab_record::Received;
 use tollgate_lab_study::{OriginKind, PlannedCell, Settings};
 
 /// Requests of a probe.
 const REQUESTS: u64 = 8;
+
+/// Time limit of each read and write of the response whose headers are compared.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Probes the systems with the settings of a cell and names the cell's section in the result. Systems that
 /// cannot be started or loaded are left out: their trials report the reason.
@@ -45,7 +55,7 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
             continue;
         }
         let after = target.origin.borrow().counted().unwrap_or_default();
-        let counted = target.origin.borrow().between(before, after);
+        let counted = target.origin.borrow().between(before, after, 1);
         let answer = get(control, "/recorded").map_err(|error| Failure::of("the recording origin", error))?;
         if let Some((version, headers)) = last_request(&answer) {
             all.push(Received {
@@ -55,6 +65,8 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
                 headers,
                 connections: counted.connections,
                 requests: counted.requests,
+                // A response that cannot be read is left out: the trials report the reason.
+                response: response(&own, aim).unwrap_or_default(),
                 differences: Vec::new(),
             });
         }
@@ -96,6 +108,29 @@ fn of_probe(settings: &Settings) -> Settings {
         until_steady: None,
         ..settings.clone()
     }
+}
+
+/// Sends a request of the settings' kind and returns the header lines of the response.
+fn response(settings: &Settings, aim: Aim<'_>) -> io::Result<Vec<(String, String)>> {
+    let mut stream = connect(aim.port, PATIENCE)?;
+    let request = first_request(settings, aim);
+    let (head, _) = match aim.tls {
+        None => {
+            stream.write_all(&request)?;
+            read_head(&mut stream)?
+        }
+        Some(files) => {
+            let key = settings.client_certificate().then_some(files.key.as_path());
+            let config = tls_config(&files.certificate, key).map_err(io::Error::other)?;
+            let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
+            let mut tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
+            let mut stream = rustls::Stream::new(&mut tls, &mut stream);
+            stream.write_all(&request)?;
+            read_head(&mut stream)?
+        }
+    };
+    let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+    Ok(fields.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect())
 }
 
 /// Returns the version and the header lines of the last recorded request.
@@ -154,6 +189,58 @@ fn compare(all: &mut [Received]) {
         }
         received.differences = differences;
     }
+    compare_responses(all);
+}
+
+/// Headers that belong to a connection and not to a response, or differ from second to second.
+const OF_A_HOP: [&str; 4] = ["connection", "keep-alive", "date", "transfer-encoding"];
+
+/// Adds how each system's response differs from the direct one.
+fn compare_responses(all: &mut [Received]) {
+    type Fields = BTreeMap<String, Vec<String>>;
+    let fields = |received: &Received| -> Fields {
+        let mut fields = Fields::new();
+        for (name, value) in &received.response {
+            fields.entry(name.to_ascii_lowercase()).or_default().push(value.clone());
+        }
+        fields
+    };
+    let Some(direct) = all.iter().find(|one| one.system == "direct").map(&fields) else { return };
+    if direct.is_empty() {
+        return;
+    }
+    let of_response = |name: &&String| !OF_A_HOP.contains(&name.as_str());
+    let is_gateway = |one: &&Received| one.system != "direct" && !one.response.is_empty();
+    let told: Vec<(String, Vec<(&str, String)>)> = all
+        .iter()
+        .filter(is_gateway)
+        .map(|received| {
+            let own = fields(received);
+            let mut told: Vec<(&str, String)> = Vec::new();
+            for name in own.keys().filter(of_response) {
+                match direct.get(name) {
+                    None => told.push(("adds", name.clone())),
+                    Some(values) if values != &own[name] => told.push(("changes", name.clone())),
+                    Some(_) => {}
+                }
+            }
+            let lost = direct.keys().filter(of_response).filter(|name| !own.contains_key(*name));
+            told.extend(lost.map(|name| ("removes", name.clone())));
+            (received.system.clone(), told)
+        })
+        .collect();
+    for received in all.iter_mut() {
+        let Some((_, own)) = told.iter().find(|(system, _)| *system == received.system) else { continue };
+        for one in own {
+            let others = told.iter().filter(|(_, all)| all.contains(one)).count();
+            let (what, name) = one;
+            if others < told.len() || *what == "removes" {
+                received
+                    .differences
+                    .push(format!("{what} the response header {name} ({others} of {} do)", told.len()));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -168,8 +255,39 @@ mod tests {
             headers: names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect(),
             connections,
             requests: 8,
+            response: vec![],
             differences: vec![],
         }
+    }
+
+    #[test]
+    fn differences_of_responses_are_told_too() {
+        let with = |system: &str, fields: &[(&str, &str)]| Received {
+            response: fields.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            ..received(system, "HTTP/1.1", 1, &["Host"])
+        };
+        let mut all = [
+            with("direct", &[("Server", "origin"), ("Content-Length", "2"), ("Date", "now")]),
+            with(
+                "a",
+                &[("server", "origin"), ("content-length", "2"), ("date", "then"), ("Connection", "close")],
+            ),
+            with("b", &[("Server", "b/1"), ("Content-Length", "2"), ("Via", "1.1 b")]),
+            with("c", &[("Server", "c/2"), ("Transfer-Encoding", "chunked")]),
+        ];
+        compare(&mut all);
+        assert!(all[1].differences.is_empty(), "{:?}", all[1].differences);
+        assert_eq!(
+            all[2].differences,
+            ["changes the response header server (2 of 3 do)", "adds the response header via (1 of 3 do)"]
+        );
+        assert_eq!(
+            all[3].differences,
+            [
+                "changes the response header server (2 of 3 do)",
+                "removes the response header content-length (1 of 3 do)"
+            ]
+        );
     }
 
     #[test]

@@ -52,6 +52,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// until then.
     pub fn run(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
+        if let Some(warning) = self.ground.is_busy() {
+            self.progress.say(&warning);
+        }
         if self.earlier.is_none() {
             self.header()?;
         }

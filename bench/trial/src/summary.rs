@@ -4,7 +4,7 @@
 
 use crate::arm::original;
 use std::collections::BTreeMap;
-use tollgate_lab_record::{CONTROL, Finding, Metric, Status, Summary, Trial, Verdict, VerdictKind};
+use tollgate_lab_record::{CONTROL, Finding, Metric, Rounds, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_stats::bootstrap::Bootstrap;
 use tollgate_lab_stats::paired::usable_ratio;
 
@@ -14,23 +14,27 @@ const FIGURES: [Metric; 5] = [Metric::Cpu, Metric::Rps, Metric::Mean, Metric::P5
 /// The peers that every system is compared with, in addition to the baseline and the direct run.
 const PEERS: [&str; 2] = ["nginx", "haproxy"];
 
-/// Returns the ratio of two systems' figures over the rounds in which both are good; `None` with too few such
-/// rounds.
-pub fn compare(trials: &[&Trial], a: &str, b: &str, metric: Metric, seed: u64) -> Option<Summary> {
+/// Returns the ratio of two systems' figures over the rounds that count; `None` with too few such rounds.
+pub fn compare(
+    trials: &[&Trial],
+    counted: &Rounds,
+    (a, b): (&str, &str),
+    metric: Metric,
+    seed: u64,
+) -> Option<Summary> {
+    let of = |system: &str, round: u32| {
+        trials
+            .iter()
+            .find(|trial| trial.system == system && trial.round == round && counted.counts(trial))
+            .and_then(|trial| trial.figure(metric))
+    };
     let rounds: Vec<(f64, f64)> = trials
         .iter()
-        .filter(|trial| trial.system == a && trial.is_good())
-        .filter_map(|trial| Some((trial.figure(metric)?, of(trials, b, trial.round, metric)?)))
+        .filter(|trial| trial.system == a && counted.counts(trial))
+        .filter_map(|trial| Some((trial.figure(metric)?, of(b, trial.round)?)))
         .collect();
     let (interval, rounds) = usable_ratio(&rounds, &Bootstrap { seed, ..Bootstrap::default() })?;
     Some(Summary { estimate: interval.estimate, low: interval.low, high: interval.high, rounds })
-}
-
-fn of(trials: &[&Trial], system: &str, round: u32, metric: Metric) -> Option<f64> {
-    trials
-        .iter()
-        .find(|trial| trial.system == system && trial.round == round && trial.is_good())
-        .and_then(|trial| trial.figure(metric))
 }
 
 /// The attributions of the trials by system and round, kept until the cell's verdicts are derived.
@@ -46,10 +50,12 @@ pub fn verdicts(
     attributed: &Attributed,
     seed: u64,
 ) -> Vec<Verdict> {
+    let kind_of = |system: &str| most_common(system, trials, attributed).0;
+    let counted = Rounds::of(trials.iter().copied(), |system| kind_of(system).has_figures());
     let control = systems.iter().find_map(|name| {
-        let plain = name.strip_suffix(CONTROL)?;
-        compare(trials, plain, name, Metric::Cpu, seed)
-            .or_else(|| compare(trials, plain, name, Metric::Rps, seed))
+        let pair = (name.strip_suffix(CONTROL)?, name.as_str());
+        compare(trials, &counted, pair, Metric::Cpu, seed)
+            .or_else(|| compare(trials, &counted, pair, Metric::Rps, seed))
     });
     systems
         .iter()
@@ -62,11 +68,17 @@ pub fn verdicts(
                 let sound = |other: &&str| {
                     *other != system.as_str()
                         && systems.iter().any(|name| name == other)
-                        && most_common(other, trials, attributed).0.has_figures()
+                        && kind_of(other).has_figures()
                 };
+                let offered = trials.iter().any(|trial| {
+                    trial.system == *system
+                        && trial.load.as_ref().is_some_and(|load| load.model.rps().is_some())
+                });
                 for other in others.filter(sound) {
-                    for metric in FIGURES {
-                        if let Some(summary) = compare(trials, system, other, metric, seed) {
+                    let latency = !offered || (kind.has_latency() && kind_of(other).has_latency());
+                    for metric in FIGURES.into_iter().filter(|metric| latency || !metric.is_latency()) {
+                        let pair = (system.as_str(), other);
+                        if let Some(summary) = compare(trials, &counted, pair, metric, seed) {
                             ratios.insert(format!("{}/{other}", metric.key()), summary);
                         }
                     }
@@ -208,6 +220,39 @@ mod tests {
         let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &attributed, 1);
         assert!(!verdicts[1].kind.has_figures(), "4 of 8 rounds have none: {:?}", verdicts[1].kind);
         assert!(!verdicts[0].ratios.contains_key("cpu/nginx"), "no ratio to a system without figures");
+    }
+
+    #[test]
+    fn a_round_that_voids_one_system_is_dropped_for_all() {
+        let (systems, mut trials) = cell();
+        for trial in trials.iter_mut().filter(|trial| trial.round == 3) {
+            match trial.system.as_str() {
+                "haproxy" => trial.status = Status::Bad { reason: "it stalled".into() },
+                // A disturbed minute, which a table must not hold against one of them.
+                "nginx" => trial.cost = Some(Cost { user_us: 900.0, system_us: 0.0 }),
+                _ => {}
+            }
+        }
+        let refs: Vec<&Trial> = trials.iter().collect();
+        let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &nothing(&trials), 1);
+        let ratio = verdicts[0].ratios["cpu/nginx"];
+        assert!((ratio.estimate - 0.8).abs() < 1e-6 && ratio.rounds == 7, "{ratio:?}");
+    }
+
+    #[test]
+    fn latency_that_is_not_the_systems_has_no_ratio() {
+        let (systems, trials) = cell();
+        let refs: Vec<&Trial> = trials.iter().collect();
+        let mut attributed = nothing(&trials);
+        for ((system, _), (kind, _)) in &mut attributed {
+            if system == "nginx" {
+                *kind = VerdictKind::LoadSide;
+            }
+        }
+        let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &attributed, 1);
+        let keys: Vec<&str> = verdicts[0].ratios.keys().map(String::as_str).collect();
+        assert!(keys.contains(&"cpu/nginx") && !keys.contains(&"p99/nginx"), "{keys:?}");
+        assert!(keys.contains(&"p99/haproxy"), "{keys:?}");
     }
 
     #[test]

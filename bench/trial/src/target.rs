@@ -21,6 +21,7 @@ use tollgate_lab_meter::callgrind::Callgrind;
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
+use tollgate_lab_meter::process::process_ids;
 use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
 use tollgate_lab_study::{Relay, Settings};
@@ -52,6 +53,9 @@ pub struct Target {
     /// The slow link in front of it, if the study sets one.
     relay: Option<Server>,
     quota: Option<Quota>,
+    /// The group that counts its CPU time if it has no quota; `None` if this user may not create groups.
+    account: Option<Quota>,
+    paused: bool,
     /// The setting that it was rendered from; `None` for a direct run.
     pub setting: Option<Setting>,
     /// Whether the origin runs within this system's quota.
@@ -163,6 +167,9 @@ impl Target {
         if system.is_direct() && settings.http() == 2 && !settings.grpc() {
             return Err(Failure("the origin speaks HTTP/1 alone".into()));
         }
+        // The run goes on without a group: the process tree has the CPU time of all but daemons.
+        let counts = quota.is_none() && !system.is_direct();
+        let account = counts.then(|| Quota::account(&arm.name.replace('#', "-")).ok()).flatten();
         let mut servers = Vec::new();
         let mut last = None;
         let links = if system.is_direct() { 0 } else { settings.chain() };
@@ -192,8 +199,8 @@ impl Target {
                 for (name, value) in &command.env {
                     start = start.variable(name, value);
                 }
-                if let Some(quota) = &quota {
-                    start = start.quota(quota);
+                if let Some(group) = quota.as_ref().or(account.as_ref()) {
+                    start = start.quota(group);
                 }
                 let mut server = Server::new(start.start()?);
                 let host = settings.hosts.as_ref().and_then(|hosts| hosts.first()).map(String::as_str);
@@ -228,7 +235,19 @@ impl Target {
         let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
         used.terms
             .extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
-        Ok(Self { name: arm.name.clone(), port, used, origin, servers, relay, quota, setting: last, beside })
+        Ok(Self {
+            name: arm.name.clone(),
+            port,
+            used,
+            origin,
+            servers,
+            relay,
+            quota,
+            account,
+            paused: false,
+            setting: last,
+            beside,
+        })
     }
 
     /// Returns where its load is sent to.
@@ -237,9 +256,33 @@ impl Target {
         Aim { port: self.port, body, status: settings.origin_status(), tls }
     }
 
-    /// Returns the process ids of the system; none for a direct run.
+    /// Returns the process ids whose trees are the system; none for a direct run. After the started processes
+    /// come those that left their trees, as daemons do.
     pub fn ids(&self) -> Vec<u32> {
-        self.servers.iter().map(Server::id).collect()
+        let mut ids: Vec<u32> = self.servers.iter().map(Server::id).collect();
+        let mut known: BTreeSet<u32> = ids.iter().flat_map(|id| process_ids(*id)).collect();
+        for id in self.group().map(Quota::process_ids).unwrap_or_default() {
+            if !known.contains(&id) {
+                known.extend(process_ids(id));
+                ids.push(id);
+            }
+        }
+        ids
+    }
+
+    /// Returns the group that holds all processes of the system and no others; `None` if there is none.
+    pub fn group(&self) -> Option<&Quota> {
+        self.quota.as_ref().or(self.account.as_ref()).filter(|_| !self.beside)
+    }
+
+    /// Sends a signal to every process of the group, also to those that left the process groups of the servers.
+    fn signal_group(&self, signal: Signal) {
+        for id in self.group().map(Quota::process_ids).unwrap_or_default() {
+            if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
+                // A process that has just ended needs no signal.
+                let _ = kill_process(pid, signal);
+            }
+        }
     }
 
     /// Sends the signal that makes the system reload its files.
@@ -263,6 +306,10 @@ impl Target {
     /// Pauses the system and, if it runs within its quota, the origin.
     pub fn pause(&mut self) {
         self.servers.iter_mut().chain(&mut self.relay).for_each(Server::pause);
+        if !self.paused {
+            self.signal_group(Signal::STOP);
+            self.paused = true;
+        }
         if self.beside {
             self.origin.borrow_mut().pause();
         }
@@ -271,6 +318,10 @@ impl Target {
     /// Resumes the system and its origin.
     pub fn resume(&mut self) {
         self.servers.iter_mut().chain(&mut self.relay).for_each(Server::resume);
+        if self.paused {
+            self.signal_group(Signal::CONT);
+            self.paused = false;
+        }
         self.origin.borrow_mut().resume();
     }
 

@@ -1,11 +1,12 @@
 //! Attributes a trial to the component that limits it, from the counters of the kernel and the generator.
 //!
-//! The order of the checks matters. Errors make the figures worthless; a kept rate has no limiting component.
-//! Then come quotas (the kernel counts their throttling exactly), full cores and threads, full accept queues,
-//! and the limits of the set-up itself (a delay, a slow link, too few requests in flight). Any other trial is
-//! not attributed.
+//! The order of the checks matters. Errors, requests that the origin did not receive or did not owe, and CPU
+//! time that was not counted make the figures worthless. A kept rate has a limiting component only if the
+//! generator's side was late or full, or if a quota throttled. Otherwise come quotas (the kernel counts their
+//! throttling exactly), full cores and threads, full accept queues, and the limits of the set-up itself (a
+//! delay, a slow link, too few requests in flight). Any other trial is not attributed.
 
-use tollgate_lab_record::{Evidence, Finding, LoadResult, Throttled, VerdictKind};
+use tollgate_lab_record::{Checks, Evidence, Failures, Finding, LoadResult, Throttled, VerdictKind};
 
 /// The parts of the set-up that affect the verdict.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,14 @@ pub struct Facts {
     pub link: Option<(f64, f64)>,
     /// Size of a response with its head, in bytes, for the link's limit.
     pub response_bytes: f64,
+    /// Concurrent requests on each connection; 0 counts as 1.
+    pub streams: u32,
+    /// Seconds of load before the measurement.
+    pub before: f64,
+    /// Whether the system itself makes the answers of this cell, so that the origin receives no request.
+    pub own_answers: bool,
+    /// Whether the cell asks for more requests to the origin than clients send, such as copies.
+    pub extra_requests: bool,
 }
 
 /// The share from which a thread or core counts as full. A core that serves sockets idles a little between
@@ -47,6 +56,23 @@ const HELD: f64 = 0.2;
 /// Share of failed requests from which figures are not comparable.
 const ERRORS: f64 = 0.001;
 
+/// How far the requests that the origin received may differ from the answers, as a share of them.
+const ASTRAY: f64 = 0.03;
+
+/// Requests by which both may differ in any trial.
+const ASTRAY_LEAST: f64 = 16.0;
+
+/// Seconds by which the start of a measurement and the reading of the origin's counter may seem apart.
+const START_APART: f64 = 0.05;
+
+/// Answers from which a missing CPU time is noticed. The kernel may count in ticks of 10 ms, and fewer answers
+/// may fall between them.
+const MANY: u64 = 4_000;
+
+/// The least CPU time of a forwarded request, in microseconds: less than the two system calls that read and
+/// write it.
+const LEAST_US: f64 = 0.5;
+
 /// Requests in flight up to which a closed loop cannot fill a core, since each request waits for the one
 /// before.
 const FEW: u32 = 4;
@@ -63,13 +89,10 @@ pub fn attribute(
         return (VerdictKind::Invalid, findings);
     };
     describe(&mut findings, facts, evidence);
-    if let Some(kind) = errors(&mut findings, load) {
+    if let Some(kind) = errors(&mut findings, load, evidence) {
         return (kind, findings);
     }
-    if let Some(kind) = kept(&mut findings, load) {
-        return (kind, findings);
-    }
-    for ask in [quotas, processors, connections, set_up] {
+    for ask in [forwarded, counted, kept, quotas, processors, connections, set_up] {
         if let Some(kind) = ask(&mut findings, facts, load, evidence) {
             return (kind, findings);
         }
@@ -102,7 +125,13 @@ fn describe(findings: &mut Vec<Finding>, facts: &Facts, evidence: &Evidence) {
     }
 }
 
-fn errors(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind> {
+fn errors(findings: &mut Vec<Finding>, load: &LoadResult, evidence: &Evidence) -> Option<VerdictKind> {
+    if let Some(checks) = evidence.checks.as_ref().filter(|checks| differ(checks)) {
+        let all = checks.ok + checks.failures.total();
+        let told = told(&checks.failures);
+        note(findings, format!("of {all} verified requests before and after {}'s {told}", load.tool));
+        return Some(VerdictKind::Errors);
+    }
     let failed = load.failures.total();
     let all = failed + load.ok;
     if all == 0 {
@@ -112,23 +141,128 @@ fn errors(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind>
     if failed == 0 {
         return None;
     }
-    let kinds = [
-        (load.failures.connect, "could not connect"),
-        (load.failures.read, "broken before the response was whole"),
-        (load.failures.write, "could not be written"),
-        (load.failures.timeout, "timed out"),
-        (load.failures.status, "another status than expected"),
-        (load.failures.length, "a body of another length"),
-        (load.failures.body, "a body with other bytes"),
-        (load.failures.protocol, "no HTTP"),
-    ];
-    let told: Vec<String> =
-        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
-    note(findings, format!("of {all} requests {}", told.join(", ")));
+    note(findings, format!("of {all} requests {}", told(&load.failures)));
     (failed as f64 / all as f64 > ERRORS).then_some(VerdictKind::Errors)
 }
 
-fn kept(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind> {
+/// Returns whether verified requests show that the answers are not the expected ones. A connection that a
+/// loaded system refuses says nothing about its answers, unless there is no answer at all.
+fn differ(checks: &Checks) -> bool {
+    let Failures { status, length, body, protocol, .. } = checks.failures;
+    checks.ok == 0 || status + length + body + protocol > 0
+}
+
+fn told(failures: &Failures) -> String {
+    let kinds = [
+        (failures.connect, "could not connect"),
+        (failures.read, "broken before the response was whole"),
+        (failures.write, "could not be written"),
+        (failures.timeout, "timed out"),
+        (failures.status, "another status than expected"),
+        (failures.length, "a body of another length"),
+        (failures.body, "a body with other bytes"),
+        (failures.protocol, "no HTTP"),
+    ];
+    let told: Vec<String> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    told.join(", ")
+}
+
+/// Compares the requests that the origin received with the answers. Both may differ by the requests in flight
+/// at either end, and by those between the start of the measurement and the reading of the origin's counter.
+fn forwarded(
+    findings: &mut Vec<Finding>,
+    facts: &Facts,
+    load: &LoadResult,
+    evidence: &Evidence,
+) -> Option<VerdictKind> {
+    let received = evidence.upstream.requests? as f64;
+    let (ok, sent) = (load.ok as f64, (load.ok + load.failures.total()) as f64);
+    let in_flight = 2.0 * f64::from(load.connections) * f64::from(facts.streams.max(1)) + ASTRAY_LEAST;
+    let unseen = load.rps() * (evidence.upstream.unseen_us / 1e6 + START_APART);
+    if !facts.own_answers && received + in_flight + unseen + ASTRAY * ok < ok {
+        note(
+            findings,
+            format!(
+                "the origin received {received:.0} requests for {ok:.0} answers: the others are from a cache, or shared"
+            ),
+        );
+        return Some(VerdictKind::OwnAnswers);
+    }
+    // At a rate that is not kept, requests of the warm-up are sent during the measurement.
+    let backlog = match load.model.rps() {
+        Some(rps) if !load.keeps_its_rate() => rps * facts.before,
+        _ => 0.0,
+    };
+    if !facts.extra_requests && received > sent * (1.0 + ASTRAY) + in_flight + backlog {
+        note(
+            findings,
+            format!(
+                "the origin received {received:.0} requests for {sent:.0} that were sent: retries or copies"
+            ),
+        );
+        return Some(VerdictKind::ExtraRequests);
+    }
+    None
+}
+
+/// Finds answers without CPU time: the processes that served them are not among the counted ones.
+fn counted(
+    findings: &mut Vec<Finding>,
+    facts: &Facts,
+    load: &LoadResult,
+    evidence: &Evidence,
+) -> Option<VerdictKind> {
+    let used = evidence.target.cpu_us();
+    let gone = facts.target_cores > 0.0
+        && evidence.wall_us > 0.0
+        && load.ok >= MANY
+        && used < LEAST_US * load.ok as f64;
+    gone.then(|| {
+        note(
+            findings,
+            format!(
+                "{used:.0} us of CPU for {} answers: other processes than the counted ones served them",
+                load.ok
+            ),
+        );
+        VerdictKind::Invalid
+    })
+}
+
+/// How busy the cores of origin and generator were, and the part of it that the two used.
+#[derive(Clone, Copy)]
+struct LoadSide {
+    busy: f64,
+    own: f64,
+}
+
+impl LoadSide {
+    fn of(facts: &Facts, evidence: &Evidence) -> Self {
+        let cores = &facts.load_cores;
+        let busy: Vec<f64> =
+            cores.iter().filter_map(|core| evidence.machine.busy.get(*core).copied()).collect();
+        // An origin beside the system uses the system's cores. If all share the cores, the origin may be on any.
+        let apart = !facts.beside && !facts.shared;
+        let origin = if apart { evidence.origin.cpu_us() } else { 0.0 };
+        let used = evidence.generator.cpu_us() + origin;
+        Self {
+            busy: if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 },
+            own: used / evidence.wall_us.max(1.0) / cores.len().max(1) as f64,
+        }
+    }
+
+    fn is_full(self) -> bool {
+        self.busy >= FULL && self.own >= OWN * self.busy
+    }
+}
+
+fn kept(
+    findings: &mut Vec<Finding>,
+    facts: &Facts,
+    load: &LoadResult,
+    evidence: &Evidence,
+) -> Option<VerdictKind> {
     let (offered, share) = load.answered()?;
     if !load.keeps_its_rate() {
         note(findings, format!("of {offered:.0}/s offered, {} were answered in time", percent(share)));
@@ -146,7 +280,19 @@ fn kept(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind> {
         return Some(VerdictKind::Generator);
     }
     note(findings, format!("the rate of {offered:.0}/s was kept"));
-    Some(VerdictKind::Nothing)
+    let throttled = quotas(findings, facts, load, evidence);
+    let side = LoadSide::of(facts, evidence);
+    if side.is_full() {
+        note(
+            findings,
+            format!(
+                "the core of origin and generator was {} busy: the cost is the system's, the latency is not",
+                percent(side.busy)
+            ),
+        );
+        return Some(VerdictKind::LoadSide);
+    }
+    throttled.or(Some(VerdictKind::Nothing))
 }
 
 fn held(quota: &Throttled) -> Option<String> {
@@ -235,19 +381,14 @@ fn processors(
         VerdictKind::Gateway
     };
     let hot = evidence.target.threads.first().filter(|thread| while_active(thread.share) >= FULL);
-    let busy: Vec<f64> =
-        facts.load_cores.iter().filter_map(|core| evidence.machine.busy.get(*core).copied()).collect();
-    let load = if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 };
+    let side = LoadSide::of(facts, evidence);
+    let (load, own, load_full) = (side.busy, side.own, side.is_full());
     let by_load = if !facts.beside && evidence.origin.cpu_us() > evidence.generator.cpu_us() {
         VerdictKind::Origin
     } else {
         VerdictKind::Generator
     };
     let target_full = target >= FULL;
-    let own = (evidence.generator.cpu_us() + if facts.beside { 0.0 } else { evidence.origin.cpu_us() })
-        / evidence.wall_us
-        / facts.load_cores.len().max(1) as f64;
-    let load_full = load >= FULL && own >= OWN * load;
     if load >= FULL && !load_full {
         note(findings, format!("other programs used {} of the generator's core", percent(load - own)));
     }
@@ -286,14 +427,11 @@ fn shared(findings: &mut Vec<Finding>, facts: &Facts, evidence: &Evidence) -> Op
     let all = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
     if all < FULL {
         // The generator has only its own core, even if others may use that core too.
-        let cores: Vec<f64> = facts.load_cores.iter().filter_map(|core| busy.get(*core).copied()).collect();
-        let count = cores.len().max(1) as f64;
-        let load = cores.iter().sum::<f64>() / count;
-        let own = evidence.generator.cpu_us() / evidence.wall_us / count;
-        if load < FULL || own < OWN * load {
+        let side = LoadSide::of(facts, evidence);
+        if !side.is_full() {
             return None;
         }
-        note(findings, format!("the generator's core was {} busy", percent(load)));
+        note(findings, format!("the generator's core was {} busy", percent(side.busy)));
         return Some(VerdictKind::Generator);
     }
     let used = [
@@ -442,6 +580,106 @@ mod tests {
         assert_eq!(kind(&facts(), &late, &evidence(0.3, 0.2, 0.3)), VerdictKind::Generator);
         late.send_lag = times(100.0);
         assert_eq!(kind(&facts(), &late, &evidence(0.3, 0.2, 0.3)), VerdictKind::Nothing);
+    }
+
+    #[test]
+    fn a_full_generator_side_takes_the_latency_and_not_the_cost() {
+        let kept = load(LoadModel::Constant { rps: 32_000.0 }, 32_000.0, 64);
+        let (kind, findings) = attribute(&facts(), Some(&kept), &evidence(0.4, 0.5, 0.47));
+        assert_eq!(kind, VerdictKind::LoadSide);
+        assert!(kind.has_figures() && !kind.has_latency());
+        assert!(findings.iter().any(|finding| finding.text.contains("97 % busy")), "{findings:?}");
+        // Other programs on that core are noise, and the generator's side is not full of its own.
+        let mut seen = evidence(0.4, 0.2, 0.2);
+        seen.machine.busy = vec![0.4, 0.98];
+        assert_eq!(attribute(&facts(), Some(&kept), &seen).0, VerdictKind::Nothing);
+    }
+
+    #[test]
+    fn a_quota_that_throttles_is_named_although_the_rate_is_kept() {
+        let kept = load(LoadModel::Constant { rps: 1_000.0 }, 1_000.0, 64);
+        let mut seen = evidence(0.25, 0.1, 0.1);
+        let quota = Throttled { cores: 0.25, periods: 10, throttled: 10, held_us: 5e5 };
+        seen.target_quota = Some(quota.clone());
+        let (kind, findings) = attribute(&facts(), Some(&kept), &seen);
+        assert_eq!(kind, VerdictKind::Quota);
+        let told = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
+        assert!(told("the rate of 1000/s was kept") && told("10 of 10 periods"), "{findings:?}");
+        (seen.target_quota, seen.origin_quota) = (None, Some(quota));
+        assert_eq!(attribute(&facts(), Some(&kept), &seen).0, VerdictKind::Origin);
+    }
+
+    #[test]
+    fn answers_that_the_origin_did_not_give_are_named() {
+        let with = |received: u64| {
+            let mut seen = evidence(0.5, 0.1, 0.1);
+            seen.upstream.requests = Some(received);
+            seen
+        };
+        let kept = load(LoadModel::Constant { rps: 5_000.0 }, 5_000.0, 64);
+        let closed = load(CLOSED, 5_000.0, 64);
+        for load in [&kept, &closed] {
+            let (kind, findings) = attribute(&facts(), Some(load), &with(1));
+            assert_eq!(kind, VerdictKind::OwnAnswers);
+            let last = &findings.last().unwrap().text;
+            assert!(last.starts_with("the origin received 1 requests for 5000 answers"), "{last}");
+            // Half of the requests share an answer with another one.
+            assert_eq!(kind_of(load, &with(2_500)), VerdictKind::OwnAnswers);
+            assert_eq!(kind_of(load, &with(10_000)), VerdictKind::ExtraRequests);
+            for received in [4_900, 5_000, 5_100] {
+                let kind = kind_of(load, &with(received));
+                assert!(
+                    !matches!(kind, VerdictKind::OwnAnswers | VerdictKind::ExtraRequests),
+                    "{received}: {kind:?}"
+                );
+            }
+        }
+        // The counter was read late, so that it misses the beginning.
+        let mut late = with(3_000);
+        late.upstream.unseen_us = 400_000.0;
+        assert_eq!(kind_of(&kept, &late), VerdictKind::Nothing);
+        // What the cell asks for is no fault.
+        let made = Facts { own_answers: true, ..facts() };
+        assert_eq!(kind(&made, &kept, &with(0)), VerdictKind::Nothing);
+        let copies = Facts { extra_requests: true, ..facts() };
+        assert_eq!(kind(&copies, &kept, &with(10_000)), VerdictKind::Nothing);
+        // Requests of the warm-up that a slow system receives later.
+        let slow = load(LoadModel::Constant { rps: 10_000.0 }, 5_000.0, 64);
+        let warmed = Facts { before: 1.0, ..facts() };
+        assert_eq!(kind(&warmed, &slow, &with(10_000)), VerdictKind::Invalid);
+        assert_eq!(kind(&facts(), &slow, &with(10_000)), VerdictKind::ExtraRequests);
+    }
+
+    fn kind_of(load: &LoadResult, evidence: &Evidence) -> VerdictKind {
+        kind(&facts(), load, evidence)
+    }
+
+    #[test]
+    fn answers_without_cpu_time_are_served_by_others() {
+        let kept = load(LoadModel::Constant { rps: 4_000.0 }, 4_000.0, 64);
+        let (kind, findings) = attribute(&facts(), Some(&kept), &evidence(0.0, 0.1, 0.1));
+        assert_eq!(kind, VerdictKind::Invalid);
+        let last = &findings.last().unwrap().text;
+        assert!(last.starts_with("0 us of CPU for 4000 answers"), "{last}");
+        let direct = Facts { target_cores: 0.0, ..facts() };
+        assert_eq!(attribute(&direct, Some(&kept), &evidence(0.0, 0.1, 0.1)).0, VerdictKind::Nothing);
+        // A tick of the kernel's clock may miss a few requests.
+        let few = load(LoadModel::Constant { rps: 400.0 }, 400.0, 64);
+        assert_eq!(attribute(&facts(), Some(&few), &evidence(0.0, 0.1, 0.1)).0, VerdictKind::Nothing);
+    }
+
+    #[test]
+    fn verified_requests_beside_a_load_tool_void_its_trial() {
+        let closed = load(CLOSED, 50_000.0, 64);
+        let mut seen = evidence(0.98, 0.3, 0.4);
+        let mut kind_with = |ok, failures| {
+            seen.checks = Some(Checks { ok, failures });
+            attribute(&facts(), Some(&closed), &seen).0
+        };
+        assert_eq!(kind_with(32, Failures::default()), VerdictKind::Gateway);
+        assert_eq!(kind_with(31, Failures { body: 1, ..Default::default() }), VerdictKind::Errors);
+        assert_eq!(kind_with(31, Failures { timeout: 1, ..Default::default() }), VerdictKind::Gateway);
+        assert_eq!(kind_with(0, Failures { timeout: 32, ..Default::default() }), VerdictKind::Errors);
     }
 
     #[test]

@@ -85,7 +85,8 @@ fn a_study_runs_whole_and_its_file_and_reports_say_everything() {
         assert_eq!((load.tool.as_str(), load.verification), ("builtin", Verification::Full));
         assert_eq!(load.model, if rate { LoadModel::Constant { rps: 400.0 } } else { LoadModel::Closed });
         assert_eq!(load.response_time.is_some(), rate, "only a rate has intended times");
-        assert_eq!(trial.cost.is_some(), trial.system != "direct");
+        let kept = load.model.rps().is_none() || load.keeps_its_rate();
+        assert_eq!(trial.cost.is_some(), trial.system != "direct" && kept);
         // If the machine stalled during the trial, there is next to nothing to see.
         if trial.evidence.wall_us < 100_000.0 {
             continue;
@@ -186,9 +187,14 @@ sections:
         table.unwrap_or_else(|| panic!("no table {title:?}: {}", answer.stderr)).2.clone()
     };
     // A busy machine may leave a cell without figures; the bar's row then says so.
+    let of =
+        |system: &str| results.trials_of("1-1", system).filter(|trial| trial.own_cost().is_some()).count();
+    // A round in which the rate was not kept has no cost, and five rounds decide nothing.
+    let few = of("nginx") < 6 || of("haproxy") < 6;
     for (row, word) in rows("").iter().zip(["PASS", "MISS"]) {
+        let open = few && row[5].starts_with("OPEN");
         assert!(
-            row[0] == "Plain: One" && (row[5].starts_with(word) || row[5].contains("not judged")),
+            row[0] == "Plain: One" && (row[5].starts_with(word) || row[5].contains("not judged") || open),
             "{row:?}"
         );
     }

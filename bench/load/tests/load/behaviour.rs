@@ -150,6 +150,9 @@ fn a_server_that_hangs_is_all_time_outs() {
     };
     let result = run(&plan).unwrap();
     assert_eq!(counts(&result), (0, Failures { timeout: 30, ..Failures::default() }));
+    // Each was held from its intended time on.
+    let held = result.response_time.unwrap();
+    assert!(held.count == 30 && held.min_us.unwrap() >= 200_000.0, "{held:?}");
 }
 
 #[test]
@@ -173,5 +176,9 @@ fn a_hung_request_does_not_outlive_its_time_limit_when_the_others_are_done() {
         let hung = u64::from(model == LoadModel::Closed);
         assert_eq!(result.failures, Failures { timeout: hung, ..Failures::default() });
         assert!(result.ok > 0);
+        if hung > 0 {
+            let times = result.service_time.unwrap();
+            assert!(times.count == result.ok + 1 && times.max_us.unwrap() >= 500_000.0, "{times:?}");
+        }
     }
 }

@@ -54,6 +54,49 @@ impl Quota {
         Self::create_in(&hierarchy, name, cores, memory)
     }
 
+    /// Creates a group without a limit, which only counts: its CPU time includes every process that was
+    /// started in it, even one that has left its process tree (a daemon).
+    ///
+    /// No limit is set. In version 1 the group is in the `cpuacct` tree; where that is mounted together with
+    /// `cpu`, the scheduler sees one more level, which is the same for all systems. In version 2, where every
+    /// group counts CPU time, no controller is enabled for it.
+    ///
+    /// # Errors
+    /// If no controller counts CPU time, or this user may not create groups.
+    pub fn account(name: &str) -> Result<Self, Error> {
+        let hierarchy = Hierarchy::find().ok_or_else(|| {
+            Error::Lacking("CPU time by group needs control groups, and none are mounted".into())
+        })?;
+        remove_orphans_of(&hierarchy);
+        let place = match hierarchy.version {
+            Version::One => hierarchy.cpuacct.as_ref(),
+            Version::Two => Some(&hierarchy.cpu),
+        };
+        let place = place.ok_or_else(|| {
+            Error::Lacking(
+                "CPU time by group needs the cgroup cpuacct controller, which is not mounted".into(),
+            )
+        })?;
+        let (name, mut refused) = (owner::name(name), None);
+        for parent in candidates(place) {
+            let folder = parent.join(&name);
+            let mut quota = Self {
+                version: hierarchy.version,
+                cores: f64::INFINITY,
+                cpu: folder.clone(),
+                cpuacct: folder,
+                memory: None,
+                groups: Vec::new(),
+                registrations: Vec::new(),
+            };
+            match quota.make(&parent, &name) {
+                Ok(()) => return Ok(quota),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Error::Lacking("no group to make another in".into())))
+    }
+
     fn create_in(hierarchy: &Hierarchy, name: &str, cores: f64, memory: Option<u64>) -> Result<Self, Error> {
         // The kernel grants at least 1 ms a period (`kernel/sched/core.c`, min_cfs_quota_period).
         if !(0.01..=100_000.0).contains(&cores) {
@@ -173,7 +216,7 @@ impl Quota {
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
-    /// Returns the quota in cores.
+    /// Returns the quota in cores; infinite for a group that only counts.
     pub fn cores(&self) -> f64 {
         self.cores
     }

@@ -9,8 +9,8 @@ use super::{
 use crate::estimate;
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate_lab_record::{
-    Cell, Connections, Distribution, Price, Published, Received, Results, Status, Summary, SystemUsed, Trial,
-    Verdict, Window,
+    Cell, Connections, Distribution, Price, Published, Received, Results, Rounds, Status, Summary,
+    SystemUsed, Trial, Verdict, Window,
 };
 use tollgate_lab_stats::steady::{Steadiness, steady as judge};
 use tollgate_lab_stats::tie::Order;
@@ -175,20 +175,34 @@ fn outcome(
     let trials: Vec<&Trial> = results.trials_of(&cell.id, system).filter(|trial| trial.round > 0).collect();
     if let Some(verdict) = verdict.filter(|verdict| !verdict.kind.has_figures()) {
         let seen: Vec<&str> = verdict.findings.iter().map(|finding| finding.text.as_str()).collect();
-        let why = if seen.is_empty() { reasons(&trials) } else { seen.join("; ") };
+        let why = if seen.is_empty() { reasons(&trials, &Rounds::default()) } else { seen.join("; ") };
         return Outcome::Void { why };
     }
+    let kind = verdict.map(|verdict| verdict.kind);
     if trials.is_empty() {
         let condensed = results.condensed_of(&cell.id, system);
-        return condensed.map_or(Outcome::Pending, |one| Outcome::Measured(Box::new(one.figures.clone())));
+        return condensed
+            .map_or(Outcome::Pending, |one| Outcome::Measured(Box::new(one.figures.clone().own(kind))));
     }
-    match figures(&trials) {
-        Some(figures) => Outcome::Measured(Box::new(figures)),
-        None => Outcome::Void { why: reasons(&trials) },
+    let rounds = results.rounds(&cell.id);
+    match figures(&trials, &rounds) {
+        Some(figures) => Outcome::Measured(Box::new(figures.own(kind))),
+        None => Outcome::Void { why: reasons(&trials, &rounds) },
     }
 }
 
-fn reasons(trials: &[&Trial]) -> String {
+/// Returns whether the latency of a system in a cell was caused by another component, so that it is not
+/// shown.
+fn hides_latency(results: &Results, cell: &str, system: &str) -> bool {
+    let offered = || {
+        let mut loads = results.trials_of(cell, system).filter_map(|trial| trial.load.as_ref());
+        let condensed = results.condensed_of(cell, system).and_then(|one| one.figures.offered);
+        loads.any(|load| load.model.rps().is_some()) || condensed.is_some()
+    };
+    results.verdict_of(cell, system).is_some_and(|verdict| !verdict.kind.has_latency()) && offered()
+}
+
+fn reasons(trials: &[&Trial], rounds: &Rounds) -> String {
     let all: BTreeSet<&str> = trials
         .iter()
         .filter_map(|trial| match &trial.status {
@@ -196,45 +210,51 @@ fn reasons(trials: &[&Trial]) -> String {
             Status::Good => None,
         })
         .collect();
-    if all.is_empty() {
+    if all.is_empty() && !rounds.dropped().is_empty() {
+        let dropped: BTreeSet<&str> = rounds.dropped().values().map(String::as_str).collect();
+        let dropped: Vec<&str> = dropped.into_iter().collect();
+        format!("each round was dropped ({})", dropped.join("; "))
+    } else if all.is_empty() {
         "no trial came to its end".to_owned()
     } else {
         all.into_iter().collect::<Vec<_>>().join("; ")
     }
 }
 
-/// Returns the good trials that have a load result.
-fn good<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
-    trials.iter().copied().filter(|trial| trial.is_good() && trial.load.is_some()).collect()
+/// Returns the trials that count and have a load result.
+fn good<'a>(trials: &[&'a Trial], rounds: &Rounds) -> Vec<&'a Trial> {
+    trials.iter().copied().filter(|trial| rounds.counts(trial) && trial.load.is_some()).collect()
 }
 
-fn figures(trials: &[&Trial]) -> Option<Figures> {
-    let good = good(trials);
+fn figures(trials: &[&Trial], rounds: &Rounds) -> Option<Figures> {
+    let good = good(trials, rounds);
     let loads: Vec<_> = good.iter().filter_map(|trial| trial.load.as_ref()).collect();
     let first = loads.first()?;
     let rps = estimate::interval(&loads.iter().map(|load| load.rps()).collect::<Vec<_>>())?;
     let medians = |of: &dyn Fn(&Trial) -> Option<f64>| {
         estimate::median(&good.iter().filter_map(|trial| of(trial)).collect::<Vec<_>>())
     };
-    let cost: Vec<f64> = good.iter().filter_map(|trial| trial.cost).map(|cost| cost.total_us()).collect();
+    let cost: Vec<f64> = good.iter().filter_map(|trial| trial.figure(Metric::Cpu)).collect();
     let cpu_us = estimate::interval(&cost);
-    let user = medians(&|trial| trial.cost.map(|cost| cost.user_us));
-    let system = medians(&|trial| trial.cost.map(|cost| cost.system_us));
+    let user = medians(&|trial| trial.own_cost().map(|cost| cost.user_us));
+    let system = medians(&|trial| trial.own_cost().map(|cost| cost.system_us));
     // The medians of two parts need not add up to the median of their sums, but a stacked bar must.
     let share =
         user.zip(system).map(|(user, system)| user / (user + system)).filter(|share| share.is_finite());
-    let used = |trial: &&Trial| Some(trial.cost?.total_us() * trial.load.as_ref()?.ok as f64);
+    let used = |trial: &&Trial| Some(trial.own_cost()?.total_us() * trial.load.as_ref()?.ok as f64);
     let used_us: f64 = good.iter().filter_map(used).sum();
     let share = share.filter(|_| used_us >= SPLIT_FROM_US);
     let corrected = loads.iter().all(|load| load.response_time.is_some());
-    let shown: Vec<&Distribution> = loads.iter().filter_map(|load| load.latency()).collect();
-    let raw: Vec<&Distribution> = loads.iter().filter_map(|load| load.service_time.as_ref()).collect();
+    let timed = || good.iter().filter(|trial| trial.has_latency()).filter_map(|trial| trial.load.as_ref());
+    let shown: Vec<&Distribution> = timed().filter_map(|load| load.latency()).collect();
+    let raw: Vec<&Distribution> = timed().filter_map(|load| load.service_time.as_ref()).collect();
     let throttled = medians(&|trial| {
         let quota = trial.evidence.target_quota.as_ref()?;
         Some(quota.held_us / trial.evidence.wall_us).filter(|share| share.is_finite())
     });
     Some(Figures {
         rounds: good.len() as u32,
+        dropped: rounds.dropped().len() as u32,
         offered: first.model.rps(),
         rps,
         cpu_us,
@@ -326,9 +346,10 @@ fn ratios(
     let offered = figures.is_some_and(|figures| figures.offered.is_some());
     let mut ratios = Vec::new();
     for metric in Metric::ALL {
-        let ours = (figures.is_some() && baseline_stands)
-            .then(|| pair(results, &cell.id, system, baseline, metric))
-            .flatten();
+        // A verdict of an earlier version may hold the ratio of a cost that is none.
+        let has = figures.is_some_and(|figures| metric != Metric::Cpu || figures.cpu_us.is_some());
+        let ours =
+            (has && baseline_stands).then(|| pair(results, &cell.id, system, baseline, metric)).flatten();
         let published = cell
             .published
             .get(system)
@@ -352,9 +373,13 @@ fn ratios(
     ratios
 }
 
-/// Returns a figure of each good round.
+/// Returns a figure of each round that counts.
 pub(crate) fn rounds(results: &Results, cell: &str, system: &str, metric: Metric) -> Vec<f64> {
-    let trials = results.trials_of(cell, system).filter(|trial| trial.is_good());
+    if metric.is_latency() && hides_latency(results, cell, system) {
+        return Vec::new();
+    }
+    let counted = results.rounds(cell);
+    let trials = results.trials_of(cell, system).filter(|trial| counted.counts(trial));
     trials.filter_map(|trial| trial.figure(metric)).collect()
 }
 
@@ -376,6 +401,9 @@ pub(crate) fn pair(
     other: &str,
     metric: Metric,
 ) -> Option<Summary> {
+    if metric.is_latency() && [system, other].iter().any(|name| hides_latency(results, cell, name)) {
+        return None;
+    }
     let given = |one: &str, other: &str| {
         let verdict = results.verdict_of(cell, one)?;
         verdict.ratios.get(&format!("{}/{other}", metric.key())).copied()
@@ -394,13 +422,19 @@ fn inverse(ratio: Summary) -> Summary {
     }
 }
 
-/// Returns the ratio over the rounds in which both systems have a good trial. Rounds are paired, since a slow
-/// minute affects both.
-fn paired(results: &Results, cell: &str, system: &str, baseline: &str, metric: Metric) -> Option<Summary> {
+/// Returns the ratio over the rounds that count. Rounds are paired, since a slow minute affects both.
+pub(crate) fn paired(
+    results: &Results,
+    cell: &str,
+    system: &str,
+    baseline: &str,
+    metric: Metric,
+) -> Option<Summary> {
+    let counted = results.rounds(cell);
     let of = |name: &str| -> BTreeMap<u32, f64> {
         results
             .trials_of(cell, name)
-            .filter(|trial| trial.is_good())
+            .filter(|trial| counted.counts(trial))
             .filter_map(|trial| Some((trial.round, trial.figure(metric)?)))
             .collect()
     };
@@ -410,13 +444,13 @@ fn paired(results: &Results, cell: &str, system: &str, baseline: &str, metric: M
     estimate::paired_ratio(&pairs)
 }
 
-/// Returns the conclusion from a ratio within one file; [`Call::Open`] with fewer rounds than it needs.
+/// Returns the conclusion from a ratio; [`Call::Open`] with fewer rounds than it needs.
 pub(crate) fn named(ratio: Summary, control: Option<Summary>) -> Call {
     if ratio.rounds < crate::FEWEST_ROUNDS { Call::Open } else { call(ratio, control) }
 }
 
 /// Returns the conclusion from a ratio's interval and the noise that the A/A control showed.
-pub(crate) fn call(ratio: Summary, control: Option<Summary>) -> Call {
+fn call(ratio: Summary, control: Option<Summary>) -> Call {
     match estimate::order(ratio, control) {
         Some(Order::Lower) => Call::Lower,
         Some(Order::Higher) => Call::Higher,
@@ -465,8 +499,12 @@ fn by_cell<T>(
 }
 
 fn curve(results: &Results, cell: &Cell, system: &str) -> Option<Curve> {
-    let good = good(&results.trials_of(&cell.id, system).collect::<Vec<_>>());
-    let loads = || good.iter().filter_map(|trial| trial.load.as_ref());
+    if hides_latency(results, &cell.id, system) {
+        return None;
+    }
+    let rounds = results.rounds(&cell.id);
+    let good = good(&results.trials_of(&cell.id, system).collect::<Vec<_>>(), &rounds);
+    let loads = || good.iter().filter(|trial| trial.has_latency()).filter_map(|trial| trial.load.as_ref());
     let corrected: Vec<&Distribution> = loads().filter_map(|load| load.response_time.as_ref()).collect();
     let raw: Vec<&Distribution> = loads().filter_map(|load| load.service_time.as_ref()).collect();
     let curve = Curve {

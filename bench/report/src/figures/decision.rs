@@ -5,12 +5,9 @@
 //! names a winner only if the interval of the ratio to **every** other system excludes 1 beyond the noise of
 //! the machine. Everything else is a [`Doubt`], which says between which systems no difference was shown.
 
-use super::{Call, CellReport, Figures, Metric, Row, Section, build};
+use super::{Call, CellReport, Metric, Row, Section, build};
 use serde::Serialize;
 use tollgate_lab_record::{Results, Summary, VerdictKind};
-
-/// The share of an offered rate that counts as kept, as in the verdicts.
-const KEPT: f64 = 0.99;
 
 /// The decision table: one row for each system, from the cell that answers the study's question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -69,8 +66,8 @@ pub enum Headline {
     },
     /// Some systems were limited by another component, so that their own figures are not known.
     NotTheirs {
-        /// These systems, each with the word of its verdict.
-        limited: Vec<(String, f64, &'static str)>,
+        /// These systems, each with its figure, if one is shown, and the word of its verdict.
+        limited: Vec<(String, Option<f64>, &'static str)>,
         /// The systems whose figures are their own.
         own: Vec<Entry>,
     },
@@ -201,20 +198,16 @@ fn most_attributed<'a>(
 /// generator was in time as well.
 fn is_its_own(row: &Row, by: Metric) -> bool {
     let Some(figures) = row.figures() else { return false };
-    let kept = keeps_rate(figures);
+    let kept = figures.keeps_its_rate();
     let own_limit = matches!(
         row.verdict,
         Some(VerdictKind::Gateway | VerdictKind::HotWorker | VerdictKind::Quota | VerdictKind::Connections)
     );
     match by {
         Metric::Cpu if figures.offered.is_some() => kept,
-        _ if figures.offered.is_some() => kept && row.verdict != Some(VerdictKind::Generator),
+        _ if figures.offered.is_some() => kept && row.verdict.is_none_or(VerdictKind::has_latency),
         _ => own_limit,
     }
-}
-
-fn keeps_rate(figures: &Figures) -> bool {
-    figures.offered.is_some_and(|offered| figures.rps.estimate >= KEPT * offered)
 }
 
 fn better_first(by: Metric, a: f64, b: f64) -> std::cmp::Ordering {
@@ -224,21 +217,29 @@ fn better_first(by: Metric, a: f64, b: f64) -> std::cmp::Ordering {
 /// Compares the system with the best figure with every other one.
 fn headline(results: &Results, cell: &CellReport, by: Metric) -> Headline {
     let mut own: Vec<(&Row, f64)> = Vec::new();
-    let mut limited: Vec<(String, f64, &'static str)> = Vec::new();
+    let mut limited: Vec<(String, Option<f64>, &'static str)> = Vec::new();
     for row in cell.rows.iter().filter(|row| row.system != "direct") {
+        let hidden = by.is_latency() && row.verdict.is_some_and(|kind| !kind.has_latency());
+        if hidden && row.figures().is_some_and(|figures| figures.keeps_its_rate()) {
+            limited.push((row.title.clone(), None, row.verdict_name()));
+            continue;
+        }
         let Some(value) = row.figures().and_then(|figures| figures.of(by)) else { continue };
-        if row.figures().is_some_and(|figures| figures.offered.is_some() && !keeps_rate(figures)) {
+        if row.figures().is_some_and(|figures| figures.offered.is_some() && !figures.keeps_its_rate()) {
             // The table shows that it cannot carry this rate; it has no cost at it.
             continue;
         }
         if is_its_own(row, by) {
             own.push((row, value));
         } else {
-            limited.push((row.title.clone(), value, row.verdict_name()));
+            limited.push((row.title.clone(), Some(value), row.verdict_name()));
         }
     }
     own.sort_by(|(_, a), (_, b)| better_first(by, *a, *b));
-    limited.sort_by(|(_, a, _), (_, b, _)| better_first(by, *a, *b));
+    limited.sort_by(|(_, a, _), (_, b, _)| match (a, b) {
+        (Some(a), Some(b)) => better_first(by, *a, *b),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    });
     let entry = |(row, value): &(&Row, f64)| (row.title.clone(), *value);
     if !limited.is_empty() {
         return Headline::NotTheirs { limited, own: own.iter().map(entry).collect() };

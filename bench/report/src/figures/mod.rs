@@ -4,7 +4,7 @@
 mod build;
 mod decision;
 
-pub(crate) use build::{call, pair, rounds};
+pub(crate) use build::{named, pair, paired, rounds};
 pub use decision::{Decision, DecisionRow, Doubt, Headline, PriceList};
 
 use serde::Serialize;
@@ -29,6 +29,8 @@ pub enum Call {
     Tie,
     /// Fewer rounds than a conclusion needs ([`crate::FEWEST_ROUNDS`]).
     Open,
+    /// Between two files, the system that stands for the machine changed: no conclusion about the system.
+    Reference,
     /// Better than the direct run of the same load. No gateway is, so the direct run was at a limit or
     /// disturbed, and the ratio is not a figure of the system.
     Beyond,
@@ -42,6 +44,7 @@ impl Call {
             Self::Higher => "higher",
             Self::Tie => "tie",
             Self::Open => "too few rounds",
+            Self::Reference => "reference",
             Self::Beyond => "beyond direct",
         }
     }

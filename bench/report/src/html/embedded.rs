@@ -1,7 +1,7 @@
 //! Embeds the figures in the page as JSON, for scripts and for the test that compares the page with the
 //! result file.
 
-use crate::figures::{Call, Report, Row};
+use crate::figures::{Call, Metric, Report, Row};
 use crate::number::behind;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
@@ -41,7 +41,7 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("rps", Some(figures.rps.estimate));
         put("mean_us", figures.mean_us);
         put("p50_us", figures.p50_us);
-        put("p99_us", figures.p99_us);
+        put("p99_us", figures.of(Metric::P99));
         put("max_us", figures.max_us);
         put("p99_uncorrected_us", figures.p99_uncorrected_us);
         put("memory_kib", figures.memory_kib);
@@ -59,6 +59,9 @@ fn figures_of(cell: &str, row: &Row) -> Value {
             }
         }
         out.insert("rounds".into(), json!(figures.rounds));
+        if figures.dropped > 0 {
+            out.insert("dropped".into(), json!(figures.dropped));
+        }
         out.insert("corrected".into(), json!(figures.corrected));
     }
     for ratio in &row.ratios {

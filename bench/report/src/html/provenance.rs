@@ -3,7 +3,7 @@
 
 use super::prose;
 use crate::figures::Report;
-use crate::number;
+use crate::{number, table};
 use maud::{Markup, html};
 
 /// Lists the differences in terms: what the origin received, and what could not be made equal.
@@ -91,6 +91,7 @@ pub(super) fn provenance(report: &Report) -> Markup {
                 dt { "Machine" }
                 dd { (host.cpu) ", " (number::plain(host.cores)) " cores, " (number::memory(host.memory_kib as f64)) ", Linux " (host.kernel) }
                 @if !host.placement.is_empty() { dt { "Placement" } dd { (host.placement) } }
+                @for (name, text) in table::surroundings(host) { dt { (name) } dd { (text) } }
                 @if let Some(quota) = host.own_quota { dt { "Own quota" } dd { (number::plain(quota)) " cores" } }
                 dt { "Open files" } dd { (number::whole(host.open_files as f64)) " a process" }
                 dt { "Started" } dd { (header.started) }

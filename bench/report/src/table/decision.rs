@@ -1,6 +1,6 @@
 //! The decision table.
 
-use super::{Group, Place, Table, Text, Tone, column, parts, reason};
+use super::{Group, Place, Table, Text, Tone, column, limit, p99, p99_range, parts, reason};
 use crate::figures::{Decision, DecisionRow, Figures, Metric, Report};
 use crate::number;
 
@@ -98,7 +98,11 @@ fn decision_row(
         texts.push(place.number("mean_us", figures.mean_us, number::time));
     }
     texts.push(place.number("p50_us", figures.p50_us, number::time));
-    texts.push(place.number("p99_us", figures.p99_us, number::time));
+    let tail = p99(&place, figures);
+    texts.push(match p99_range(figures) {
+        Some(range) => tail.beside(range),
+        None => tail,
+    });
     texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
     if shown.rps {
         texts.push(match &entry.most {
@@ -111,6 +115,6 @@ fn decision_row(
     }
     let usable = Text::new(format!("{} of {}", entry.usable, entry.cells));
     texts.push(if entry.usable < entry.cells { usable.tone(Tone::Bad) } else { usable });
-    texts.push(Text::new(row.verdict_name()));
+    texts.push(limit(row));
     texts
 }

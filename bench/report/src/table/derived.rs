@@ -42,7 +42,10 @@ pub fn of_prices(report: &Report, section: &Section) -> Option<Table> {
         caption: format!("{}: what features add", section.title),
         columns,
         groups: vec![Group { title: None, rows }],
-        footnotes: vec!["Faint: the interval holds 0, so no price was shown.".to_owned()],
+        footnotes: vec![format!(
+            "Faint: no price was shown, since the interval holds 0 or there are fewer than {} rounds.",
+            crate::FEWEST_ROUNDS
+        )],
     })
 }
 
@@ -59,7 +62,8 @@ fn with_interval(whole: bool, known: &Known<Summary>, write: &dyn Fn(f64) -> Str
     } else {
         text
     };
-    if found.low <= 0.0 && found.high >= 0.0 { text.tone(Tone::Faint) } else { text }
+    let shown = found.rounds >= crate::FEWEST_ROUNDS && (found.low > 0.0 || found.high < 0.0);
+    if shown { text } else { text.tone(Tone::Faint) }
 }
 
 /// Returns why a price lacks figures; an empty string if it has all.

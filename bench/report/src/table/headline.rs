@@ -50,7 +50,10 @@ pub fn headline(decision: &Decision) -> Vec<Piece> {
         Headline::NotTheirs { limited, own } => {
             let named: Vec<String> = limited
                 .iter()
-                .map(|(title, value, by_what)| format!("{title} ({}, {by_what})", figure(by, *value)))
+                .map(|(title, value, by_what)| match value {
+                    Some(value) => format!("{title} ({}, {by_what})", figure(by, *value)),
+                    None => format!("{title} ({by_what})"),
+                })
                 .collect();
             let mut out = vec![
                 strong("No winner can be named"),

@@ -16,9 +16,9 @@ pub use headline::{Piece, headline};
 pub use published::of_published;
 pub use section::{of_more, of_section};
 
-use crate::figures::{Call, CellReport, Figures, Ratio, Row};
+use crate::figures::{Call, CellReport, Figures, Metric, Ratio, Row};
 use crate::number;
-use tollgate_lab_record::{Summary, VerdictKind};
+use tollgate_lab_record::{Host, Summary, VerdictKind};
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl Place<'_> {
             Some(Call::Higher) => (if lower_wins { Tone::Bad } else { Tone::Good }, None),
             Some(Call::Tie) => (Tone::Plain, Some("tie")),
             Some(Call::Beyond) => return Text::new("limit").beside("beyond direct").tone(Tone::Bad),
-            Some(Call::Open) | None => (Tone::Plain, None),
+            Some(Call::Open | Call::Reference) | None => (Tone::Plain, None),
         };
         let small = match small {
             Some(word) => format!("{} {word}", range(&ours)),
@@ -210,9 +210,32 @@ fn parts(figures: &Figures) -> Text {
     text.tone(Tone::Faint)
 }
 
+/// Returns the verdict's name, and how many rounds count if some were dropped.
+fn limit(row: &Row) -> Text {
+    let text = Text::new(row.verdict_name());
+    match row.figures().filter(|figures| figures.dropped > 0) {
+        Some(figures) => {
+            text.beside(format!("{} of {} rounds", figures.rounds, figures.rounds + figures.dropped))
+        }
+        None => text,
+    }
+}
+
+/// Returns the 99th percentile of a typical round; over all requests if the rounds have none.
+fn p99(place: &Place<'_>, figures: &Figures) -> Text {
+    let mark = if figures.corrected { "" } else { "†" };
+    place.number("p99_us", figures.of(Metric::P99), |us| format!("{}{mark}", number::time(us)))
+}
+
+/// Returns the interval of the 99th percentile over the rounds, in words; `None` if they show no spread.
+fn p99_range(figures: &Figures) -> Option<String> {
+    let rounds = figures.p99_rounds_us.filter(|rounds| rounds.rounds > 1 && rounds.low < rounds.high)?;
+    Some(format!("{}–{}", number::time(rounds.low), number::time(rounds.high)))
+}
+
 /// Returns the verdict's name and its first finding.
 fn verdict(row: &Row) -> Text {
-    let text = Text::new(row.verdict_name());
+    let text = limit(row);
     let tone = match row.verdict {
         Some(VerdictKind::Nothing) => Tone::Plain,
         Some(
@@ -232,6 +255,32 @@ fn verdict(row: &Row) -> Text {
 fn reason(row: &Row, why: &str, span: usize) -> Text {
     let tone = if row.verdict.is_some() { Tone::Bad } else { Tone::Faint };
     Text { span, ..Text::new(format!("{}: {why}", row.verdict_name())).tone(tone) }
+}
+
+/// Returns what the figures of a run depend on besides CPU and kernel: a name and a text each. Empty for a file
+/// of an earlier version, which does not hold it.
+pub fn surroundings(host: &Host) -> Vec<(&'static str, String)> {
+    let Some(busy) = host.busy_at_start else { return Vec::new() };
+    let interrupts = match host.irq_time_accounting {
+        Some(true) => "their time is counted apart from the tasks (CONFIG_IRQ_TIME_ACCOUNTING)",
+        Some(false) => "their time counts as the task's that they interrupt (no CONFIG_IRQ_TIME_ACCOUNTING)",
+        None => "how their time is counted is not known (the kernel does not publish its configuration)",
+    };
+    let or = |text: String, other: &str| if text.is_empty() { other.to_owned() } else { text };
+    vec![
+        ("Interrupts", interrupts.to_owned()),
+        ("Frequency", or(host.governor.clone(), "set by no governor of this kernel")),
+        ("Hypervisor", or(host.hypervisor.clone(), "none")),
+        ("Mitigations", or(host.mitigations.join("; "), "none")),
+        (
+            "At the start",
+            format!(
+                "other programs used {} cores, load average {}",
+                number::plain(busy),
+                number::plain(host.load_at_start)
+            ),
+        ),
+    ]
 }
 
 /// Returns the terms of a cell, which its subheading shows next to the title.

@@ -1,6 +1,6 @@
 //! The tables of a section: the deciding figures, and the others.
 
-use super::{Group, Place, Table, Text, Tone, column, parts, reason, verdict};
+use super::{Group, Place, Table, Text, Tone, column, p99, parts, reason, verdict};
 use crate::figures::{Call, CellReport, Metric, Report, Row, Section};
 use crate::number;
 
@@ -60,8 +60,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
         }
         texts.push(place.number("rps", Some(figures.rps.estimate), number::whole));
         texts.push(place.number("p50_us", figures.p50_us, number::time));
-        let mark = if figures.corrected { "" } else { "†" };
-        texts.push(place.number("p99_us", figures.p99_us, |us| format!("{}{mark}", number::time(us))));
+        texts.push(p99(&place, figures));
         if has_cost {
             texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
         }
@@ -92,9 +91,26 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
                 .to_owned(),
         );
     }
+    let of_rounds = measured().filter_map(|figures| figures.p99_rounds_us);
+    if of_rounds.into_iter().any(|p99| p99.low < p99.high) {
+        footnotes.push("p99 is the one of a typical round.".to_owned());
+    }
     if measured().any(|figures| figures.p99_us.is_some() && !figures.corrected) {
         footnotes.push(
             "† from the real send time: a generator that waits for an answer does not see the requests it held back."
+                .to_owned(),
+        );
+    }
+    if measured().any(|figures| figures.dropped > 0) {
+        footnotes.push("A round that is void for one system is dropped for all of its cell.".to_owned());
+    }
+    let hidden = section.cells.iter().flat_map(|cell| &cell.rows).any(|row| {
+        row.figures().is_some_and(|figures| figures.offered.is_some())
+            && row.verdict.is_some_and(|kind| !kind.has_latency())
+    });
+    if hidden {
+        footnotes.push(
+            "No latency stands where the generator's side or the origin caused it: that latency is not the system's."
                 .to_owned(),
         );
     }

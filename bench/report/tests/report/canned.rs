@@ -73,6 +73,7 @@ pub fn lines() -> Vec<Line> {
                 open_files: 20_000,
                 own_quota: None,
                 placement: "system under test on core 0; origin and generator on core 1".into(),
+                ..Host::default()
             },
             scaled: vec!["64,000 connections became 6,400: this machine allows 20,000 open files".into()],
             baseline: Some("nginx".into()),
@@ -97,6 +98,7 @@ fn rest(out: &mut Builder) {
             headers: vec![("host".into(), "127.0.0.1:18080".into())],
             connections,
             requests: 100,
+            response: vec![],
             differences: differences.iter().map(|text| (*text).to_owned()).collect(),
         })
     };

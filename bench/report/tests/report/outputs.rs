@@ -1,6 +1,6 @@
 use crate::canned;
 use std::path::{Path, PathBuf};
-use tollgate_lab_record::Summary;
+use tollgate_lab_record::{Metric, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_report::{Report, html, markdown, svg, terminal};
 
 /// Returns the path at which an output is kept for people to look at.
@@ -62,6 +62,66 @@ fn what_is_invalid_has_no_number_anywhere() {
         let figure = format!("data-cell=\"{cell}\" data-system=\"{system}\" data-figure=\"rps\"");
         assert!(!page.contains(&figure), "{system} has figures in {cell}");
     }
+}
+
+fn row(results: &tollgate_lab_record::Results, system: &str) -> tollgate_lab_report::figures::Row {
+    let report = Report::new(results);
+    let found = report.rows().find(|(cell, row)| cell.id == "toll-64" && row.system == system);
+    found.unwrap().1.clone()
+}
+
+#[test]
+fn one_bad_round_is_a_wide_interval_and_not_the_p99() {
+    let mut results = canned::results();
+    let place =
+        |trial: &&mut Trial| trial.cell == "toll-64" && trial.system == "tollgate" && trial.round == 3;
+    let usual = row(&results, "tollgate").figures().unwrap().p99_rounds_us.unwrap().estimate;
+    let bad = results.trials.iter_mut().find(place).unwrap();
+    for (_, us) in &mut bad.load.as_mut().unwrap().response_time.as_mut().unwrap().percentiles {
+        *us *= 40.0;
+    }
+    let figures = row(&results, "tollgate").figures().unwrap().clone();
+    let shown = figures.p99_rounds_us.unwrap();
+    assert!(shown.estimate < 2.0 * usual && shown.high > shown.estimate, "{shown:?} beside {usual}");
+    assert_eq!(figures.of(Metric::P99), Some(shown.estimate), "the head table sorts by what it shows");
+    let head = Report::new(&results).decision.unwrap();
+    let table = tollgate_lab_report::table::of_decision(&Report::new(&results), &head);
+    let at = table.columns.iter().position(|column| column.head == "p99").unwrap();
+    let text = &table.groups[0].rows.iter().find(|row| row[0].text == "Tollgate").unwrap()[at];
+    assert!(text.beside.as_ref().is_some_and(|range| range.contains('–')), "{text:?}");
+}
+
+#[test]
+fn a_round_is_dropped_for_all_systems_and_the_rows_count_it() {
+    let mut results = canned::results();
+    let place = |trial: &&mut Trial| trial.cell == "toll-64" && trial.system == "nginx" && trial.round == 2;
+    results.trials.iter_mut().find(place).unwrap().status = Status::Bad { reason: "it stalled".into() };
+    for system in ["nginx", "tollgate", "haproxy"] {
+        let figures = row(&results, system).figures().unwrap().clone();
+        assert_eq!((figures.rounds, figures.dropped), (5, 1), "{system}");
+    }
+    let text = terminal(&results, 200, false);
+    assert!(text.contains("nothing (5 of 6 rounds)"), "{text}");
+    assert!(markdown(&results).contains("dropped for all of its cell"));
+}
+
+#[test]
+fn latency_stands_nowhere_if_the_generator_side_was_full() {
+    let mut results = canned::results();
+    let place = |one: &&mut Verdict| one.cell == "toll-64" && one.system == "tollgate";
+    results.verdicts.iter_mut().find(place).unwrap().kind = VerdictKind::LoadSide;
+    let row = row(&results, "tollgate");
+    let figures = row.figures().unwrap();
+    assert!(figures.cpu_us.is_some() && figures.p50_us.is_none() && figures.max_us.is_none());
+    assert!(figures.p99_us.is_none() && figures.p99_rounds_us.is_none());
+    assert!(row.ratio(Metric::Cpu).is_some_and(|ratio| ratio.ours.is_some()));
+    assert!(row.ratio(Metric::P99).is_none());
+    let page = html(&results);
+    for figure in ["p50_us", "p99_us", "max_us"] {
+        let place = format!("data-cell=\"toll-64\" data-system=\"tollgate\" data-figure=\"{figure}\"");
+        assert!(!page.contains(&place), "{figure}");
+    }
+    assert!(page.contains("generator side full") && page.contains("that latency is not the system's"));
 }
 
 #[test]

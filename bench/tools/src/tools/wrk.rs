@@ -2,9 +2,9 @@
 //!
 //! Our script runs only after the load and prints what wrk's table rounds: whole microseconds with their
 //! counts, so that runs can be merged. These times have two peculiarities. A time above wrk's timeout is left
-//! out and counted as a timeout. wrk adds times that it assumes it missed (its own correction, from the
-//! average interval of a connection), so there may be more times than responses. The time starts when a
-//! request is written.
+//! out and counted as a timeout; we add it with the length of the timeout. wrk adds times that it assumes it
+//! missed (its own correction, from the average interval of a connection), so there may be more times than
+//! responses. The time starts when a request is written.
 //!
 //! Statuses from 400 up are errors; it treats all others as success.
 
@@ -56,9 +56,13 @@ impl Adapter for Wrk {
                 "a line 'lab-summary' with 8 whole numbers, which our script prints at the end",
             ));
         };
-        let times = line("lab-times")
+        let mut times = line("lab-times")
             .and_then(times)
             .ok_or_else(|| missing("a line 'lab-times' with pairs of time and count, from our script"))?;
+        // wrk leaves a late response out of its times; it was held for the timeout at least.
+        if timeout > 0 {
+            times.add(u64::try_from(request.timeout.as_micros()).unwrap_or(u64::MAX), timeout);
+        }
         let mut result = asked(NAME, request, output);
         result.connections = opened(request);
         result.seconds = duration as f64 / 1e6;

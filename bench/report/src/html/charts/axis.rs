@@ -37,7 +37,10 @@ impl Charts<'_> {
                     let (_, x) = cell.axis.as_ref()?;
                     let row = cell.row(system)?;
                     let value = of(row.figures()?)?;
-                    let others = matches!(row.verdict, Some(VerdictKind::Origin | VerdictKind::Generator));
+                    let others = matches!(
+                        row.verdict,
+                        Some(VerdictKind::Origin | VerdictKind::Generator | VerdictKind::LoadSide)
+                    );
                     Some(Point {
                         x: *x,
                         y: value.estimate,

@@ -213,6 +213,7 @@ impl Builder {
                     opened: Some(64),
                     peak: u64::from(load.connections.min(1000)),
                     requests: Some(ok),
+                    ..Connections::default()
                 },
                 ..Evidence::default()
             },

@@ -40,6 +40,7 @@ pub fn load(
         let option = match *option {
             "headers" => "header".to_owned(),
             "cookies" => "cookie".to_owned(),
+            "body" => "data".to_owned(),
             option => option.replace('_', "-"),
         };
         return Err(format!(

@@ -58,8 +58,8 @@ pub struct LoadOptions {
     #[arg(short = 'b', long = "cookie", value_name = "COOKIE")]
     pub cookies: Vec<String>,
     /// The body, or the message of gRPC and WebSocket; `@FILE` reads it from a file.
-    #[arg(short = 'd', long, value_name = "BODY")]
-    pub data: Option<String>,
+    #[arg(short = 'd', long = "data", value_name = "BODY")]
+    pub body: Option<String>,
     /// One request of a mix: `WEIGHT:PATH` or `WEIGHT:METHOD PATH`; may be repeated. Replaces the URL's path.
     #[arg(long, value_name = "SHARE")]
     pub mix: Vec<String>,
@@ -69,7 +69,7 @@ pub struct LoadOptions {
     pub csv: Option<PathBuf>,
     /// Repeat the requests of the gateway's access log (JSON) or of a HAR file at their times, against the
     /// URL's server. Their paths and hosts replace the URL's.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "requests", "mix", "csv", "data", "method"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "requests", "mix", "csv", "body", "method"])]
     pub replay: Option<PathBuf>,
     /// Repeat the recording this much faster.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = factor, requires = "replay")]
@@ -140,7 +140,7 @@ pub struct LoadOptions {
 /// The options that describe a load, by the names that clap gives them; a plan has fields for them.
 pub const OF_A_URL: [&str; 30] = [
     "rate", "find_rate", "connections", "threads", "duration", "requests", "warm_up", "timeout", "think",
-    "method", "headers", "cookies", "data", "mix", "csv", "replay", "speed", "http2", "streams", "grpc",
+    "method", "headers", "cookies", "body", "mix", "csv", "replay", "speed", "http2", "streams", "grpc",
     "grpc_stream", "sse", "no_keep_alive", "connect_to", "insecure", "cacert", "cert", "key", "status",
     "verify_body",
 ];
@@ -338,7 +338,7 @@ impl LoadOptions {
             }
             !is_host
         });
-        let body = match self.data.as_deref().map(|data| (data, data.strip_prefix('@'))) {
+        let body = match self.body.as_deref().map(|data| (data, data.strip_prefix('@'))) {
             None => None,
             Some((_, Some(file))) => {
                 Some(Body::Raw(fs::read(file).map_err(|error| format!("--data @{file}: {error}"))?))

@@ -3,6 +3,9 @@
 mod answers;
 mod bad_input;
 mod bench;
+mod load_protocols;
+mod load_replay;
+mod load_url;
 mod parts;
 mod runtime_route;
 mod stopped;

@@ -12,8 +12,8 @@ use crate::plan::Think;
 use crate::request::Prepared;
 use crate::response::Response;
 use crate::slot::{Slot, State};
-use crate::template::Taking;
 use crate::socket;
+use crate::template::Taking;
 use crate::tls::{Client, Took};
 use crate::worker::{Run, Worker};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -194,8 +194,7 @@ impl Worker<'_> {
             State::Waiting => {
                 let slot = &self.slots[at];
                 let length = serialized(slot.request, &slot.rendered, self.requests).len();
-                let more = slot.written < length
-                    || slot.tls.as_ref().is_some_and(|tls| tls.has_more());
+                let more = slot.written < length || slot.tls.as_ref().is_some_and(|tls| tls.has_more());
                 if flags.contains(EventFlags::OUT) && more {
                     self.write(run, at);
                 }

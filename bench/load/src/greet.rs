@@ -56,7 +56,9 @@ fn refusal(plan: &Plan, error: &io::Error) -> String {
         ),
         Some(Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        )) => format!("the certificate is not valid for the name {name}; `--insecure` accepts it all the same"),
+        )) => {
+            format!("the certificate is not valid for the name {name}; `--insecure` accepts it all the same")
+        }
         Some(Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         )) => format!("the certificate of {name} has expired; `--insecure` accepts it all the same"),
@@ -68,6 +70,11 @@ fn refusal(plan: &Plan, error: &io::Error) -> String {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                 format!("TLS to {}: no handshake within {} s", plan.target, plan.time_limit)
             }
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => format!(
+                "{} ended the connection within the handshake, as a server without TLS may; did you mean http:// instead \
+                 of https://?",
+                plan.target
+            ),
             _ => format!("TLS to {}: {error}", plan.target),
         },
     }

@@ -275,8 +275,7 @@ mod tests {
     #[test]
     fn a_recording_repeats_with_its_own_order() {
         let plan = plan(|plan| {
-            plan.replay =
-                Some(Replay { times_us: vec![0, 10, 15], order: vec![0, 0, 0], period_us: 20 });
+            plan.replay = Some(Replay { times_us: vec![0, 10, 15], order: vec![0, 0, 0], period_us: 20 });
             plan.threads = 2;
         });
         assert_eq!(times_of(&plan, 40_000), [0, 10_000, 15_000, 20_000, 30_000, 35_000, 40_000]);

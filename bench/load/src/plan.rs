@@ -430,7 +430,9 @@ impl Plan {
         }
         if let Some(replay) = &self.replay {
             if !self.stages.is_empty() || self.flow {
-                return wrong("`replay` has times and an order of its own: expected neither `stages` nor `flow`");
+                return wrong(
+                    "`replay` has times and an order of its own: expected neither `stages` nor `flow`",
+                );
             }
             let known = |at: &u32| (*at as usize) < self.requests.len();
             if replay.times_us.is_empty()
@@ -449,14 +451,18 @@ impl Plan {
                 return wrong("`think`: expected pauses of 0 seconds or more, the shortest first");
             }
             if self.arrivals() != LoadModel::Closed {
-                return wrong("`think` is for a closed loop: a rate decides by itself when a request is sent");
+                return wrong(
+                    "`think` is for a closed loop: a rate decides by itself when a request is sent",
+                );
             }
         }
         if !self.requests.iter().any(|request| request.weight > 0) {
             return wrong("every `weight` is 0: expected one above 0");
         }
         if self.requests.iter().map(|request| u64::from(request.weight)).sum::<u64>() > MOST_WEIGHT {
-            return Err(Failure::Plan(format!("the weights add up to more than {MOST_WEIGHT}: use smaller ones")));
+            return Err(Failure::Plan(format!(
+                "the weights add up to more than {MOST_WEIGHT}: use smaller ones"
+            )));
         }
         if !self.flow && self.requests.iter().any(|request| !request.extract.is_empty()) {
             return wrong("`extract` needs `flow`: only the same user can use the value later");

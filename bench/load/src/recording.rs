@@ -250,7 +250,8 @@ mod tests {
     use super::*;
 
     fn read_text(text: &str, speed: f64) -> Result<Recording, String> {
-        let file = std::env::temp_dir().join(format!("tollgate-recording-{}-{}", std::process::id(), text.len()));
+        let file =
+            std::env::temp_dir().join(format!("tollgate-recording-{}-{}", std::process::id(), text.len()));
         fs::write(&file, text).unwrap();
         let read = read(&file, speed);
         fs::remove_file(&file).unwrap();
@@ -300,7 +301,11 @@ mod tests {
 
     #[test]
     fn what_is_no_recording_is_told_with_its_line() {
-        assert!(read_text("127.0.0.1 - - [x] \"GET / HTTP/1.1\" 200", 1.0).unwrap_err().contains("line 1: expected"));
+        assert!(
+            read_text("127.0.0.1 - - [x] \"GET / HTTP/1.1\" 200", 1.0)
+                .unwrap_err()
+                .contains("line 1: expected")
+        );
         assert!(read_text("\n", 1.0).unwrap_err().contains("nothing to replay"));
         assert!(read_text("{\n \"log\": {}}", 1.0).unwrap_err().contains("no HAR file"));
         let time = r#"{"time":"yesterday","method":"GET","path":"/"}"#;

@@ -144,7 +144,8 @@ mod tests {
                 ..Request::get("/p")
             },
         ];
-        let text = |plan: &Plan, at: usize| String::from_utf8(prepare(plan).unwrap()[at].bytes.clone()).unwrap();
+        let text =
+            |plan: &Plan, at: usize| String::from_utf8(prepare(plan).unwrap()[at].bytes.clone()).unwrap();
         assert_eq!(text(&plan, 0), "GET /a?b HTTP/1.1\r\nHost: 127.0.0.1:81\r\n\r\n");
         plan.keep_alive = false;
         assert_eq!(

@@ -8,8 +8,8 @@
 use crate::clock::{SECOND, now, span};
 use crate::failure::Failure;
 use crate::files::make_room;
-use crate::plan::{Length, Plan};
 use crate::plan::Protocol;
+use crate::plan::{Length, Plan};
 use crate::request::{Prepared, prepare};
 use crate::tally::{Slice, Tally};
 use crate::tasks::Loader;

@@ -222,7 +222,9 @@ impl Taking {
                     From::Json(pointer.clone())
                 }
                 Extract::Json(pointer) => {
-                    return wrong(format!("`extract` of {name}: {pointer:?}: expected a pointer such as /items/0/id"));
+                    return wrong(format!(
+                        "`extract` of {name}: {pointer:?}: expected a pointer such as /items/0/id"
+                    ));
                 }
                 Extract::Header(field) => From::Header(field.clone()),
                 Extract::Pattern(pattern) => match Regex::new(pattern) {
@@ -251,9 +253,10 @@ impl Taking {
             }),
             From::Pattern(pattern) => {
                 let body = String::from_utf8_lossy(&kept.body);
-                pattern.captures(&body).and_then(|groups| groups.get(1).or_else(|| groups.get(0))).map(
-                    |found| found.as_str().to_owned(),
-                )
+                pattern
+                    .captures(&body)
+                    .and_then(|groups| groups.get(1).or_else(|| groups.get(0)))
+                    .map(|found| found.as_str().to_owned())
             }
         };
         match (found, values.get_mut(self.index)) {

@@ -139,7 +139,9 @@ fn https_config(https: &Https) -> Result<ClientConfig, Failure> {
     match (&https.certificate, &https.key) {
         (Some(file), Some(key)) => {
             let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
-            builder.with_client_auth_cert(chain(file)?, secret).map_err(|error| wrong(file, error.to_string()))
+            builder
+                .with_client_auth_cert(chain(file)?, secret)
+                .map_err(|error| wrong(file, error.to_string()))
         }
         _ => Ok(builder.with_no_client_auth()),
     }

@@ -28,10 +28,7 @@ use tollgate_lab_trial::generator::Phase as Told;
 const FAILED: u8 = 3;
 
 /// Implements `tollgate bench load`. `given` says where the value of an option came from.
-pub fn load(
-    options: &LoadOptions,
-    given: impl Fn(&str) -> Option<ValueSource>,
-) -> Result<ExitCode, String> {
+pub fn load(options: &LoadOptions, given: impl Fn(&str) -> Option<ValueSource>) -> Result<ExitCode, String> {
     if options::is_url(&options.target) {
         return for_people(options);
     }
@@ -40,7 +37,6 @@ pub fn load(
         let option = match *option {
             "headers" => "header".to_owned(),
             "cookies" => "cookie".to_owned(),
-            "body" => "data".to_owned(),
             option => option.replace('_', "-"),
         };
         return Err(format!(

@@ -101,7 +101,8 @@ impl FromStr for Condition {
             "rate" | "rps" => (Figure::Rate, count()?),
             "errors" => match rest.strip_suffix('%') {
                 Some(share) => {
-                    let share = share.trim().parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share));
+                    let share =
+                        share.trim().parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share));
                     let share = share.ok_or_else(|| format!("{text}: expected a share of 0% to 100%"))?;
                     (Figure::ErrorShare, share / 100.0)
                 }

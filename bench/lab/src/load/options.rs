@@ -6,9 +6,7 @@ use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use tollgate_lab_load::shape::{Stage, sine};
-use tollgate_lab_load::{
-    Body, Data, Https, Length, Plan, Protocol, Request, Think, Trust, recording,
-};
+use tollgate_lab_load::{Body, Data, Https, Length, Plan, Protocol, Request, Think, Trust, recording};
 use tollgate_lab_record::{LoadModel, Verification};
 
 use super::objective::Condition;
@@ -58,7 +56,7 @@ pub struct LoadOptions {
     #[arg(short = 'b', long = "cookie", value_name = "COOKIE")]
     pub cookies: Vec<String>,
     /// The body, or the message of gRPC and WebSocket; `@FILE` reads it from a file.
-    #[arg(short = 'd', long = "data", value_name = "BODY")]
+    #[arg(short = 'd', long, value_name = "BODY")]
     pub body: Option<String>,
     /// One request of a mix: `WEIGHT:PATH` or `WEIGHT:METHOD PATH`; may be repeated. Replaces the URL's path.
     #[arg(long, value_name = "SHARE")]
@@ -139,9 +137,35 @@ pub struct LoadOptions {
 
 /// The options that describe a load, by the names that clap gives them; a plan has fields for them.
 pub const OF_A_URL: [&str; 30] = [
-    "rate", "find_rate", "connections", "threads", "duration", "requests", "warm_up", "timeout", "think",
-    "method", "headers", "cookies", "body", "mix", "csv", "replay", "speed", "http2", "streams", "grpc",
-    "grpc_stream", "sse", "no_keep_alive", "connect_to", "insecure", "cacert", "cert", "key", "status",
+    "rate",
+    "find_rate",
+    "connections",
+    "threads",
+    "duration",
+    "requests",
+    "warm_up",
+    "timeout",
+    "think",
+    "method",
+    "headers",
+    "cookies",
+    "body",
+    "mix",
+    "csv",
+    "replay",
+    "speed",
+    "http2",
+    "streams",
+    "grpc",
+    "grpc_stream",
+    "sse",
+    "no_keep_alive",
+    "connect_to",
+    "insecure",
+    "cacert",
+    "cert",
+    "key",
+    "status",
     "verify_body",
 ];
 
@@ -178,8 +202,9 @@ fn destination(url: &str) -> Result<Destination, String> {
         Some(at) => (&rest[..at], format!("/{}", &rest[at..])),
         None => (rest, "/".to_owned()),
     };
-    let parsed: http::uri::Authority =
-        authority.parse().map_err(|_| wrong("expected a host after ://, such as example.com or 127.0.0.1:8080"))?;
+    let parsed: http::uri::Authority = authority
+        .parse()
+        .map_err(|_| wrong("expected a host after ://, such as example.com or 127.0.0.1:8080"))?;
     if authority.contains('@') {
         return Err(wrong("a user in the URL is not sent: use `-H 'Authorization: Basic ...'`"));
     }
@@ -193,10 +218,8 @@ fn destination(url: &str) -> Result<Destination, String> {
 
 /// Resolves `HOST:PORT`. Of several addresses, an IPv4 one is preferred.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
-    let found: Vec<SocketAddr> = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| format!("cannot resolve {host}: {error}"))?
-        .collect();
+    let found: Vec<SocketAddr> =
+        (host, port).to_socket_addrs().map_err(|error| format!("cannot resolve {host}: {error}"))?.collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
     first.copied().ok_or_else(|| format!("cannot resolve {host}: the name has no address"))
 }
@@ -271,7 +294,8 @@ impl LoadOptions {
         }
         plan.requests = self.requests_to(&to)?;
         if let Some(rate) = &self.rate {
-            (plan.model, plan.stages) = arrivals(rate, seconds).map_err(|what| format!("--rate {rate}: {what}"))?;
+            (plan.model, plan.stages) =
+                arrivals(rate, seconds).map_err(|what| format!("--rate {rate}: {what}"))?;
         }
         if let Some(file) = &self.csv {
             plan.data = Some(table(file)?);
@@ -286,7 +310,9 @@ impl LoadOptions {
             for request in &mut plan.requests {
                 let host = request.host.take().filter(|host| !host.is_empty());
                 request.host = Some(host.unwrap_or_else(|| to.authority.clone()));
-                request.headers.retain(|(name, _)| !more.iter().any(|(ours, _)| ours.eq_ignore_ascii_case(name)));
+                request
+                    .headers
+                    .retain(|(name, _)| !more.iter().any(|(ours, _)| ours.eq_ignore_ascii_case(name)));
                 request.headers.extend(more.clone());
                 if self.status.is_some() {
                     request.expect.status = self.status;
@@ -309,7 +335,10 @@ impl LoadOptions {
             _ => Protocol::Http1,
         };
         if to.web_socket && chosen != Protocol::WebSocket {
-            return Err(format!("{}: WebSocket runs over HTTP/1.1 here; leave the other protocol out", self.target));
+            return Err(format!(
+                "{}: WebSocket runs over HTTP/1.1 here; leave the other protocol out",
+                self.target
+            ));
         }
         Ok(chosen)
     }
@@ -341,7 +370,7 @@ impl LoadOptions {
         let body = match self.body.as_deref().map(|data| (data, data.strip_prefix('@'))) {
             None => None,
             Some((_, Some(file))) => {
-                Some(Body::Raw(fs::read(file).map_err(|error| format!("--data @{file}: {error}"))?))
+                Some(Body::Raw(fs::read(file).map_err(|error| format!("--body @{file}: {error}"))?))
             }
             Some((text, None)) => Some(Body::Text(text.to_owned())),
         };
@@ -379,7 +408,7 @@ impl LoadOptions {
                 if !path.starts_with('/') {
                     return Err(wrong());
                 }
-                let method = method.unwrap_or_else(|| request.method.clone());
+                let method = method.or_else(|| self.method.clone()).unwrap_or_else(|| "GET".to_owned());
                 // The body belongs to the requests that have one.
                 let body = request.body.clone().filter(|_| !matches!(method.as_str(), "GET" | "HEAD"));
                 Ok(Request { method, weight, path: path.to_owned(), body, ..request.clone() })
@@ -431,7 +460,9 @@ fn arrivals(text: &str, seconds: f64) -> Result<(LoadModel, Vec<Stage>), String>
             let (base, peak, length) = (number(base)?, number(peak)?, span(length)?);
             let around = (seconds - length) / 2.0;
             if around <= 0.0 {
-                return Err(format!("the spike of {length} s is not shorter than the duration of {seconds} s"));
+                return Err(format!(
+                    "the spike of {length} s is not shorter than the duration of {seconds} s"
+                ));
             }
             vec![flat(around, base), flat(length, peak), flat(around, base)]
         }

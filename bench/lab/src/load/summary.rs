@@ -101,8 +101,11 @@ pub fn summary(load: &LoadResult, plan: &Plan) -> String {
         row("bodies", format!("{}, {}/s", memory(bytes as f64 / 1_024.0), memory(a_second)));
     }
     if !matches!(plan.protocol, Protocol::WebSocket | Protocol::GrpcStream | Protocol::Sse) {
-        let statuses: Vec<String> =
-            load.statuses.iter().map(|(status, count)| format!("{status}: {}", whole(*count as f64))).collect();
+        let statuses: Vec<String> = load
+            .statuses
+            .iter()
+            .map(|(status, count)| format!("{status}: {}", whole(*count as f64)))
+            .collect();
         row("statuses", if statuses.is_empty() { "none".into() } else { statuses.join(", ") });
     }
     match load.latency().filter(|times| times.count > 0) {
@@ -114,7 +117,8 @@ pub fn summary(load: &LoadResult, plan: &Plan) -> String {
             }
         }
     }
-    if let Some(p99) = load.send_lag.as_ref().and_then(|lag| lag.percentile(99.0)).filter(|us| *us > 1_000.0) {
+    if let Some(p99) = load.send_lag.as_ref().and_then(|lag| lag.percentile(99.0)).filter(|us| *us > 1_000.0)
+    {
         row(
             "note",
             format!(
@@ -138,7 +142,8 @@ mod tests {
     fn a_second_without_answers_has_no_latency() {
         let line = second(&Second { end: 3, ok: 0, failed: 12, p50_us: None, p99_us: None });
         assert_eq!(line, "   3 s          0/s   p50         -   p99         -   errors 12");
-        let line = second(&Second { end: 10, ok: 4_998, failed: 0, p50_us: Some(410.0), p99_us: Some(1_900.0) });
+        let line =
+            second(&Second { end: 10, ok: 4_998, failed: 0, p50_us: Some(410.0), p99_us: Some(1_900.0) });
         assert_eq!(line, "  10 s      4,998/s   p50    410 µs   p99   1.90 ms   errors 0");
     }
 }

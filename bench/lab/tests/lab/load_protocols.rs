@@ -54,7 +54,10 @@ fn an_ordinary_certificate_is_verified_unless_the_user_waives_it() {
     let refused = |arguments: &[&str], words: &str| {
         bench.run(&[&["load"], arguments, &few[..]].concat()).refused(1, &[words]);
     };
-    refused(&[&url], "the certificate of localhost is not signed by a known authority: name its authority with `--cacert FILE`");
+    refused(
+        &[&url],
+        "the certificate of localhost is not signed by a known authority: name its authority with `--cacert FILE`",
+    );
     let elsewhere = format!("https://127.0.0.1:{}/", address.port());
     refused(&[&elsewhere, "--cacert", "ca.pem"], "the certificate is not valid for the name 127.0.0.1");
     refused(&[&url, "--cacert", "ca.pem", "--http2"], "does not speak HTTP/2 over TLS");
@@ -71,8 +74,10 @@ fn http2_with_prior_knowledge_shares_connections_between_streams() {
     let bench = Bench::new();
     let origin = Origin::start(&bench, r#", "grpc": true, "response_bytes": 10"#);
     let url = format!("http://127.0.0.1:{}/", origin.port);
-    let (result, answer) =
-        load(&bench, &[&url, "--http2", "-c", "2", "--streams", "4", "-n", "400", "-d", "hi", "--verify-body"]);
+    let (result, answer) = load(
+        &bench,
+        &[&url, "--http2", "-c", "2", "--streams", "4", "-n", "400", "-d", "hi", "--verify-body"],
+    );
     assert_eq!((result.ok, result.failures.total()), (400, 0));
     assert_eq!(result.connections_opened, Some(2));
     // A message of 10 bytes with its prefix.
@@ -147,8 +152,10 @@ fn messages_on_a_grpc_stream_are_answered_one_by_one() {
         }
     });
     let url = format!("http://{address}/pkg.Service/Echo");
-    let (result, answer) =
-        load(&bench, &[&url, "--grpc-stream", "-c", "1", "--streams", "3", "-n", "60", "-d", "ping", "--verify-body"]);
+    let (result, answer) = load(
+        &bench,
+        &[&url, "--grpc-stream", "-c", "1", "--streams", "3", "-n", "60", "-d", "ping", "--verify-body"],
+    );
     assert_eq!((result.ok, result.failures.total(), result.connections_opened), (60, 0, Some(1)));
     assert_eq!(result.body_bytes, Some(240));
     assert!(answer.stderr.contains("gRPC streams"), "{}", answer.stderr);
@@ -188,7 +195,11 @@ fn server_sent_events_are_counted() {
         let asked = request(&mut input)?;
         assert_eq!(asked.fields["accept"], "text/event-stream");
         let mut output = stream;
-        output.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").ok()?;
+        output
+            .write_all(
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+            )
+            .ok()?;
         for number in 0.. {
             let event = format!(": beat\n\nid: {number}\ndata: tick\n\n");
             write!(output, "{:x}\r\n{event}\r\n", event.len()).ok()?;

@@ -4,7 +4,7 @@
 use crate::bench::{Answer, Bench};
 use crate::parts::Origin;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -74,10 +74,15 @@ pub fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
+/// Runs the program to its end; an origin of the test may go on.
+pub fn run(bench: &Bench, arguments: &[&str]) -> Answer {
+    Answer::from(bench.command(arguments).output().unwrap())
+}
+
 /// Runs a load and returns its result from a file, and what the program printed.
 #[track_caller]
 pub fn load(bench: &Bench, arguments: &[&str]) -> (LoadResult, Answer) {
-    let answer = bench.run(&[&["load", "--json", "result.json"], arguments].concat());
+    let answer = run(bench, &[&["load", "--json", "result.json"], arguments].concat());
     assert!(matches!(answer.code, Some(0 | 3)), "{answer:?}");
     let text = std::fs::read_to_string(bench.path("result.json")).unwrap();
     (serde_json::from_str::<Done>(&text).unwrap().load, answer)
@@ -92,7 +97,9 @@ fn a_url_is_loaded_and_the_summary_has_what_the_origin_counted() {
     assert_eq!((load.ok, load.failures.total(), load.connections), (1_000, 0, 8));
     assert_eq!(load.body_bytes, Some(100_000));
     assert_eq!(origin.asked("/counters")["requests"].as_u64(), Some(1_000));
-    for words in ["good        1,000\n", "failed      0 (0.00 %)", "statuses    200: 1,000", "p99.9", "closed loop"] {
+    for words in
+        ["good        1,000\n", "failed      0 (0.00 %)", "statuses    200: 1,000", "p99.9", "closed loop"]
+    {
         assert!(answer.stdout.contains(words), "{words:?}: {}", answer.stdout);
     }
     assert!(answer.stderr.contains("HTTP/1.1, 8 connections, as fast as answers come"), "{}", answer.stderr);
@@ -110,7 +117,11 @@ fn method_headers_cookies_and_body_arrive_as_given() {
     bench.write("body.txt", "from a file");
     let url = format!("http://{address}/p#fragment");
     let one = ["-n", "1", "-c", "1"];
-    load(&bench, &[&[&url, "-H", "X-A: 1", "-H", "Host: api.test", "-b", "a=1", "-b", "b=2", "-d", "hi"], &one[..]].concat());
+    load(
+        &bench,
+        &[&[&url, "-H", "X-A: 1", "-H", "Host: api.test", "-b", "a=1", "-b", "b=2", "-d", "hi"], &one[..]]
+            .concat(),
+    );
     load(&bench, &[&[&url, "-X", "PUT", "-d", "@body.txt", "--no-keep-alive"], &one[..]].concat());
     let seen = seen.lock().unwrap().clone();
     assert_eq!((seen[0].line.as_str(), seen[0].body.as_str()), ("POST /p HTTP/1.1", "hi"));
@@ -154,21 +165,28 @@ fn a_mix_is_sent_by_weight_and_rows_of_a_csv_file_in_turn() {
     bench.write("users.csv", "id,name\n1,\"Ann, A\"\n2,Bo\n");
     load(
         &bench,
-        &[&url, "--mix", "3:/u/{{id}}", "--mix", "1:POST /u?n={{name}}", "-d", "I am {{name}}", "--csv", "users.csv"]
-            .into_iter()
-            .chain(["-H", "X-Id: {{id}}", "-n", "80", "-c", "1"])
-            .collect::<Vec<_>>(),
+        &[
+            &url,
+            "--mix",
+            "3:/u/{{id}}",
+            "--mix",
+            "1:POST /u?n={{name}}",
+            "-d",
+            "I am {{name}}",
+            "--csv",
+            "users.csv",
+        ]
+        .into_iter()
+        .chain(["-H", "X-Id: {{id}}", "-n", "80", "-c", "1"])
+        .collect::<Vec<_>>(),
     );
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for asked in seen.lock().unwrap().iter() {
         *counts.entry(format!("{} {} {}", asked.line, asked.fields["x-id"], asked.body)).or_default() += 1;
     }
     // Four requests of the mix and two rows: the POST always meets the same row.
-    let expected = [
-        ("GET /u/1 HTTP/1.1 1 ", 40),
-        ("GET /u/2 HTTP/1.1 2 ", 20),
-        ("POST /u?n=Bo HTTP/1.1 2 I am Bo", 20),
-    ];
+    let expected =
+        [("GET /u/1 HTTP/1.1 1 ", 40), ("GET /u/2 HTTP/1.1 2 ", 20), ("POST /u?n=Bo HTTP/1.1 2 I am Bo", 20)];
     let expected: BTreeMap<String, u32> =
         expected.into_iter().map(|(line, count)| (line.to_owned(), count)).collect();
     assert_eq!(counts, expected);
@@ -177,10 +195,12 @@ fn a_mix_is_sent_by_weight_and_rows_of_a_csv_file_in_turn() {
 #[test]
 fn a_flow_takes_a_value_from_an_answer_into_the_next_request() {
     let bench = Bench::new();
-    let (address, seen) = server(|asked| match asked.line.as_str() {
+    let (address, seen) = server(|asked| {
+        match asked.line.as_str() {
         "POST /login HTTP/1.1" => ok(&format!("{{\"user\": {{\"token\": \"t-{}\"}}}}", asked.body)),
         line if line.starts_with("GET /items") => "HTTP/1.1 200 OK\r\nX-Next: /page/7\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nid\r\n3\r\n=42\r\n0\r\n\r\n".to_owned(),
         _ => ok("done"),
+    }
     });
     let plan = format!(
         r#"{{"target": "http://{address}/", "connections": 2, "flow": true, "length": {{"requests": 40}},
@@ -229,13 +249,13 @@ fn conditions_decide_the_exit_status() {
     let bench = Bench::new();
     let origin = Origin::start(&bench, r#", "status": 503"#);
     let url = format!("http://127.0.0.1:{}/", origin.port);
-    let run = |more: &[&str]| load(&bench, &[&[&url, "-n", "20", "-c", "2"], more].concat());
-    let (load, answer) = run(&["--fail-if", "errors>0.1%", "--fail-if", "p99>1h"]);
+    let judged = |more: &[&str]| load(&bench, &[&[&url, "-n", "20", "-c", "2"], more].concat());
+    let (load, answer) = judged(&["--fail-if", "errors>0.1%", "--fail-if", "p99>1h"]);
     assert_eq!((load.ok, load.failures.status, answer.code), (0, 20, Some(3)));
     assert!(answer.stdout.contains("20 wrong status"), "{}", answer.stdout);
     assert!(answer.stderr.contains("failed: errors>0.1% holds"), "{}", answer.stderr);
     assert!(answer.stderr.contains("failed: p99>1h cannot be decided: no request was answered"));
-    let (load, answer) = run(&["--status", "503", "--fail-if", "errors>0", "--fail-if", "max>1h"]);
+    let (load, answer) = judged(&["--status", "503", "--fail-if", "errors>0", "--fail-if", "max>1h"]);
     assert_eq!((load.ok, answer.code), (20, Some(0)));
     assert!(!answer.stderr.contains("failed"), "{}", answer.stderr);
 }
@@ -246,15 +266,14 @@ fn the_highest_rate_that_holds_an_objective_is_found() {
     // One connection and answers after 20 ms: at most 50 a second, whatever the machine.
     let origin = Origin::start(&bench, r#", "delay_ms": 20"#);
     let url = format!("http://127.0.0.1:{}/", origin.port);
-    let answer = bench
-        .run(&["load", &url, "--find-rate", "errors<1%", "--find-rate", "p99<400ms", "-c", "1", "-z", "1s", "--json", "best.json"])
-        .well();
+    let find = ["load", &url, "--find-rate", "errors<1%", "--find-rate", "p99<400ms"];
+    let answer = run(&bench, &[&find[..], &["-c", "1", "-z", "1s", "--json", "best.json"]].concat()).well();
     let done: Done = serde_json::from_slice(&std::fs::read(bench.path("best.json")).unwrap()).unwrap();
     let rate = done.load.model.rps().unwrap();
     assert!(rate <= 100.0, "{answer:?}");
     assert!(answer.stdout.contains("/s holds errors<1%, p99<400ms; "), "{answer:?}");
     assert!(answer.stderr.contains("100/s  fails") || rate == 100.0, "{answer:?}");
-    let none = bench.run(&["load", &url, "--find-rate", "p99<1ms", "-c", "1", "-z", "50ms"]);
+    let none = run(&bench, &["load", &url, "--find-rate", "p99<1ms", "-c", "1", "-z", "50ms"]);
     assert_eq!(none.code, Some(3), "{none:?}");
     assert!(none.stderr.contains("no rate holds p99<1ms"), "{none:?}");
 }
@@ -273,9 +292,13 @@ fn what_cannot_be_loaded_is_refused_with_what_to_do() {
     refused(&["http://no.such.name.invalid/"], 1, &["cannot resolve no.such.name.invalid"]);
     refused(&["http://127.0.0.1:1/"], 1, &["cannot connect to 127.0.0.1:1"]);
     refused(&["localhost:8080"], 1, &["localhost:8080: ", "or a URL with its scheme: http://HOST/"]);
-    refused(&["plan.json", "--rate", "5"], 1, &["--rate describes a load on a URL, but plan.json is the file of a plan"]);
+    refused(
+        &["plan.json", "--rate", "5"],
+        1,
+        &["--rate describes a load on a URL, but plan.json is the file of a plan"],
+    );
     refused(&["plan.json", "-H", "a: b"], 1, &["--header describes"]);
-    refused(&[&https], 1, &["does not speak TLS; did you mean http://"]);
+    refused(&[&https], 1, &["did you mean http://"]);
     refused(&[&url, "--insecure"], 1, &["options of TLS need https://"]);
     refused(&[&url, "--rate", "fast"], 1, &["--rate fast: expected requests a second"]);
     refused(&[&url, "--streams", "4"], 1, &["`streams` is 4, but HTTP/1.1 has one request at a time"]);

@@ -15,7 +15,10 @@ pub(super) struct Alarm {
 
 impl Alarm {
     /// Creates an alarm that is not set.
-    #[expect(deprecated, reason = "the replacement is unsafe; an owned descriptor that stays in place is sound")]
+    #[expect(
+        deprecated,
+        reason = "the replacement is unsafe; an owned descriptor that stays in place is sound"
+    )]
     pub(super) fn new() -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::System("create a timer", error);
         let timer = Timer::new().map_err(|error| failed(error.into()))?;

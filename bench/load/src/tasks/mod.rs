@@ -463,12 +463,7 @@ impl Users {
 }
 
 /// Performs one job after another.
-async fn serve(
-    shared: Rc<Shared>,
-    at: usize,
-    mut exchange: Exchange,
-    mut jobs: UnboundedReceiver<Job>,
-) {
+async fn serve(shared: Rc<Shared>, at: usize, mut exchange: Exchange, mut jobs: UnboundedReceiver<Job>) {
     let limit = Duration::from_secs_f64(shared.plan.time_limit);
     while let Some(Job { request, parts }) = jobs.recv().await {
         let prepared = &shared.requests[request];

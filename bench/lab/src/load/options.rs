@@ -383,14 +383,13 @@ impl LoadOptions {
         };
         let usual = if body.is_some() || self.grpc || self.grpc_stream { "POST" } else { "GET" };
         let usual = if to.web_socket { "GET" } else { usual };
-        let request = Request {
+        let mut request = Request {
             method: self.method.clone().unwrap_or_else(|| usual.to_owned()),
             host: Some(host),
             headers,
             body,
             ..Request::get(&to.path)
         };
-        let mut request = request;
         request.expect.status = self.status;
         if self.mix.is_empty() {
             return Ok(vec![request]);

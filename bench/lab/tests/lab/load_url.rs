@@ -224,7 +224,12 @@ fn a_flow_takes_a_value_from_an_answer_into_the_next_request() {
         let token = asked.fields.get("authorization").map_or("", String::as_str);
         *counts.entry(format!("{} {token}", asked.line)).or_default() += 1;
     }
-    assert_eq!(counts["GET /page/7?id=42 HTTP/1.1 "], counts.values().sum::<u32>() / 3, "{counts:?}");
+    // Two users, each in order: at most one pass of each is not over.
+    let count = |line: &str| counts.get(line).copied().unwrap_or(0);
+    let (logins, pages) = (count("POST /login HTTP/1.1 "), count("GET /page/7?id=42 HTTP/1.1 "));
+    assert!(pages <= logins && logins <= pages + 2 && pages >= 12, "{counts:?}");
+    let items = count("GET /items HTTP/1.1 Bearer t-ann") + count("GET /items HTTP/1.1 Bearer t-bo");
+    assert_eq!(logins + items + pages, 40, "nothing else was sent: {counts:?}");
     for user in ["ann", "bo"] {
         assert!(counts[&format!("GET /items HTTP/1.1 Bearer t-{user}")] >= 6, "{counts:?}");
     }

@@ -2,6 +2,7 @@
 //! Rates (`3M`), shares (`60%`), seconds and rounds are checked here, so that a bad value is refused before
 //! anything starts.
 
+use crate::load::LoadOptions;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -96,12 +97,9 @@ pub enum Action {
     },
     /// Print the JSON Schema of a line of a result file.
     Schema,
-    /// Run the built-in generator with a plan in JSON from a file.
+    /// Load a URL and show what comes back, or run a plan from a file.
     #[command(after_help = LOAD_HELP)]
-    Load {
-        /// The plan.
-        plan: PathBuf,
-    },
+    Load(Box<LoadOptions>),
     /// Run the built-in origin with settings in JSON from a file.
     #[command(hide = true)]
     Origin {
@@ -127,9 +125,17 @@ pub enum Action {
     },
 }
 
-const LOAD_HELP: &str = r#"The smallest plan is {"target": "127.0.0.1:8080"}: one connection, as fast as answers come, for ten seconds.
+const LOAD_HELP: &str = r#"A target with :// is a URL, every other one is the file of a plan in JSON.
+
+  tollgate bench load http://127.0.0.1:8080/ --rate 5k --duration 30s --fail-if 'p99>10ms'
+  tollgate bench load https://example.com/ --http2 --find-rate 'p99<50ms'
+  tollgate bench load http://127.0.0.1:8080/ --replay access.log --speed 2
+
+The smallest plan is {"target": "127.0.0.1:8080"}: one connection, as fast as answers come, for ten seconds.
 A constant rate: {"target": "127.0.0.1:8080", "connections": 64, "model": {"kind": "constant", "rps": 5000}}.
-The result is JSON on standard output, after the lines `measuring` and `measured`."#;
+The result of a plan is JSON on standard output, after the lines `measuring` and `measured`.
+
+Exit status: 0 done, 1 the load could not be run, 2 misuse, 3 a condition of --fail-if holds."#;
 
 /// The options of `run`.
 #[derive(Debug, Args)]

@@ -2,24 +2,26 @@
 //!
 //! [`command`] is the command line; [`data`] finds the descriptions of systems and studies. [`study`] runs a
 //! study; [`lists`] lists systems, tools and studies and installs them; [`reports`] turns result files into
-//! reports and answers. [`parts`] are the generator, origin, forwarder and relay, which a study starts as
-//! child processes.
+//! reports and answers. [`load`] runs the generator, for people and as a study's child process; [`parts`] are
+//! the origin, forwarder and relay, which are child processes only.
 
 mod command;
 mod data;
 mod lists;
+mod load;
 mod parts;
 mod progress;
 mod reports;
 mod study;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use command::{Action, CommandLine};
 use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let line = CommandLine::parse();
+    let matches = CommandLine::command().get_matches();
+    let line = CommandLine::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let data = || data::folder(line.data.as_deref());
     let done = match &line.action {
         Action::Run(options) => data().and_then(|data| study::run(&data, options)),
@@ -43,7 +45,13 @@ fn main() -> ExitCode {
             reports::capacity(from, *rps, *utilisation, cell.as_deref())
         }
         Action::Schema => print(&format!("{:#}\n", tollgate_lab_record::schema())),
-        Action::Load { plan } => parts::load(plan),
+        Action::Load(options) => {
+            let given = |name: &str| matches.subcommand().and_then(|(_, load)| load.value_source(name));
+            match load::load(options, given) {
+                Ok(code) => return code,
+                Err(text) => Err(text),
+            }
+        }
         Action::Origin { settings } => parts::origin(settings),
         Action::Forward { listen, to, threads } => parts::forward(*listen, *to, *threads),
         Action::Relay { settings } => parts::relay(settings),

@@ -1,32 +1,8 @@
-//! The generator, the origin, the forwarder and the relay, each of which a study runs as a child process.
+//! The origin, the forwarder and the relay, each of which a study runs as a child process.
 
 use std::fs;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
-use tollgate_lab_load::{Phase, Plan, run_with};
-use tollgate_lab_trial::generator::Phase as Told;
-
-/// Implements `tollgate bench load PLAN`.
-pub fn load(file: &Path) -> Result<(), String> {
-    let plan: Plan = read(file)?;
-    let mut lost = None;
-    let done = run_with(&plan, |phase| {
-        let word = match phase {
-            Phase::Begun => return,
-            Phase::Measuring => Told::Measuring.word(),
-            Phase::Measured => Told::Measured.word(),
-        };
-        let mut out = std::io::stdout().lock();
-        lost = writeln!(out, "{word}").and_then(|()| out.flush()).err();
-    })
-    .map_err(|failure| failure.to_string())?;
-    if let Some(error) = lost {
-        return Err(format!("standard output: {error}"));
-    }
-    let text = serde_json::to_string(&done).map_err(|error| error.to_string())?;
-    crate::print(&format!("{text}\n"))
-}
 
 /// Implements `tollgate bench origin SETTINGS`.
 pub fn origin(file: &Path) -> Result<(), String> {

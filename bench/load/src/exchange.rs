@@ -5,17 +5,21 @@
 //! the idle ones. Sockets are registered edge-triggered, so a read must continue until it does not fill the
 //! buffer, and until the end if the server has closed its side.
 
-use crate::clock::now;
+use crate::clock::{now, span};
 use crate::expect::Fault;
-use crate::pace::Times;
+use crate::pace::{Times, uniform};
+use crate::plan::Think;
+use crate::request::Prepared;
 use crate::response::Response;
-use crate::slot::State;
+use crate::slot::{Slot, State};
 use crate::socket;
+use crate::template::Taking;
 use crate::tls::{Client, Took};
 use crate::worker::{Run, Worker};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::cmp::Reverse;
 
 /// Epoll flags after which a read returns data, an end or an error.
 pub(crate) const READABLE: EventFlags = EventFlags::from_bits_retain(
@@ -44,7 +48,7 @@ impl Worker<'_> {
         self.next_source += 1;
         // If every request has its own connection, this saves a system call for each.
         let no_delay =
-            self.plan.keep_alive || self.requests.iter().any(|request| request.bytes.len() > ONE_SEGMENT);
+            self.plan.keep_alive || self.requests.iter().any(|request| request.length() > ONE_SEGMENT);
         self.opened += 1;
         match socket::open(self.plan.target, source, no_delay) {
             Ok(socket) => {
@@ -87,16 +91,22 @@ impl Worker<'_> {
     }
 
     /// Begins a request on an idle slot.
-    pub(crate) fn begin(&mut self, run: &mut Run, at: usize, intended: u64, time: u64) {
-        let request = self.next_request;
-        self.next_request = if request + 1 == self.requests.len() { 0 } else { request + 1 };
+    pub(crate) fn begin(&mut self, run: &mut Run<'_>, at: usize, intended: u64, time: u64) {
+        let request = self.choose(at, run.recorded());
+        let prepared = &self.requests[request];
         let slot = &mut self.slots[at];
         slot.state = State::Waiting;
         slot.request = request;
         slot.written = 0;
         slot.begun = time;
         slot.times = Times { intended, free: slot.freed, sent: 0 };
-        slot.reader.expect(self.requests[request].to_head);
+        slot.reader.expect(prepared.to_head);
+        slot.reader.keep(!prepared.takings.is_empty());
+        slot.rendered.clear();
+        if let Some(rendering) = &prepared.rendering {
+            let parts = rendering.parts(&slot.values, &prepared.parts.host);
+            parts.write(self.plan.keep_alive, &mut slot.rendered);
+        }
         self.waiting += 1;
         if self.slots[at].socket.is_none() && !self.connect(at) {
             self.fail(run, at, Fault::Connect, time);
@@ -105,10 +115,34 @@ impl Worker<'_> {
         self.write(run, at);
     }
 
-    /// Writes the rest of the request.
-    fn write(&mut self, run: &mut Run, at: usize) {
+    /// Returns the request that a slot sends next: in a recording the recorded one, in a flow the user's next
+    /// one, otherwise the next of the mix. Gives the user the next row of the data where one is due.
+    fn choose(&mut self, at: usize, recorded: Option<usize>) -> usize {
         let slot = &mut self.slots[at];
-        let bytes = &self.requests[slot.request].bytes;
+        let request = match (recorded, &self.plan.replay) {
+            (Some(exchange), Some(replay)) => replay.order[exchange] as usize,
+            _ if self.plan.flow => slot.step,
+            _ => {
+                let next = self.next_request;
+                self.next_request = if next + 1 == self.order.len() { 0 } else { next + 1 };
+                self.order[next] as usize
+            }
+        };
+        if let Some(data) = &self.plan.data
+            && (!self.plan.flow || request == 0)
+        {
+            for (value, field) in slot.values.iter_mut().zip(&data.rows[self.next_row]) {
+                value.clone_from(field);
+            }
+            self.next_row = (self.next_row + self.plan.threads as usize) % data.rows.len();
+        }
+        request
+    }
+
+    /// Writes the rest of the request.
+    fn write(&mut self, run: &mut Run<'_>, at: usize) {
+        let slot = &mut self.slots[at];
+        let bytes = serialized(slot.request, &slot.rendered, self.requests);
         let Some(socket) = &slot.socket else { return };
         let time = now();
         let mut more = false;
@@ -155,12 +189,12 @@ impl Worker<'_> {
     }
 
     /// Handles the events of a slot.
-    pub(crate) fn event(&mut self, run: &mut Run, at: usize, flags: EventFlags) {
+    pub(crate) fn event(&mut self, run: &mut Run<'_>, at: usize, flags: EventFlags) {
         match self.slots[at].state {
             State::Waiting => {
                 let slot = &self.slots[at];
-                let more = slot.written < self.requests[slot.request].bytes.len()
-                    || slot.tls.as_ref().is_some_and(|tls| tls.has_more());
+                let length = serialized(slot.request, &slot.rendered, self.requests).len();
+                let more = slot.written < length || slot.tls.as_ref().is_some_and(|tls| tls.has_more());
                 if flags.contains(EventFlags::OUT) && more {
                     self.write(run, at);
                 }
@@ -174,7 +208,7 @@ impl Worker<'_> {
         }
     }
 
-    fn read(&mut self, run: &mut Run, at: usize, ended: bool) {
+    fn read(&mut self, run: &mut Run<'_>, at: usize, ended: bool) {
         loop {
             let slot = &mut self.slots[at];
             let Some(socket) = &slot.socket else { return };
@@ -218,7 +252,7 @@ impl Worker<'_> {
     }
 
     /// Decrypts the received bytes in the buffer. Returns whether the request has ended.
-    fn decrypt(&mut self, run: &mut Run, at: usize, count: usize, ended: bool, time: u64) -> bool {
+    fn decrypt(&mut self, run: &mut Run<'_>, at: usize, count: usize, ended: bool, time: u64) -> bool {
         let slot = &mut self.slots[at];
         let (Some(tls), Some(socket)) = (&mut slot.tls, &slot.socket) else { return true };
         let mut input = &self.buffer[..count];
@@ -264,48 +298,60 @@ impl Worker<'_> {
         true
     }
 
-    fn complete(&mut self, run: &mut Run, at: usize, response: &Response, ended: bool, time: u64) {
+    fn complete(&mut self, run: &mut Run<'_>, at: usize, response: &Response, ended: bool, time: u64) {
         let slot = &mut self.slots[at];
         let request = &self.requests[slot.request];
-        let judged = request.measure.judge(response);
-        let moments = run.moments;
-        // In a closed loop, a response belongs to no schedule, so what completes after the end is not
-        // counted.
-        let measured = if run.open_loop || moments.end == u64::MAX {
-            slot.times.intended >= moments.start
-        } else {
-            (moments.start..moments.end).contains(&time)
-        };
-        if measured {
-            run.tally.response(response, judged, slot.times, time);
+        let judged = request.measure.judge(response).and_then(|()| taken(slot, &request.takings));
+        if self.plan.flow {
+            slot.step = if judged.is_ok() { (slot.step + 1) % self.requests.len() } else { 0 };
         }
-        if ended || !response.keep_alive || !self.plan.keep_alive || slot.written < request.bytes.len() {
+        run.completed(response, judged, slot.times, time);
+        let length = serialized(slot.request, &slot.rendered, self.requests).len();
+        if ended || !response.keep_alive || !self.plan.keep_alive || slot.written < length {
             slot.close();
         }
         slot.state = State::Idle;
         slot.freed = time;
         self.waiting -= 1;
-        self.idle.push_back(at as u32);
+        match self.plan.think {
+            None => self.idle.push_back(at as u32),
+            Some(think) => {
+                let pause = self.pause(think);
+                self.resting.push(Reverse((time + pause, at as u32)));
+            }
+        }
+    }
+
+    /// Returns a random pause in nanoseconds.
+    fn pause(&mut self, Think { least, most }: Think) -> u64 {
+        span(least + (most - least) * uniform(&mut self.random))
     }
 
     /// Records a failed request and closes its connection.
-    pub(crate) fn fail(&mut self, run: &mut Run, at: usize, fault: Fault, time: u64) {
+    pub(crate) fn fail(&mut self, run: &mut Run<'_>, at: usize, fault: Fault, time: u64) {
         let slot = &mut self.slots[at];
-        let by_schedule = run.open_loop || run.moments.end == u64::MAX;
-        let since = if by_schedule { slot.times.intended } else { time };
-        // In a closed loop, a request that fails after the end began before it and counts: a hang is a
-        // failure.
-        if since >= run.moments.start {
-            run.tally.failure(fault, slot.times, time);
-        }
+        run.failed(fault, slot.times, time);
+        slot.step = 0;
         slot.close();
         slot.state = State::Idle;
         slot.freed = time;
         self.waiting -= 1;
         if fault == Fault::Connect && !run.open_loop {
-            self.resting.push_back((time + REST, at as u32));
+            self.resting.push(Reverse((time + REST, at as u32)));
         } else {
             self.idle.push_back(at as u32);
         }
     }
+}
+
+/// Returns the bytes of a slot's request.
+fn serialized<'a>(request: usize, rendered: &'a [u8], requests: &'a [Prepared]) -> &'a [u8] {
+    if rendered.is_empty() { &requests[request].bytes } else { rendered }
+}
+
+/// Takes the values that the request wants from a good response.
+fn taken(slot: &mut Slot, takings: &[Taking]) -> Result<(), Fault> {
+    let Some(kept) = slot.reader.kept() else { return Ok(()) };
+    let all = takings.iter().all(|taking| taking.take(kept, &mut slot.values));
+    all.then_some(()).ok_or(Fault::Body)
 }

@@ -47,16 +47,22 @@ impl Fault {
 pub(crate) struct Measure {
     given: Expect,
     full: bool,
+    /// Whether any status of success is right: only the status is verified, and none is given.
+    any_success: bool,
     learnt: OnceLock<(u16, u64, u64)>,
 }
 
 impl Measure {
     pub(crate) fn new(given: Expect, verification: Verification) -> Self {
-        Self { given, full: verification == Verification::Full, learnt: OnceLock::new() }
+        let full = verification == Verification::Full;
+        Self { given, full, any_success: !full && given == Expect::default(), learnt: OnceLock::new() }
     }
 
     /// Verifies a response. The first response with the right status sets what was not given.
     pub(crate) fn judge(&self, response: &Response) -> Result<(), Fault> {
+        if self.any_success {
+            return if (200..400).contains(&response.status) { Ok(()) } else { Err(Fault::Status) };
+        }
         let (status, length, digest) = match self.learnt.get() {
             Some(learnt) => *learnt,
             None if self
@@ -114,7 +120,12 @@ mod tests {
         let measure = Measure::new(Expect::default(), Verification::Status);
         assert_eq!(measure.judge(&response(200, b"1")), Ok(()));
         assert_eq!(measure.judge(&response(200, b"22")), Ok(()));
+        assert_eq!(measure.judge(&response(302, b"")), Ok(()));
         assert_eq!(measure.judge(&response(500, b"1")), Err(Fault::Status));
+        let given = Expect { status: Some(404), ..Expect::default() };
+        let measure = Measure::new(given, Verification::Status);
+        assert_eq!(measure.judge(&response(404, b"1")), Ok(()));
+        assert_eq!(measure.judge(&response(200, b"1")), Err(Fault::Status));
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub enum Failure {
     Plan(String),
     /// No connection could be opened before the run.
     Unreachable(SocketAddr, io::Error),
+    /// The first connection failed; the text says why and what to do.
+    Greeting(String),
     /// The limit of open files is too low.
     OpenFiles {
         /// Connections that the plan asks for.
@@ -29,6 +31,7 @@ impl fmt::Display for Failure {
             Self::Unreachable(target, error) => {
                 write!(f, "cannot connect to {target}: {error}; is the server listening there?")
             }
+            Self::Greeting(what) => f.write_str(what),
             Self::OpenFiles { connections, most } => write!(
                 f,
                 "{connections} connections need as many open files, but this process may have only about {most}; \
@@ -43,7 +46,7 @@ impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Unreachable(_, error) | Self::System(_, error) => Some(error),
-            Self::Plan(_) | Self::OpenFiles { .. } => None,
+            Self::Plan(_) | Self::Greeting(_) | Self::OpenFiles { .. } => None,
         }
     }
 }

@@ -1,12 +1,15 @@
-//! The laboratory's built-in load generator: HTTP/1.1 over TCP, in plain text or over TLS 1.3.
+//! The laboratory's built-in load generator: HTTP/1.1, and HTTP/2, gRPC, WebSocket and server-sent events.
 //!
-//! [`run`] takes a [`Plan`] and returns a [`tollgate_lab_record::LoadResult`]. Each thread runs one epoll
-//! loop over its share of the connections. A request costs one write, one read and no allocation, so that the
-//! generator uses less of the machine than the system that it measures. The modules, in the order in which a
-//! request passes them:
+//! [`run`] takes a [`Plan`] and returns a [`tollgate_lab_record::LoadResult`]. For HTTP/1.1, each thread runs
+//! one epoll loop over its share of the connections. A request costs one write, one read and no allocation, so
+//! that the generator uses less of the machine than the system that it measures. For the other protocols,
+//! `tasks` runs one task for each request in flight. The modules, in the order in which a request passes them:
 //!
-//! - `plan` is the input; `request` serializes each request once, before the run;
-//! - `pace` has the intended send times of an open loop and computes latencies from them;
+//! - `plan` is the input, and [`recording`] makes one of an access log or a HAR file; `greet` tells in advance
+//!   why a server cannot be loaded;
+//! - `request` serializes each request once, before the run; `template` fills in values that change;
+//! - `pace` has the intended send times of an open loop, with `shape` for a rate that changes, and computes
+//!   latencies from them;
 //! - `worker` is the loop of a thread, `slot` one of its connections, `exchange` one request on it;
 //! - `response`, with `head`, `chunked` and `token`, parses responses; `expect` verifies each one; `tls` sits
 //!   between them and the socket if the plan asks for it;
@@ -23,16 +26,21 @@ mod exchange;
 mod expect;
 mod failure;
 mod files;
+mod greet;
 mod head;
 mod pace;
 mod plan;
+pub mod recording;
 mod request;
 mod response;
 mod run;
+pub mod shape;
 mod slot;
 mod socket;
 mod spin;
 mod tally;
+mod tasks;
+mod template;
 mod tls;
 pub mod token;
 mod used;
@@ -41,7 +49,10 @@ mod worker;
 pub use expect::digest;
 pub use failure::Failure;
 pub use files::{most_connections, raise_limit};
+pub use greet::greet;
 pub use head::Malformed;
-pub use plan::{Body, Expect, Length, Plan, Request, Tls};
-pub use run::{Done, Phase, distribution, run, run_with};
+pub use plan::{
+    Body, Data, Expect, Extract, Https, Length, Plan, Protocol, Replay, Request, Think, Tls, Trust,
+};
+pub use run::{Done, Phase, Progress, Second, distribution, interrupt, run, run_watched, run_with};
 pub use tls::tls_config;

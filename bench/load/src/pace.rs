@@ -1,26 +1,65 @@
 //! Decides when requests are sent. Times are nanoseconds of one clock. This module reads no real clock, so
 //! tests run it on a simulated one.
 
+use crate::plan::{Plan, Replay};
+use crate::shape::Curve;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use tollgate_lab_record::LoadModel;
 
 /// The intended send times of one thread in an open loop.
 #[derive(Debug)]
-pub(crate) struct Pace {
-    gaps: Gaps,
+pub(crate) struct Pace<'a> {
+    gaps: Gaps<'a>,
     next: u64,
+    /// Position in the sequence of the request that was taken last.
+    taken: u64,
 }
 
 #[derive(Debug)]
-enum Gaps {
+enum Gaps<'a> {
     /// Requests `index`, `index + step`, ... of a sequence that is evenly spaced over all threads.
     Even { start: u64, gap: f64, index: u64, step: u64 },
     /// Independent Poisson streams add up to one with the sum of their rates.
     Poisson { mean: f64, at: f64, start: u64, random: Pcg64Mcg },
+    /// Requests `index`, `index + step`, ... of a sequence whose rate changes.
+    Shaped { start: u64, curve: Curve, index: u64, step: u64 },
+    /// A Poisson process whose rate changes: `at` is the expected number of requests over all threads.
+    ShapedPoisson { start: u64, curve: Curve, at: f64, step: f64, random: Pcg64Mcg },
+    /// Exchanges `index`, `index + step`, ... of a recording that repeats.
+    Recorded { start: u64, replay: &'a Replay, index: u64, step: u64 },
 }
 
-impl Pace {
+impl<'a> Pace<'a> {
+    /// Returns the schedule of a thread of the plan, from `start` on, when the load begins; `None` for a
+    /// closed loop.
+    pub(crate) fn of(plan: &'a Plan, thread: u32, start: u64) -> Option<Self> {
+        let (index, step) = (u64::from(thread), u64::from(plan.threads));
+        if let Some(replay) = &plan.replay {
+            return Some(Self::begin(Gaps::Recorded { start, replay, index, step }));
+        }
+        if plan.stages.is_empty() {
+            return Self::new(plan.model, plan.seed, thread, plan.threads, start);
+        }
+        let curve = Curve::new(&plan.stages, plan.ramp + plan.warm_up);
+        Some(Self::begin(match plan.model {
+            LoadModel::Poisson { .. } => Gaps::ShapedPoisson {
+                start,
+                curve,
+                at: 0.0,
+                step: f64::from(plan.threads),
+                random: random(plan.seed, thread),
+            },
+            LoadModel::Closed | LoadModel::Constant { .. } => Gaps::Shaped { start, curve, index, step },
+        }))
+    }
+
+    fn begin(gaps: Gaps<'a>) -> Self {
+        let mut pace = Self { gaps, next: 0, taken: 0 };
+        pace.advance();
+        pace
+    }
+
     /// Returns the schedule of thread `thread` of `threads`, from `start` on; `None` for a closed loop.
     pub(crate) fn new(model: LoadModel, seed: u64, thread: u32, threads: u32, start: u64) -> Option<Self> {
         let gaps = match model {
@@ -29,14 +68,11 @@ impl Pace {
                 Gaps::Even { start, gap: 1e9 / rps, index: u64::from(thread), step: u64::from(threads) }
             }
             LoadModel::Poisson { rps } => {
-                let random =
-                    Pcg64Mcg::seed_from_u64(seed.wrapping_mul(1 << 16).wrapping_add(u64::from(thread)));
-                Gaps::Poisson { mean: 1e9 / rps * f64::from(threads), at: 0.0, start, random }
+                let mean = 1e9 / rps * f64::from(threads);
+                Gaps::Poisson { mean, at: 0.0, start, random: random(seed, thread) }
             }
         };
-        let mut pace = Self { gaps, next: 0 };
-        pace.advance();
-        Some(pace)
+        Some(Self::begin(gaps))
     }
 
     /// Returns when the next request is due.
@@ -53,6 +89,12 @@ impl Pace {
         })
     }
 
+    /// Returns the index, in the recording, of the exchange that was taken last; `None` without a recording.
+    pub(crate) fn recorded(&self) -> Option<usize> {
+        let Gaps::Recorded { replay, .. } = &self.gaps else { return None };
+        Some((self.taken % replay.times_us.len() as u64) as usize)
+    }
+
     fn advance(&mut self) {
         self.next = match &mut self.gaps {
             // Computed from the index instead of a sum of gaps, so that rounding does not drift.
@@ -62,13 +104,38 @@ impl Pace {
                 at
             }
             Gaps::Poisson { mean, at, start, random } => {
-                // 53 random bits in (0, 1]: the logarithm of 0 does not exist.
-                let uniform = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
-                *at -= uniform.ln() * *mean;
+                *at -= uniform(random).ln() * *mean;
                 *start + at.round() as u64
+            }
+            Gaps::Shaped { start, curve, index, step } => {
+                let at = start.saturating_add(curve.nanos(*index as f64));
+                *index += *step;
+                at
+            }
+            Gaps::ShapedPoisson { start, curve, at, step, random } => {
+                *at -= uniform(random).ln() * *step;
+                start.saturating_add(curve.nanos(*at))
+            }
+            Gaps::Recorded { start, replay, index, step } => {
+                let count = replay.times_us.len() as u64;
+                let (pass, within) = (*index / count, (*index % count) as usize);
+                // The first exchange has no predecessor; `index` is then still below `step`.
+                self.taken = index.saturating_sub(*step);
+                *index += *step;
+                *start + (pass * replay.period_us + replay.times_us[within]) * 1_000
             }
         };
     }
+}
+
+/// Returns the random numbers of a thread.
+pub(crate) fn random(seed: u64, thread: u32) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(seed.wrapping_mul(1 << 16).wrapping_add(u64::from(thread)))
+}
+
+/// Returns a number in (0, 1] from 53 random bits: the logarithm of 0 does not exist.
+pub(crate) fn uniform(random: &mut Pcg64Mcg) -> f64 {
+    ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
 }
 
 /// The times of a request until its response.
@@ -154,6 +221,72 @@ mod tests {
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
         assert_eq!(taken(model, 7, 2, 1), taken(model, 7, 2, 1));
         assert_ne!(taken(model, 7, 2, 1), taken(model, 8, 2, 1));
+    }
+
+    fn plan(change: impl FnOnce(&mut Plan)) -> Plan {
+        let mut plan = Plan::new(std::net::SocketAddr::from(([127, 0, 0, 1], 80)));
+        change(&mut plan);
+        plan
+    }
+
+    fn times_of(plan: &Plan, end: u64) -> Vec<u64> {
+        let mut times: Vec<u64> = (0..plan.threads)
+            .flat_map(|thread| {
+                let mut pace = Pace::of(plan, thread, 0).unwrap();
+                std::iter::from_fn(move || pace.take(end))
+            })
+            .collect();
+        times.sort_unstable();
+        times
+    }
+
+    #[test]
+    fn a_shape_is_the_same_over_any_number_of_threads() {
+        let ramp = |threads| {
+            let plan = plan(|plan| {
+                plan.stages = vec![crate::shape::Stage::new(2.0, 0.0, 1_000.0)];
+                plan.warm_up = 1.0;
+                plan.threads = threads;
+            });
+            times_of(&plan, 3 * SECOND - 1)
+        };
+        // The warm-up has the first rate, which is 0.
+        let times = ramp(1);
+        assert_eq!((times.len(), times[0]), (1_000, SECOND));
+        assert_eq!(times, ramp(3));
+        let halves = times.partition_point(|time| *time < 2 * SECOND);
+        assert_eq!(halves, 250);
+    }
+
+    #[test]
+    fn random_arrivals_follow_the_shape() {
+        let plan = plan(|plan| {
+            plan.stages = vec![crate::shape::Stage::new(10.0, 0.0, 20_000.0)];
+            plan.model = LoadModel::Poisson { rps: 1.0 };
+            plan.threads = 2;
+        });
+        let times = times_of(&plan, 10 * SECOND);
+        let half = times.partition_point(|time| *time < 5 * SECOND);
+        // 100,000 and 25,000 expected; the standard deviations are 316 and 158.
+        assert!((98_500..101_500).contains(&times.len()), "{}", times.len());
+        assert!((24_200..25_800).contains(&half), "{half}");
+    }
+
+    #[test]
+    fn a_recording_repeats_with_its_own_order() {
+        let plan = plan(|plan| {
+            plan.replay = Some(Replay { times_us: vec![0, 10, 15], order: vec![0, 0, 0], period_us: 20 });
+            plan.threads = 2;
+        });
+        assert_eq!(times_of(&plan, 40_000), [0, 10_000, 15_000, 20_000, 30_000, 35_000, 40_000]);
+        let mut pace = Pace::of(&plan, 1, 0).unwrap();
+        let order: Vec<usize> = (0..4)
+            .map(|_| {
+                pace.take(u64::MAX).unwrap();
+                pace.recorded().unwrap()
+            })
+            .collect();
+        assert_eq!(order, [1, 0, 2, 1]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use crate::chunked::{Chunked, Step};
 use crate::expect::digest;
 use crate::head::{self, Framing, Head, LONGEST_HEAD, LastHead, Malformed};
+use crate::template::Kept;
 use xxhash_rust::xxh3::Xxh3;
 
 /// A complete response.
@@ -41,6 +42,8 @@ pub(crate) struct Reader {
     stash: Vec<u8>,
     /// Digests bodies that arrive in several reads; kept for the next response.
     hasher: Option<Box<Xxh3>>,
+    /// The response's bytes, if values are taken from it.
+    kept: Option<Box<Kept>>,
 }
 
 impl Reader {
@@ -54,7 +57,22 @@ impl Reader {
             length: 0,
             stash: Vec::new(),
             hasher: None,
+            kept: None,
         }
+    }
+
+    /// Keeps the bytes of the next response, or no longer keeps any.
+    pub(crate) fn keep(&mut self, keep: bool) {
+        match (&mut self.kept, keep) {
+            (kept @ None, true) => *kept = Some(Box::default()),
+            (Some(kept), true) => kept.clear(),
+            (kept, false) => *kept = None,
+        }
+    }
+
+    /// Returns the kept bytes of the response.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        self.kept.as_deref()
     }
 
     /// Prepares for the response to the next request.
@@ -119,7 +137,9 @@ impl Reader {
     /// Returns a complete head and the bytes of `input` that it took.
     fn head(&mut self, input: &[u8], last: &mut LastHead) -> Result<Option<(Head, usize)>, Malformed> {
         if self.stash.is_empty() {
-            if let Some(known) = last.begins(input) {
+            if self.kept.is_none()
+                && let Some(known) = last.begins(input)
+            {
                 return Ok(Some(known));
             }
             if let Some(end) = head::end(input, 0) {
@@ -142,13 +162,16 @@ impl Reader {
         Ok(Some((head, end - before)))
     }
 
-    fn parsed(&self, bytes: &[u8], last: &mut LastHead) -> Result<Head, Malformed> {
+    fn parsed(&mut self, bytes: &[u8], last: &mut LastHead) -> Result<Head, Malformed> {
         if bytes.len() > LONGEST_HEAD {
             return Err(Malformed("head too long"));
         }
         let head = head::parse(bytes)?;
         if head.status >= 200 {
             last.remember(bytes, head);
+            if let Some(kept) = &mut self.kept {
+                kept.head.extend_from_slice(bytes);
+            }
         }
         Ok(head)
     }
@@ -170,6 +193,9 @@ impl Reader {
             Framing::Length(length) => {
                 if let Some(body) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
                     self.length = length;
+                    if let Some(kept) = &mut self.kept {
+                        kept.push(body);
+                    }
                     return Ok(Some(if self.digested { digest(body) } else { 0 }));
                 }
                 self.stage = Stage::Length(length);
@@ -188,6 +214,9 @@ impl Reader {
 
     fn absorb(&mut self, body: &[u8]) {
         self.length += body.len() as u64;
+        if let Some(kept) = &mut self.kept {
+            kept.push(body);
+        }
         if let (true, Some(hasher)) = (self.digested, &mut self.hasher) {
             hasher.update(body);
         }

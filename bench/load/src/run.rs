@@ -8,9 +8,11 @@
 use crate::clock::{SECOND, now, span};
 use crate::failure::Failure;
 use crate::files::make_room;
+use crate::plan::Protocol;
 use crate::plan::{Length, Plan};
-use crate::request::prepare;
+use crate::request::{Prepared, prepare};
 use crate::tally::{Slice, Tally};
+use crate::tasks::Loader;
 use crate::tls::Client;
 use crate::used::{ThreadUsed, together};
 use crate::worker::{Moments, Worker};
@@ -18,8 +20,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 use tollgate_lab_record::{Distribution, Failures, LoadModel, LoadResult, Tree, Window};
@@ -37,6 +40,44 @@ pub enum Phase {
     Measuring,
     /// The measurement is over.
     Measured,
+}
+
+/// What a run reports while it goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Progress {
+    /// A phase begins.
+    Phase(Phase),
+    /// A second of the measurement is over.
+    Second(Second),
+}
+
+/// One second of the measurement, over all threads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Second {
+    /// Seconds from the start of the measurement to the end of this one.
+    pub end: u64,
+    /// Good responses.
+    pub ok: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// Median latency, in microseconds, if there were responses.
+    pub p50_us: Option<f64>,
+    /// 99th percentile of latency, in microseconds, if there were responses.
+    pub p99_us: Option<f64>,
+}
+
+/// Whether runs of this process end early.
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Ends every run of this process within a fraction of a second. Its result then covers what was measured up
+/// to that moment. May be called from a signal handler's thread.
+pub fn interrupt() {
+    INTERRUPTED.store(true, Ordering::Relaxed);
+}
+
+/// Returns whether [`interrupt`] was called.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// The outcome of a run.
@@ -64,9 +105,22 @@ pub fn run(plan: &Plan) -> Result<LoadResult, Failure> {
 /// # Errors
 /// See [`Failure`].
 pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<Done, Failure> {
+    run_watched(plan, |progress| {
+        if let Progress::Phase(phase) = progress {
+            watch(phase);
+        }
+    })
+}
+
+/// As [`run_with`], and also reports each second.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn run_watched(plan: &Plan, mut watch: impl FnMut(Progress)) -> Result<Done, Failure> {
     plan.check()?;
     make_room(plan.connections)?;
-    let requests = prepare(plan);
+    let requests = Arc::new(prepare(plan)?);
+    let whole = Arc::new(plan.clone());
     let tls = Client::of(plan)?;
     let ready = Barrier::new(plan.threads as usize + 1);
     let go = Barrier::new(plan.threads as usize + 1);
@@ -78,20 +132,21 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<Done, Failu
             .map(|thread| {
                 let slices = slices.clone();
                 let (requests, ready, go, epoch, opened) = (&requests, &ready, &go, &epoch, &opened);
+                let whole = &whole;
                 let tls = tls.clone();
                 let name = format!("load-{thread}");
                 let called = name.clone();
                 let body = move || {
-                    let worker = prepared(plan, requests, tls, thread, opened);
+                    let worker = prepared(whole, requests, tls, thread, opened);
                     ready.wait();
                     go.wait();
                     let Some(epoch) = epoch.get().copied().flatten() else { return Ok(None) };
                     let mut worker = worker?;
                     let moments = Moments::of(plan, epoch);
-                    let tally = Tally::new(plan.model != LoadModel::Closed, moments.start, slices);
+                    let tally = Tally::new(plan.arrivals() != LoadModel::Closed, moments.start, slices);
                     sleep_until(epoch);
                     let (tally, used) = worker.run(moments, tally)?;
-                    Ok(Some((tally, worker.opened, (called, used))))
+                    Ok(Some((tally, worker.opened(), (called, used))))
                 };
                 thread::Builder::new().name(name).spawn_scoped(scope, body)
             })
@@ -159,26 +214,70 @@ impl Opened {
     }
 }
 
-/// Creates a thread's worker on its core, with its connections open if the plan requires that before the
+/// The code that runs a thread's load.
+enum Engine<'a> {
+    /// HTTP/1.1.
+    Http1(Box<Worker<'a>>),
+    /// Everything else.
+    Tasks(Box<Loader>),
+}
+
+impl Engine<'_> {
+    fn open_all(&mut self) -> Result<usize, Failure> {
+        match self {
+            Self::Http1(worker) => worker.open_all(),
+            Self::Tasks(loader) => Ok(loader.open_all()),
+        }
+    }
+
+    fn run(&mut self, moments: Moments, tally: Tally) -> Result<(Tally, ThreadUsed), Failure> {
+        match self {
+            Self::Http1(worker) => worker.run(moments, tally),
+            Self::Tasks(loader) => loader.run(moments, tally),
+        }
+    }
+
+    fn opened(&self) -> u64 {
+        match self {
+            Self::Http1(worker) => worker.opened,
+            Self::Tasks(loader) => loader.opened(),
+        }
+    }
+
+    fn refusal(&self) -> Option<rustix::io::Errno> {
+        match self {
+            Self::Http1(worker) => worker.refusal,
+            Self::Tasks(loader) => loader.refusal(),
+        }
+    }
+}
+
+/// Creates a thread's engine on its core, with its connections open if the plan requires that before the
 /// start.
 fn prepared<'a>(
-    plan: &'a Plan,
-    requests: &'a [crate::request::Prepared],
+    plan: &'a Arc<Plan>,
+    requests: &'a Arc<Vec<Prepared>>,
     tls: Option<Client>,
     thread: u32,
     opened: &Mutex<Opened>,
-) -> Result<Worker<'a>, Failure> {
-    let made =
-        pin(plan, thread).and_then(|()| Worker::new(plan, requests, tls, thread)).and_then(|mut worker| {
+) -> Result<Engine<'a>, Failure> {
+    let made = pin(plan, thread)
+        .and_then(|()| match plan.protocol {
+            Protocol::Http1 => {
+                Worker::new(plan, requests, tls, thread).map(|worker| Engine::Http1(Box::new(worker)))
+            }
+            _ => Loader::new(plan, requests, tls, thread).map(|loader| Engine::Tasks(Box::new(loader))),
+        })
+        .and_then(|mut engine| {
             let early = plan.keep_alive && plan.ramp == 0.0;
-            let connections = if early { worker.open_all()? } else { 0 };
-            Ok((worker, connections))
+            let connections = if early { engine.open_all()? } else { 0 };
+            Ok((engine, connections))
         });
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     match made {
         Ok((worker, connections)) => {
             opened.connections += connections;
-            opened.refusal = opened.refusal.or(worker.refusal);
+            opened.refusal = opened.refusal.or(worker.refusal());
             Ok(worker)
         }
         Err(failure) => {
@@ -212,7 +311,7 @@ fn follow(
     plan: &Plan,
     slices: &Receiver<Slice>,
     windows: &mut Windows,
-    watch: &mut impl FnMut(Phase),
+    watch: &mut impl FnMut(Progress),
 ) {
     let end = match plan.length {
         Length::Seconds(_) => moments.end,
@@ -226,17 +325,22 @@ fn follow(
     loop {
         let time = now();
         while let Some((_, phase)) = phases.next_if(|(at, _)| *at <= time) {
-            watch(phase);
+            watch(Progress::Phase(phase));
         }
         let until = phases.peek().map_or(u64::MAX, |(at, _)| *at).saturating_sub(now()).min(3_600 * SECOND);
         match slices.recv_timeout(Duration::from_nanos(until)) {
-            Ok(slice) => windows.add(slice),
+            Ok(slice) => {
+                windows.add(slice);
+                while let Some(second) = windows.next_second(plan.threads) {
+                    watch(Progress::Second(second));
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
     for (_, phase) in phases {
-        watch(phase);
+        watch(Progress::Phase(phase));
     }
 }
 
@@ -244,10 +348,38 @@ fn follow(
 #[derive(Debug, Default)]
 struct Windows {
     parts: BTreeMap<usize, Slice>,
+    /// How many threads have sent each second.
+    sent: BTreeMap<usize, u32>,
+    /// Seconds that were reported.
+    reported: usize,
 }
 
 impl Windows {
+    /// Returns the next second that every thread has sent. A thread that was held up may skip one; then the
+    /// second counts as complete when one after the next arrives.
+    fn next_second(&mut self, threads: u32) -> Option<Second> {
+        let index = self.reported;
+        let complete = self.sent.get(&index).is_some_and(|sent| *sent >= threads);
+        if !complete && self.sent.last_key_value().is_none_or(|(last, _)| *last < index + 2) {
+            return None;
+        }
+        self.reported += 1;
+        let part = self.parts.get(&index);
+        let at = |percentile: f64| {
+            part.filter(|part| !part.times.is_empty())
+                .map(|part| part.times.percentile(percentile) as f64 / 1e3)
+        };
+        Some(Second {
+            end: self.reported as u64,
+            ok: part.map_or(0, |part| part.ok),
+            failed: part.map_or(0, |part| part.failed),
+            p50_us: at(50.0),
+            p99_us: at(99.0),
+        })
+    }
+
     fn add(&mut self, slice: Slice) {
+        *self.sent.entry(slice.index).or_default() += 1;
         match self.parts.get_mut(&slice.index) {
             None => {
                 self.parts.insert(slice.index, slice);
@@ -327,9 +459,12 @@ impl Total {
     }
 
     fn result(self, plan: &Plan, windows: Windows, epoch: u64) -> LoadResult {
-        let open_loop = plan.model != LoadModel::Closed;
+        let open_loop = plan.arrivals() != LoadModel::Closed;
         let start = Moments::of(plan, epoch).start;
         let nanos = match plan.length {
+            Length::Seconds(_) if interrupted() => {
+                self.span.map_or(0, |(_, last)| last.saturating_sub(start)).min(span_of(plan))
+            }
             // If the system did not keep up, the last requests were sent later than planned.
             Length::Seconds(seconds) => span(seconds).max(self.last_sent.saturating_sub(start)),
             Length::Requests(_) => self.span.map_or(0, |(first, last)| last - first),
@@ -344,7 +479,7 @@ impl Total {
             threads: plan.threads,
             connections: plan.connections,
             keep_alive: plan.keep_alive,
-            model: plan.model,
+            model: plan.arrivals(),
             verification: plan.verification,
             seconds,
             sent: Some(self.ok + self.failures.total()),
@@ -358,6 +493,14 @@ impl Total {
             send_lag: open_loop.then(|| distribution(&self.lag)),
             windows: windows.listed(seconds),
         }
+    }
+}
+
+/// Returns the planned nanoseconds of the measurement.
+fn span_of(plan: &Plan) -> u64 {
+    match plan.length {
+        Length::Seconds(seconds) => span(seconds),
+        Length::Requests(_) => u64::MAX,
     }
 }
 

@@ -28,6 +28,12 @@ pub(crate) struct Slot {
     pub(crate) for_writing: bool,
     /// Index of the request in the plan.
     pub(crate) request: usize,
+    /// The serialized request, if it was rendered for this slot; otherwise empty.
+    pub(crate) rendered: Vec<u8>,
+    /// The values of this slot's user, by their index in `Names`.
+    pub(crate) values: Vec<String>,
+    /// The next request of this slot's user, in a flow.
+    pub(crate) step: usize,
     /// Bytes of the request that were written.
     pub(crate) written: usize,
     /// When the request began; the time limit counts from here.
@@ -39,7 +45,8 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    pub(crate) fn new(digested: bool) -> Self {
+    /// Creates a slot whose user has this number of values.
+    pub(crate) fn new(digested: bool, values: usize) -> Self {
         Self {
             socket: None,
             tls: None,
@@ -47,6 +54,9 @@ impl Slot {
             watched: false,
             for_writing: false,
             request: 0,
+            rendered: Vec::new(),
+            values: vec![String::new(); values],
+            step: 0,
             written: 0,
             begun: 0,
             times: Times::default(),

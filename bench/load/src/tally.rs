@@ -115,8 +115,13 @@ impl Tally {
         *first = sent.min(*first);
         *last = done.max(*last);
         self.last_sent = self.last_sent.max(sent);
-        if done >= self.slice_end {
-            self.close_slice(done);
+        self.tick(done);
+    }
+
+    /// Sends the slice of a second that is over.
+    pub(crate) fn tick(&mut self, now: u64) {
+        if now >= self.slice_end {
+            self.close_slice(now);
         }
     }
 

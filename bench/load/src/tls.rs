@@ -5,19 +5,26 @@
 //! (RFC 8446 section 9.1). If the client offered more, a server that supports X25519MLKEM768 would do more
 //! work than others, and the results would not be comparable. Sessions are not resumed. The server must
 //! present exactly the certificate that the plan names, and prove that it has the key.
+//!
+//! [`Https`] is the other way: TLS 1.2 or 1.3 with everything that rustls supports, and a certificate that an
+//! authority has signed. It serves people who load a server of their own; the laboratory's studies do not use
+//! it.
 
 use crate::failure::Failure;
-use crate::plan::{Plan, Tls};
+use crate::plan::{Https, Plan, Tls, Trust};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls13_signature};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
+};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, version,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
+    SignatureScheme, version,
 };
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -29,15 +36,25 @@ pub(crate) const PLAIN: usize = 16 * 1024;
 /// The TLS configuration that all connections of a run share.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
+    pub(crate) config: Arc<ClientConfig>,
+    pub(crate) name: ServerName<'static>,
 }
 
 impl Client {
     /// Returns the client of a plan; `None` if the plan uses plain text.
     pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, Failure> {
+        let alpn: &[u8] = if plan.protocol.is_over_http2() { b"h2" } else { b"http/1.1" };
+        if let Some(https) = &plan.https {
+            let name = ServerName::try_from(https.name.clone()).map_err(|_| {
+                Failure::Plan(format!("`https.name` {:?}: expected a host name or an address", https.name))
+            })?;
+            let mut config = https_config(https)?;
+            config.alpn_protocols = vec![alpn.to_vec()];
+            return Ok(Some(Self { config: Arc::new(config), name }));
+        }
         let Some(Tls { certificate, key }) = &plan.tls else { return Ok(None) };
-        let config = tls_config(certificate, key.as_deref())?;
+        let mut config = tls_config(certificate, key.as_deref())?;
+        Arc::make_mut(&mut config).alpn_protocols = vec![alpn.to_vec()];
         // The host without its port. An address is not sent as a name (RFC 6066 section 3).
         let host = plan.requests.iter().find_map(|request| request.host.as_deref());
         let name = host
@@ -84,6 +101,102 @@ pub fn tls_config(file: &Path, key: Option<&Path>) -> Result<Arc<ClientConfig>, 
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
+}
+
+/// Returns a client configuration with the trust that an [`Https`] names.
+fn https_config(https: &Https) -> Result<ClientConfig, Failure> {
+    let wrong = |file: &Path, what: String| Failure::Plan(format!("{}: {what}", file.display()));
+    let provider = Arc::new(ring::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Failure::Plan(error.to_string()))?;
+    let builder = match &https.trust {
+        Trust::Anything => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified { algorithms }))
+        }
+        Trust::Platform => {
+            let mut roots = RootCertStore::empty();
+            let found = rustls_native_certs::load_native_certs();
+            roots.add_parsable_certificates(found.certs);
+            if roots.is_empty() {
+                return Err(Failure::Plan(
+                    "this machine has no certificates of authorities: install ca-certificates, or name a file of \
+                     your own"
+                        .into(),
+                ));
+            }
+            builder.with_root_certificates(roots)
+        }
+        Trust::Authorities(file) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in chain(file)? {
+                roots.add(certificate).map_err(|error| wrong(file, error.to_string()))?;
+            }
+            builder.with_root_certificates(roots)
+        }
+    };
+    match (&https.certificate, &https.key) {
+        (Some(file), Some(key)) => {
+            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+            builder
+                .with_client_auth_cert(chain(file)?, secret)
+                .map_err(|error| wrong(file, error.to_string()))
+        }
+        _ => Ok(builder.with_no_client_auth()),
+    }
+}
+
+/// Reads the certificates of a PEM file, at least one.
+fn chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let wrong = |what: String| Failure::Plan(format!("{}: {what}", file.display()));
+    let read = CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?;
+    let all = read.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
+    if all.is_empty() {
+        return Err(wrong("expected a certificate in PEM (`-----BEGIN CERTIFICATE-----`)".into()));
+    }
+    Ok(all)
+}
+
+/// Accepts any certificate; the peer must still prove that it has the key.
+#[derive(Debug)]
+struct Unverified {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
 }
 
 /// Returns a provider with one key exchange and one cipher.

@@ -10,21 +10,26 @@ use crate::exchange::READABLE;
 use crate::expect::Fault;
 use crate::failure::Failure;
 use crate::head::LastHead;
-use crate::pace::{Pace, Times};
+use crate::pace::{Pace, Times, random};
 use crate::plan::{Length, Plan};
-use crate::request::Prepared;
+use crate::request::{Prepared, mix};
+use crate::response::Response;
+use crate::run::interrupted;
 use crate::slot::{Slot, State};
 use crate::spin::Spin;
 use crate::tally::Tally;
+use crate::template::Names;
 use crate::tls::{Client, PLAIN};
 use crate::used::{Reading, ThreadUsed};
+use rand_pcg::Pcg64Mcg;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::time::Timespec;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use tollgate_lab_record::{LoadModel, Verification};
 
 /// Bytes read from a socket at once.
@@ -59,7 +64,7 @@ impl Moments {
     /// Returns the points in time of a plan whose load begins at `epoch`.
     pub(crate) fn of(plan: &Plan, epoch: u64) -> Self {
         let start = epoch + span(plan.ramp) + span(plan.warm_up);
-        let end = match (plan.length, plan.model.rps()) {
+        let end = match (plan.length, plan.arrivals().rps()) {
             (Length::Seconds(seconds), _) => start + span(seconds),
             (Length::Requests(_), None) => u64::MAX,
             // Ten standard deviations of a Poisson process: all requests are sent by then.
@@ -89,13 +94,20 @@ pub(crate) struct Worker<'a> {
     pub(crate) slots: Vec<Slot>,
     /// Slots without a request, the longest idle first.
     pub(crate) idle: VecDeque<u32>,
-    /// Slots that could not connect, and when they may try again.
-    pub(crate) resting: VecDeque<(u64, u32)>,
+    /// Slots that pause, the first to continue on top: users who think, and connections that could not be
+    /// opened.
+    pub(crate) resting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The random numbers of the pauses.
+    pub(crate) random: Pcg64Mcg,
     /// The first slot that the ramp has not reached.
     ramped: usize,
     /// Requests in flight.
     pub(crate) waiting: usize,
+    /// The order of the mix, and the position of the next request in it.
+    pub(crate) order: Vec<u32>,
     pub(crate) next_request: usize,
+    /// The next row of the data.
+    pub(crate) next_row: usize,
     pub(crate) next_source: usize,
     /// Connections that were started.
     pub(crate) opened: u64,
@@ -108,20 +120,107 @@ pub(crate) struct Worker<'a> {
 }
 
 /// The state that changes while a thread runs its load.
-pub(crate) struct Run {
+pub(crate) struct Run<'a> {
     pub(crate) moments: Moments,
     pub(crate) open_loop: bool,
     /// [`Plan::time_limit`] in nanoseconds.
-    limit: u64,
-    pace: Option<Pace>,
+    pub(crate) limit: u64,
+    pace: Option<Pace<'a>>,
     /// Measured requests that may still begin.
     left: u64,
     pub(crate) tally: Tally,
 }
 
-impl Run {
+impl<'a> Run<'a> {
+    /// Creates the state of a thread whose load begins at `moments.epoch`.
+    pub(crate) fn new(plan: &'a Plan, thread: u32, moments: Moments, tally: Tally) -> Self {
+        Self {
+            moments,
+            open_loop: plan.arrivals() != LoadModel::Closed,
+            limit: span(plan.time_limit),
+            pace: Pace::of(plan, thread, moments.epoch),
+            left: match plan.length {
+                Length::Seconds(_) => u64::MAX,
+                Length::Requests(count) => share(count, thread, plan.threads),
+            },
+            tally,
+        }
+    }
+
+    /// Returns how often timeouts are checked, in nanoseconds.
+    pub(crate) fn tick(&self) -> u64 {
+        (self.limit / 20).clamp(1_000_000, 100_000_000)
+    }
+
+    /// Sends the seconds that are over, and ends the load if the run was interrupted.
+    pub(crate) fn tick_at(&mut self, time: u64) {
+        self.tally.tick(time);
+        if interrupted() {
+            self.left = 0;
+            self.moments.end = self.moments.end.min(time);
+        }
+    }
+
+    /// Returns the index, in the recording, of the exchange that was taken last.
+    pub(crate) fn recorded(&self) -> Option<usize> {
+        self.pace.as_ref().and_then(Pace::recorded)
+    }
+
+    /// Returns when the next request is due; `u64::MAX` if none follows.
+    pub(crate) fn due(&self, time: u64) -> u64 {
+        match &self.pace {
+            Some(pace) if !self.stopped(time) => pace.next(),
+            // No further request begins; the ones in flight complete, or time out at a tick.
+            _ => u64::MAX,
+        }
+    }
+
+    /// Counts a response that was verified as `judged`, if it belongs to the measurement.
+    pub(crate) fn completed(
+        &mut self,
+        response: &Response,
+        judged: Result<(), Fault>,
+        times: Times,
+        time: u64,
+    ) {
+        let moments = self.moments;
+        // In a closed loop, a response belongs to no schedule, so what completes after the end is not
+        // counted.
+        let measured = if self.open_loop || moments.end == u64::MAX {
+            times.intended >= moments.start
+        } else {
+            (moments.start..moments.end).contains(&time)
+        };
+        if measured {
+            self.tally.response(response, judged, times, time);
+        }
+    }
+
+    /// Counts a failed request, if it belongs to the measurement.
+    pub(crate) fn failed(&mut self, fault: Fault, times: Times, time: u64) {
+        let by_schedule = self.open_loop || self.moments.end == u64::MAX;
+        let since = if by_schedule { times.intended } else { time };
+        // In a closed loop, a request that fails after the end began before it and counts: a hang is a
+        // failure.
+        if since >= self.moments.start {
+            self.tally.failure(fault, times, time);
+        }
+    }
+
+    /// Counts as timed out what was due and never sent.
+    pub(crate) fn abandon(&mut self, time: u64) {
+        while self.open_loop
+            && let Some(intended) = self.take(time)
+        {
+            let times = Times { intended, ..Times::default() };
+            if intended >= self.moments.start {
+                self.tally.failure(Fault::Timeout, times, time);
+            }
+        }
+    }
+
     /// Returns whether no further request begins.
-    fn stopped(&self, time: u64) -> bool {
+    pub(crate) fn stopped(&self, time: u64) -> bool {
         match &self.pace {
             _ if self.left == 0 => true,
             None => time >= self.moments.end,
@@ -130,7 +229,7 @@ impl Run {
     }
 
     /// Returns the intended time of the request to begin now, if one is due.
-    fn take(&mut self, time: u64) -> Option<u64> {
+    pub(crate) fn take(&mut self, time: u64) -> Option<u64> {
         if self.stopped(time) {
             return None;
         }
@@ -159,6 +258,8 @@ impl<'a> Worker<'a> {
             .map_err(|error| Failure::System("watch a timer", error.into()))?;
         let count = share(u64::from(plan.connections), thread, plan.threads) as usize;
         let digested = plan.verification == Verification::Full;
+        let values = Names::of(plan)?.len();
+        let order = mix(plan);
         Ok(Self {
             plan,
             requests,
@@ -167,12 +268,15 @@ impl<'a> Worker<'a> {
             thread,
             epoll,
             timer,
-            slots: (0..count).map(|_| Slot::new(digested)).collect(),
+            slots: (0..count).map(|_| Slot::new(digested, values)).collect(),
             idle: VecDeque::with_capacity(count),
-            resting: VecDeque::new(),
+            resting: BinaryHeap::new(),
+            random: random(plan.seed, thread),
             ramped: 0,
             waiting: 0,
-            next_request: thread as usize % requests.len(),
+            next_request: thread as usize % order.len(),
+            order,
+            next_row: thread as usize % plan.data.as_ref().map_or(1, |data| data.rows.len()),
             next_source: thread as usize,
             opened: 0,
             refusal: None,
@@ -225,18 +329,8 @@ impl<'a> Worker<'a> {
     /// Runs the load from beginning to end. Returns the counters, and what the thread used since the start of
     /// the measurement.
     pub(crate) fn run(&mut self, moments: Moments, tally: Tally) -> Result<(Tally, ThreadUsed), Failure> {
-        let mut run = Run {
-            moments,
-            open_loop: self.plan.model != LoadModel::Closed,
-            limit: span(self.plan.time_limit),
-            pace: Pace::new(self.plan.model, self.plan.seed, self.thread, self.plan.threads, moments.epoch),
-            left: match self.plan.length {
-                Length::Seconds(_) => u64::MAX,
-                Length::Requests(count) => share(count, self.thread, self.plan.threads),
-            },
-            tally,
-        };
-        let tick = (run.limit / 20).clamp(1_000_000, 100_000_000);
+        let mut run = Run::new(self.plan, self.thread, moments, tally);
+        let tick = run.tick();
         let mut next_tick = moments.epoch + tick;
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         let mut spin = Spin::new();
@@ -250,6 +344,7 @@ impl<'a> Worker<'a> {
             }
             if time >= next_tick {
                 self.time_out(&mut run, time);
+                run.tick_at(time);
                 next_tick = time + tick;
             }
             let woken = self.wake_slots(moments.epoch, time);
@@ -283,15 +378,11 @@ impl<'a> Worker<'a> {
 
     /// Begins the requests that are due on idle connections. Returns when the next is due, if a connection is
     /// free for it.
-    fn dispatch(&mut self, run: &mut Run) -> u64 {
+    fn dispatch(&mut self, run: &mut Run<'_>) -> u64 {
         while let Some(at) = self.idle.front().copied() {
             let time = now();
             let Some(intended) = run.take(time) else {
-                return match &run.pace {
-                    Some(pace) if !run.stopped(time) => pace.next(),
-                    // No further request begins; the ones in flight complete, or time out at a tick.
-                    _ => u64::MAX,
-                };
+                return run.due(time);
             };
             self.idle.pop_front();
             self.begin(run, at as usize, intended, time);
@@ -312,18 +403,18 @@ impl<'a> Worker<'a> {
             self.idle.push_back(self.ramped as u32);
             self.ramped += 1;
         }
-        while let Some((until, at)) = self.resting.front().copied() {
+        while let Some(Reverse((until, at))) = self.resting.peek().copied() {
             if until > time {
                 return next.min(until);
             }
-            self.resting.pop_front();
+            self.resting.pop();
             self.idle.push_back(at);
         }
         next
     }
 
     /// Fails requests that exceed the time limit.
-    fn time_out(&mut self, run: &mut Run, time: u64) {
+    fn time_out(&mut self, run: &mut Run<'_>, time: u64) {
         for at in 0..self.slots.len() {
             let slot = &self.slots[at];
             if slot.state == State::Waiting && time.saturating_sub(slot.begun) > run.limit {
@@ -333,23 +424,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Counts as timed out what is still in flight or was never sent.
-    fn give_up(&mut self, run: &mut Run, time: u64) {
+    fn give_up(&mut self, run: &mut Run<'_>, time: u64) {
         for at in 0..self.slots.len() {
             if self.slots[at].state == State::Waiting {
                 self.fail(run, at, Fault::Timeout, time);
             }
         }
-        if run.open_loop {
-            while let Some(intended) = run.take(time) {
-                let times = Times { intended, ..Times::default() };
-                if intended >= run.moments.start {
-                    run.tally.failure(Fault::Timeout, times, time);
-                }
-            }
-        }
+        run.abandon(time);
     }
 
-    fn take_in(&mut self, run: &mut Run, events: &[Event]) {
+    fn take_in(&mut self, run: &mut Run<'_>, events: &[Event]) {
         for Event { flags, data, .. } in events.iter().copied().filter(|event| event.data.u64() != TIMER) {
             self.event(run, data.u64() as usize, flags);
         }

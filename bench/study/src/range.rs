@@ -38,7 +38,20 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if !(1..=MOST_SOURCES).contains(&settings.sources()) {
         return Some(format!("`sources` is {}: expected 1 to {MOST_SOURCES}", settings.sources()));
     }
-    let own = [("ramp", settings.ramp.is_some()), ("sources", settings.sources.is_some())];
+    if settings.replay.is_some() && settings.rate.is_some() {
+        return Some("both `replay` and `rate`: a recording has times of its own".into());
+    }
+    if settings.replay_speed.is_some() && settings.replay.is_none() {
+        return Some("`replay_speed` needs `replay`".into());
+    }
+    if !(settings.replay_speed() > 0.0 && settings.replay_speed().is_finite()) {
+        return Some(format!("`replay_speed` is {}: expected a factor above 0", settings.replay_speed()));
+    }
+    let own = [
+        ("ramp", settings.ramp.is_some()),
+        ("sources", settings.sources.is_some()),
+        ("replay", settings.replay.is_some()),
+    ];
     if let Some((name, _)) = own.into_iter().find(|(_, set)| *set && settings.tool() != "builtin") {
         return Some(format!("`{name}` needs `tool: builtin`: {} has no such option", settings.tool()));
     }

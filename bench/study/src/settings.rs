@@ -56,6 +56,11 @@ settings! {
     rate: f64,
     /// Whether gaps between requests are random (exponential) rather than even; default false.
     poisson: bool,
+    /// A recording that the built-in generator repeats in place of a rate: the gateway's access log in JSON, or
+    /// a HAR file. The path counts from the current folder.
+    replay: String,
+    /// How much faster the recording is repeated; default 1.
+    replay_speed: f64,
     /// Whether connections are reused for several requests; default true.
     keep_alive: bool,
     /// Seconds over which the built-in generator opens its connections, before the warm-up; default 0: all at
@@ -152,6 +157,7 @@ impl Settings {
             "rate",
             self.rate.map(|rate| format!("{rate}/s{}", if self.poisson() { ", Poisson" } else { "" })),
         );
+        put("replay", self.replay.as_ref().map(|file| format!("{file}, {} x", self.replay_speed())));
         put("keep-alive", Some(if self.keep_alive() { "yes" } else { "no" }.to_owned()));
         put("opened", self.ramp.map(|seconds| format!("over {seconds} s")));
         put("sources", self.sources.map(|count| format!("{count} addresses")));
@@ -220,6 +226,10 @@ impl Settings {
     /// Returns the number of generator threads.
     pub fn threads(&self) -> u32 {
         self.threads.unwrap_or(1)
+    }
+    /// Returns how much faster a recording is repeated.
+    pub fn replay_speed(&self) -> f64 {
+        self.replay_speed.unwrap_or(1.0)
     }
     /// Returns whether gaps between requests are random.
     pub fn poisson(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::ground::{Ground, tail};
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest, Tls};
+use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest, Tls, recording};
 use tollgate_lab_meter::child::{Ended, Group, Launch};
 use tollgate_lab_record::{LoadModel, Tree, Verification};
 use tollgate_lab_study::Settings;
@@ -89,6 +89,9 @@ impl Run {
     pub fn start(ground: &Ground, settings: &Settings, aim: Aim<'_>, seconds: f64) -> Result<Self, Failure> {
         if settings.tool() == "builtin" {
             let mut plan = plan(settings, aim, seconds, None);
+            if let Some(file) = &settings.replay {
+                repeat(&mut plan, file, settings.replay_speed())?;
+            }
             plan.warm_up = settings.warm_up();
             plan.seed = ground.arrivals();
             return Self::builtin(ground, &plan);
@@ -428,11 +431,34 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
         ramp: None,
         sources: None,
         requests: None,
+        replay: None,
         ..settings.clone()
     };
     let mut plan = plan(&kept, aim, 1.0, Some(LoadModel::Closed));
     plan.length = PlanLength::Requests(count.max(plan.requests.len() as u64));
     plan
+}
+
+/// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. Every system is
+/// held to the origin's answer, not to the recorded one, since the same origin is behind all of them.
+fn repeat(plan: &mut Plan, file: &str, speed: f64) -> Result<(), Failure> {
+    let read = recording::read(std::path::Path::new(file), speed).map_err(Failure)?;
+    let usual = plan.requests.swap_remove(0);
+    plan.requests = read.requests;
+    for request in &mut plan.requests {
+        request.headers.extend(usual.headers.iter().cloned());
+        request.host = usual.host.clone().or(request.host.take());
+        request.expect = match request.method.as_str() {
+            "HEAD" => Expect { length: Some(0), digest: None, ..usual.expect },
+            _ => usual.expect,
+        };
+    }
+    plan.replay = Some(read.replay);
+    plan.length = PlanLength::Seconds(match plan.length {
+        PlanLength::Seconds(seconds) => seconds,
+        PlanLength::Requests(_) => plan.replay.as_ref().map_or(1.0, |replay| replay.period_us as f64 / 1e6),
+    });
+    Ok(())
 }
 
 /// Returns the header lines of a known client if the settings ask for them; otherwise none.

@@ -11,9 +11,9 @@ use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_record::{LoadModel, LoadResult};
 
 /// An origin that ends with the test.
-struct Origin {
+pub struct Origin {
     child: Child,
-    port: u16,
+    pub port: u16,
     control: u16,
 }
 
@@ -25,7 +25,8 @@ impl Drop for Origin {
 }
 
 impl Origin {
-    fn start(bench: &Bench, more: &str) -> Self {
+    /// Starts an origin; `more` has all settings but the addresses, each after a comma.
+    pub fn start(bench: &Bench, more: &str) -> Self {
         let [port, control] = free_ports(2).unwrap()[..] else { panic!("two ports") };
         let text = format!(r#"{{"listen": "127.0.0.1:{port}", "control": "127.0.0.1:{control}"{more}}}"#);
         bench.write("origin.json", &text);
@@ -40,8 +41,13 @@ impl Origin {
     }
 
     fn counters(&self) -> serde_json::Value {
+        self.asked("/counters")
+    }
+
+    /// Returns the answer of the control port.
+    pub fn asked(&self, path: &str) -> serde_json::Value {
         let mut stream = TcpStream::connect(("127.0.0.1", self.control)).unwrap();
-        stream.write_all(b"GET /counters HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()

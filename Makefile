@@ -43,7 +43,7 @@ profile: toolchain ## make that profile again, for this compiler and machine; ta
 	scripts/profile
 
 run: toolchain ## build the gateway in a few minutes, and start the demo on 127.0.0.1:8080
-	@scripts/build-demo $(CARGO) build --profile demo -p tollgate --no-default-features
+	@RUSTFLAGS="--cfg without_jemalloc" scripts/build-demo $(CARGO) build --profile demo -p tollgate
 	"$(CARGO_TARGET_DIR)/demo/tollgate" demo
 
 # `build --all-targets` comes before the tests because the end-to-end tests start the gateway's binary. It has the

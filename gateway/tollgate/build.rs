@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
+    println!("cargo::rustc-check-cfg=cfg(without_jemalloc)");
     println!("cargo::rerun-if-changed=build.rs");
     for name in ["TOLLGATE_COMMIT", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
         println!("cargo::rerun-if-env-changed={name}");

@@ -66,7 +66,7 @@ use print::print_error;
 /// process kept 2.7 times its memory, with mimalloc 1.3 times, with jemalloc 1.1 times. An idle connection
 /// costs 1.0, 1.5 and 0.7 KiB. (`.cargo/config.toml` has jemalloc's settings.) A program with plugins gets
 /// the allocator by linking this library.
-#[cfg(feature = "jemalloc")]
+#[cfg(not(without_jemalloc))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

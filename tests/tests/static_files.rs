@@ -382,7 +382,7 @@ fn long_files_over_plain_http1() {
     slow.try_body(&mut response).expect("a body");
     assert!(response.body == content);
     assert_eq!(slow.get("/short").body, b"short");
-    let sent: u64 = gateway.wait_records(9).iter().filter_map(|record| record["bytes_out"].as_u64()).sum();
+    let sent: u64 = gateway.wait_records(10).iter().filter_map(|record| record["bytes_out"].as_u64()).sum();
     assert!(sent > 3_000_000 * 4, "{sent}");
 }
 

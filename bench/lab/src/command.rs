@@ -5,6 +5,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tollgate_lab_study::Cores;
 
 /// Measure the toll of any gateway, side by side.
 #[derive(Debug, Parser)]
@@ -24,6 +25,15 @@ pub struct CommandLine {
 pub enum Action {
     /// Run a study and print its report.
     Run(RunOptions),
+    /// Print which cores the system under test, the origin and the load get.
+    Cores {
+        /// The cores of some roles; the others are chosen.
+        #[arg(long, value_name = "ROLES", value_parser = cores, default_value = "")]
+        cores: Cores,
+        /// A copy of another machine's `/sys/devices/system`, to plan for it.
+        #[arg(long, value_name = "FOLDER")]
+        sys: Option<PathBuf>,
+    },
     /// List the studies, with how long each takes here.
     Studies,
     /// List the systems: ready, installable, or missing with the reason.
@@ -150,6 +160,10 @@ pub struct RunOptions {
     /// Fix the order of the trials and every other random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// The cores of the roles, such as `target=0-7,origin=8-11,load=12-15`. Roles that are left out are as in
+    /// the study, or chosen by proportion: see `cores`.
+    #[arg(long, value_name = "ROLES", value_parser = cores)]
+    pub cores: Option<Cores>,
     /// The gateway's binary [default: `tollgate` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub gateway: Option<PathBuf>,
@@ -199,6 +213,11 @@ fn rate(text: &str) -> Result<f64, String> {
         .map(|number| number * factor)
         .filter(|rate| rate.is_finite() && *rate > 0.0)
         .ok_or_else(|| "expected requests a second, such as 3M, 250k or 12000".into())
+}
+
+/// Parses the cores of the roles; an empty text leaves every choice to the laboratory.
+fn cores(text: &str) -> Result<Cores, String> {
+    if text.is_empty() { Ok(Cores::default()) } else { text.parse() }
 }
 
 /// Parses the seconds of a trial.

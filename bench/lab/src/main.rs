@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     let data = || data::folder(line.data.as_deref());
     let done = match &line.action {
         Action::Run(options) => data().and_then(|data| study::run(&data, options)),
+        Action::Cores { cores, sys } => lists::cores(cores, sys.as_deref()),
         Action::Studies => data().and_then(|data| lists::studies(&data)),
         Action::Systems => data().and_then(|data| lists::systems(&data)),
         Action::Install { names } => data().and_then(|data| lists::install(&data, names)),

@@ -3,7 +3,7 @@
 //! study, is never overwritten without `--fresh`.
 
 use crate::command::RunOptions;
-use crate::lists::{catalogue, limits, minutes, study};
+use crate::lists::{catalogue, limits, minutes, roles, study};
 use crate::progress::Printed;
 use crate::reports::{load_results, write_reports};
 use std::fs::{self, File};
@@ -12,6 +12,7 @@ use std::time::Instant;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tollgate_lab_meter::child::stop_all_on_signal;
+use tollgate_lab_meter::machine::Topology;
 use tollgate_lab_record::Results;
 use tollgate_lab_study::{Plan, Study, plan};
 use tollgate_lab_tools::Places;
@@ -21,7 +22,11 @@ use tollgate_lab_trial::{Ground, Session};
 pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let catalogue = catalogue(data, options.gateway.as_deref())?;
     let study = study(data, &catalogue, &options.study)?;
-    let mut limits = limits();
+    let machine = Topology::read().map_err(|error| error.to_string())?;
+    let wanted = options.cores.as_ref().map_or_else(|| study.cores.clone(), |own| study.cores.with(own));
+    let roles = roles(&machine, &wanted)?;
+    let warnings = roles.warnings(&machine);
+    let mut limits = limits(Some(&roles));
     limits.seconds = options.seconds;
     limits.rounds = options.rounds;
     limits.systems.clone_from(&options.systems);
@@ -42,6 +47,10 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         ));
     }
     announce(&study, &plan);
+    eprintln!("  cores: {}", roles.describe());
+    for text in &warnings {
+        eprintln!("  warning: {text}");
+    }
     if options.dry_run {
         return crate::print(&cells(&plan));
     }
@@ -58,12 +67,14 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     })
     .map_err(|error| error.to_string())?;
     let exe = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
-    let ground = Ground::prepare(exe, catalogue, Places::of_user()).map_err(|failure| failure.to_string())?;
+    let ground =
+        Ground::prepare(exe, catalogue, Places::of_user(), roles).map_err(|failure| failure.to_string())?;
     let begun = Instant::now();
     let mut session = Session {
         ground: &ground,
         study: &study,
         plan: &plan,
+        warnings,
         seed: earlier.as_ref().map_or(options.seed, |earlier| earlier.header.seed),
         command: command(options),
         started: OffsetDateTime::now_utc()
@@ -176,6 +187,7 @@ fn command(options: &RunOptions) -> String {
     if !options.sections.is_empty() {
         words.push(format!("--sections {:?}", options.sections.join(",")));
     }
+    words.extend(options.cores.as_ref().map(|cores| format!("--cores {cores}")));
     words.extend(options.gateway.as_ref().map(|file| {
         // The folder exists on this machine only.
         format!("--gateway {}", file.file_name().unwrap_or_default().to_string_lossy())

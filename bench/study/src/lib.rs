@@ -5,6 +5,7 @@
 //! was reduced.
 
 mod analysis;
+mod cores;
 mod place;
 mod plan;
 mod range;
@@ -12,6 +13,7 @@ mod settings;
 mod study;
 
 pub use analysis::{Analysis, IdleBars, PublishedCapacity};
+pub use cores::{CoreList, Cores};
 pub use plan::{CEILING_SECONDS, Limits, Plan, PlannedCell, plan};
 pub use settings::{OriginKind, Relay, Settings};
 pub use study::{Arm, Bar, Names, Point, Problem, Section, Study, load, names};

@@ -106,7 +106,7 @@ settings! {
     quota: f64,
     /// Memory limit of the system under test in MiB.
     memory_mib: u64,
-    /// Cores that the system may use; default 1, which it does not share; 2 includes the generator's.
+    /// Cores that the system may use; default 1. It shares none unless this exceeds the cores of its role.
     target_cores: u32,
     /// The enabled features, such as `access_log`.
     features: Vec<String>,
@@ -284,6 +284,10 @@ impl Settings {
     /// Returns the number of workers of each origin.
     pub fn origin_workers(&self) -> u32 {
         self.origin_workers.unwrap_or(1)
+    }
+    /// Returns whether the origin shares the system's cores and quota.
+    pub fn origin_beside_target(&self) -> bool {
+        self.origin_beside_target.unwrap_or(false)
     }
     /// Returns the number of origins.
     pub fn origins(&self) -> u32 {

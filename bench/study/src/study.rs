@@ -3,6 +3,7 @@
 //! name.
 
 use crate::analysis::Analysis;
+use crate::cores::Cores;
 use crate::place::{self, Kind, Place};
 use crate::range::out_of_range;
 use crate::settings::{OriginKind, Settings};
@@ -40,6 +41,9 @@ pub struct Study {
     /// Systems with features or options of their own, by the name that sections use.
     #[serde(default)]
     pub arms: BTreeMap<String, Arm>,
+    /// The cores of each role on this machine; roles that it leaves out are chosen by proportion.
+    #[serde(default)]
+    pub cores: Cores,
     /// The sections.
     pub sections: Vec<Section>,
     /// The analyses and experiments.

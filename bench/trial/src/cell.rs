@@ -185,9 +185,10 @@ fn facts(ground: &Ground, settings: &Settings, direct: bool) -> Facts {
     let may = f64::from(settings.target_cores().min(settings.workers() * settings.chain().max(1)));
     Facts {
         target_cores: if direct { 0.0 } else { may },
-        load_cores: vec![ground.cores.load],
-        shared: settings.target_cores() > 1,
-        beside: settings.origin_beside_target.unwrap_or(false),
+        load_cores: ground.cores.load.clone(),
+        origin_cores: if ground.cores.apart() { ground.cores.origin.clone() } else { Vec::new() },
+        shared: ground.shares(settings.target_cores()),
+        beside: settings.origin_beside_target(),
         origin_delay_us: settings.origin_delay_ms.map_or(0.0, |ms| ms as f64 * 1e3),
         link: settings.relay.map(|relay| (relay.round_trip_ms * 1e3, relay.bytes_per_second)),
         response_bytes: settings.response_body() as f64 + HEAD_BYTES,

@@ -96,7 +96,7 @@ impl Fleet {
         if !beside {
             let own = Settings { quota: settings.origin_quota, memory_mib: None, ..settings.clone() };
             fleet.origin_quota = quota("origin", &own)?;
-            let origin = Origin::start(ground, settings, &[ground.cores.load], fleet.origin_quota.as_ref())?;
+            let origin = Origin::start(ground, settings, &ground.cores.origin, fleet.origin_quota.as_ref())?;
             fleet.origin = Some(Rc::new(RefCell::new(origin)));
         }
         for arm in arms {

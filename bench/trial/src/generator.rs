@@ -119,7 +119,7 @@ impl Run {
             .arguments([path.as_os_str()])
             .arguments(&invocation.args)
             .folder(&folder)
-            .cores(&[ground.cores.load])
+            .cores(&ground.cores.load)
             .output(folder.join("stdout"), folder.join("stderr"));
         for (name, value) in &invocation.env {
             launch = launch.variable(name, value);
@@ -148,11 +148,15 @@ impl Run {
         plan.check().map_err(|failure| Failure(failure.to_string()))?;
         let folder = ground.folder("load")?;
         let file = folder.join("plan.json");
-        let text = serde_json::to_vec_pretty(plan).map_err(|error| Failure::of("plan", error))?;
+        // With several threads each keeps a core of its own, so that none waits for another.
+        let cores = ground.cores.load.iter().filter_map(|core| u32::try_from(*core).ok());
+        let cores = if plan.threads > 1 { cores.collect() } else { Vec::new() };
+        let text = serde_json::to_vec_pretty(&Plan { cores, ..plan.clone() })
+            .map_err(|error| Failure::of("plan", error))?;
         fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
         let group = Launch::new(&ground.exe)
             .arguments(["load".as_ref(), file.as_os_str()])
-            .cores(&[ground.cores.load])
+            .cores(&ground.cores.load)
             .output(folder.join("stdout"), folder.join("stderr"))
             .start()?;
         let seconds = match plan.length {

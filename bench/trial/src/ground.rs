@@ -7,7 +7,7 @@ use std::cell::{Cell, OnceCell};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tollgate_lab_meter::Scratch;
-use tollgate_lab_meter::machine::{CorePair, Facts};
+use tollgate_lab_meter::machine::{Facts, Roles};
 use tollgate_lab_record::Host;
 use tollgate_lab_system::{Catalogue, TlsFiles};
 use tollgate_lab_tools::Places;
@@ -21,8 +21,8 @@ pub struct Ground {
     pub catalogue: Catalogue,
     /// Locations of the load tools.
     pub places: Places,
-    /// The core of the system under test, and the core of everything else.
-    pub cores: CorePair,
+    /// The cores of the system under test, of the origin, and of the load.
+    pub cores: Roles,
     /// Facts about this machine.
     pub facts: Facts,
     scratch: Scratch,
@@ -32,19 +32,23 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Prepares the environment and moves this process off the core of the system under test.
+    /// Prepares the environment and moves this process to the cores of the load.
     ///
     /// # Errors
-    /// If the machine has fewer than two usable cores, or no folder can be created.
-    pub fn prepare(exe: PathBuf, catalogue: Catalogue, places: Places) -> Result<Self, Failure> {
+    /// If this process may not run on these cores, or no folder can be created.
+    pub fn prepare(
+        exe: PathBuf,
+        catalogue: Catalogue,
+        places: Places,
+        cores: Roles,
+    ) -> Result<Self, Failure> {
         // The result is ignored: if the limit stays low, plans shrink the cells with many connections.
         let _ = tollgate_lab_load::raise_limit();
         let facts = Facts::read();
-        let cores = CorePair::choose()?;
         let mut set = CpuSet::new();
-        set.set(cores.load);
+        cores.load.iter().filter(|core| **core < CpuSet::MAX_CPU).for_each(|core| set.set(*core));
         sched_setaffinity(None, &set)
-            .map_err(|error| Failure::of("moving to the generator's core", error))?;
+            .map_err(|error| Failure::of("moving to the generator's cores", error))?;
         let scratch = Scratch::create("run")?;
         Ok(Self {
             exe,
@@ -104,9 +108,21 @@ impl Ground {
         self.arrivals.get()
     }
 
-    /// Returns the cores for a system that may use `count` of them: one, or both.
+    /// Returns the cores for a system that may use `count` of them: its role's own first, then those of the
+    /// load and the origin, which it then shares ([`Ground::shares`]).
     pub fn target_cores(&self, count: u32) -> Vec<usize> {
-        if count <= 1 { vec![self.cores.target] } else { vec![self.cores.target, self.cores.load] }
+        let mut cores: Vec<usize> = Vec::new();
+        for core in self.cores.target.iter().chain(&self.cores.load).chain(&self.cores.origin) {
+            if cores.len() < count.max(1) as usize && !cores.contains(core) {
+                cores.push(*core);
+            }
+        }
+        cores
+    }
+
+    /// Returns whether a system that may use `count` cores also uses those of the load or the origin.
+    pub fn shares(&self, count: u32) -> bool {
+        count as usize > self.cores.target.len()
     }
 
     /// Replaces this run's own paths in a text, which mean nothing to a reader.
@@ -131,10 +147,7 @@ impl Ground {
             kernel: self.facts.kernel.clone(),
             open_files: self.facts.file_limit,
             own_quota: self.facts.cpu_quota,
-            placement: format!(
-                "system under test on core {}, origin and generator on core {}",
-                self.cores.target, self.cores.load
-            ),
+            placement: self.cores.describe(),
         }
     }
 }

@@ -73,7 +73,7 @@ fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failu
     let folder = ground.folder("callgrind")?;
     let settings = Settings { quota: None, memory_mib: None, relay: None, ..arm.settings(&planned.settings) };
     let settings = Settings { workers: Some(1), connections: Some(1), threads: Some(1), ..settings };
-    let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
+    let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
     let body = origin.body.clone();
     let place = Place { origin: Some(Rc::new(RefCell::new(origin))), counted: Some((&callgrind, &folder)) };
     let target = Target::start_in(ground, arm, &settings, place, 64)

@@ -9,6 +9,7 @@
 //! generator's best settings, [`runtime_route`] adds a route under traffic, `instructions` counts under
 //! valgrind.
 
+mod apart;
 pub mod arm;
 mod cell;
 pub mod failure;

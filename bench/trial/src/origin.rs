@@ -237,6 +237,8 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
     let path = folder.display();
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     let workers = settings.origin_workers();
+    // Otherwise one worker accepts most connections while the others idle.
+    let reuse = if workers > 1 { " reuseport" } else { "" };
     let connections = file_limit.saturating_sub(64).clamp(512, 65_536);
     let mut text = format!(
         "{user}daemon off;\nworker_processes {workers};\npid {path}/nginx.pid;\nerror_log {path}/error.log crit;\n\
@@ -256,7 +258,7 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
     };
     let _ = write!(
         text,
-        "  server {{\n    listen {EVERYWHERE}:{} backlog=4096;\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
+        "  server {{\n    listen {EVERYWHERE}:{} backlog=4096{reuse};\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
          location / {{ {answer} }}\n  }}\n  server {{ listen 127.0.0.1:{}; location / {{ stub_status; }} }}\n}}\n",
         ports[0],
         String::from_utf8_lossy(READY_BODY),

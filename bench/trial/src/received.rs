@@ -30,7 +30,7 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
     let mut all = Vec::new();
     for arm in arms {
         let own = of_probe(&arm.settings(&planned.settings));
-        let origin = Origin::start(ground, &own, &[ground.cores.load], None)?;
+        let origin = Origin::start(ground, &own, &ground.cores.origin, None)?;
         let control = origin.control_port();
         let body = origin.body.clone();
         let Ok(target) = Target::start(ground, arm, &own, Some(Rc::new(RefCell::new(origin))), 64) else {

@@ -30,6 +30,8 @@ pub struct Session<'a, W: Write, P: Progress> {
     pub study: &'a Study,
     /// The cells to run.
     pub plan: &'a Plan,
+    /// Sentences about what disturbs every measurement of this run, such as roles that share a core.
+    pub warnings: Vec<String>,
     /// Fixes the random order.
     pub seed: u64,
     /// The command that repeats this run.
@@ -168,8 +170,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             planned_seconds: self.plan.seconds,
         };
         self.line(&Line::Header(Box::new(header)))?;
-        for text in &self.study.notes {
-            self.line(&Line::Note { section: String::new(), text: text.clone() })?;
+        for text in self.study.notes.iter().chain(&self.warnings) {
+            append_line(&mut self.out, &Line::Note { section: String::new(), text: text.clone() })?;
         }
         Ok(())
     }

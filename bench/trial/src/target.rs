@@ -305,7 +305,7 @@ fn relay(ground: &Ground, settings: &Relay, port: &mut u16) -> Result<Server, Fa
     let output = folder.join("output.log");
     let group = Launch::new(&ground.exe)
         .arguments(["relay".as_ref(), file.as_os_str()])
-        .cores(&[ground.cores.load])
+        .cores(&ground.cores.load)
         .output(&output, &output)
         .start()?;
     let mut server = Server::new(group);

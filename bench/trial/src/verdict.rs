@@ -5,6 +5,7 @@
 //! and the limits of the set-up itself (a delay, a slow link, too few requests in flight). Any other trial is
 //! not attributed.
 
+use crate::apart;
 use tollgate_lab_record::{Evidence, Finding, LoadResult, Throttled, VerdictKind};
 
 /// The parts of the set-up that affect the verdict.
@@ -12,8 +13,10 @@ use tollgate_lab_record::{Evidence, Finding, LoadResult, Throttled, VerdictKind}
 pub struct Facts {
     /// Cores that the system may use (the smaller of cores and workers); 0 for a direct run.
     pub target_cores: f64,
-    /// Cores that origin and generator share.
+    /// Cores of the generator, and of the origin as well if `origin_cores` is empty.
     pub load_cores: Vec<usize>,
+    /// Cores of the origin alone; empty if it shares those of the generator.
+    pub origin_cores: Vec<usize>,
     /// Whether the origin runs on the system's cores and under its quota.
     pub beside: bool,
     /// Whether the system may also use the cores of origin and generator.
@@ -28,14 +31,14 @@ pub struct Facts {
 
 /// The share from which a thread or core counts as full. A core that serves sockets idles a little between
 /// wake-ups even at its limit: saturated single-worker runs of nginx and HAProxy lie at 0.95 to 1.
-const FULL: f64 = 0.93;
+pub(crate) const FULL: f64 = 0.93;
 
 /// Share of the requests from which full accept queues count as the limit.
 const OVERFLOWS: f64 = 0.01;
 
 /// Origin and generator count as the load on their core if they use at least this part of its busy time. The
 /// rest is interrupts and readings.
-const OWN: f64 = 0.7;
+pub(crate) const OWN: f64 = 0.7;
 
 /// How much more than a whole core a process may seem to have used: the tool's clock and the readings are
 /// some milliseconds apart.
@@ -215,6 +218,9 @@ fn processors(
     }
     if facts.shared {
         return shared(findings, facts, evidence);
+    }
+    if !facts.origin_cores.is_empty() && !facts.beside {
+        return apart::processors(findings, facts, evidence);
     }
     // The readings include the tool's start and end, when it sends no requests. So the system used its CPU
     // time in the shorter span that the tool measured. If that makes more than a whole core, the assumption

@@ -3,6 +3,7 @@
 mod answers;
 mod bad_input;
 mod bench;
+mod cores;
 mod parts;
 mod runtime_route;
 mod stopped;

@@ -1,6 +1,6 @@
 //! Describes the machine, for the record of a result's origin.
 
-use super::affinity::allowed_cores;
+use super::topology::allowed_cores;
 use crate::cgroup::OwnLimits;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};

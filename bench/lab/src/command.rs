@@ -5,7 +5,7 @@
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use tollgate_lab_study::Cores;
+use tollgate_lab_study::{AGENT_PORT, CoreList, Cores};
 
 /// Measure the toll of any gateway, side by side.
 #[derive(Debug, Parser)]
@@ -104,6 +104,19 @@ pub enum Action {
         /// The plan.
         plan: PathBuf,
     },
+    /// Run the built-in generator at an agent.
+    #[command(hide = true)]
+    LoadAt {
+        /// The agent's address and port.
+        agent: String,
+        /// The shared key.
+        key: PathBuf,
+        /// The plan.
+        plan: PathBuf,
+    },
+    /// Serve studies whose roles run on several hosts: start systems, origins and the load here.
+    #[command(after_help = AGENT_HELP)]
+    Agent(AgentOptions),
     /// Run the built-in origin with settings in JSON from a file.
     #[command(hide = true)]
     Origin {
@@ -132,6 +145,29 @@ pub enum Action {
 const LOAD_HELP: &str = r#"The smallest plan is {"target": "127.0.0.1:8080"}: one connection, as fast as answers come, for ten seconds.
 A constant rate: {"target": "127.0.0.1:8080", "connections": 64, "model": {"kind": "constant", "rps": 5000}}.
 The result is JSON on standard output, after the lines `measuring` and `measured`."#;
+
+const AGENT_HELP: &str = "Both ends present the key's certificate and accept no other. Whoever has the key can start \
+the systems of the catalogue here.";
+
+/// The options of `agent`.
+#[derive(Debug, Args)]
+pub struct AgentOptions {
+    /// Create the key that all hosts share, in this new file, and exit.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "listen", "cores"])]
+    pub new_key: Option<PathBuf>,
+    /// The key that all hosts share.
+    #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
+    pub key: Option<PathBuf>,
+    /// The address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([0, 0, 0, 0], AGENT_PORT)))]
+    pub listen: SocketAddr,
+    /// The cores that it may use [default: those of this process].
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<CoreList>,
+    /// The gateway's binary [default: `tollgate` in the folder of this program].
+    #[arg(long, value_name = "FILE")]
+    pub gateway: Option<PathBuf>,
+}
 
 /// The options of `run`.
 #[derive(Debug, Args)]
@@ -164,6 +200,9 @@ pub struct RunOptions {
     /// the study, or chosen by proportion: see `cores`.
     #[arg(long, value_name = "ROLES", value_parser = cores)]
     pub cores: Option<Cores>,
+    /// The key that the hosts of the study share, see `agent`.
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// The gateway's binary [default: `tollgate` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub gateway: Option<PathBuf>,

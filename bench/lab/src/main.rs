@@ -1,10 +1,11 @@
 //! `tollgate bench`: the laboratory.
 //!
 //! [`command`] is the command line; [`data`] finds the descriptions of systems and studies. [`study`] runs a
-//! study; [`lists`] lists systems, tools and studies and installs them; [`reports`] turns result files into
-//! reports and answers. [`parts`] are the generator, origin, forwarder and relay, which a study starts as
+//! study, and [`agent`] serves one on another host; [`lists`] lists systems, tools and studies and installs
+//! them; [`reports`] turns result files into reports and answers. [`parts`] are the generator, origin, forwarder and relay, which a study starts as
 //! child processes.
 
+mod agent;
 mod command;
 mod data;
 mod lists;
@@ -45,6 +46,8 @@ fn main() -> ExitCode {
         }
         Action::Schema => print(&format!("{:#}\n", tollgate_lab_record::schema())),
         Action::Load { plan } => parts::load(plan),
+        Action::LoadAt { agent, key, plan } => parts::load_at(agent, key, plan),
+        Action::Agent(options) => agent::run(options, &data),
         Action::Origin { settings } => parts::origin(settings),
         Action::Forward { listen, to, threads } => parts::forward(*listen, *to, *threads),
         Action::Relay { settings } => parts::relay(settings),

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 use tollgate_lab_load::{Phase, Plan, run_with};
+use tollgate_lab_trial::Failure;
 use tollgate_lab_trial::generator::Phase as Told;
 
 /// Implements `tollgate bench load PLAN`.
@@ -26,6 +27,12 @@ pub fn load(file: &Path) -> Result<(), String> {
     }
     let text = serde_json::to_string(&done).map_err(|error| error.to_string())?;
     crate::print(&format!("{text}\n"))
+}
+
+/// Implements `tollgate bench load-at AGENT KEY PLAN`.
+pub fn load_at(agent: &str, key: &Path, file: &Path) -> Result<(), String> {
+    let print = |line: &str| crate::print(&format!("{line}\n")).map_err(Failure);
+    tollgate_lab_trial::agent::load_at(agent, key, read(file)?, print).map_err(|failure| failure.to_string())
 }
 
 /// Implements `tollgate bench origin SETTINGS`.

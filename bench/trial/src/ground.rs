@@ -1,14 +1,17 @@
 //! The environment that all trials of a run share: cores, folders, the catalogue of systems and the locations
 //! of load tools.
 
+use crate::agent::Identity;
 use crate::failure::Failure;
+use crate::host::{Host, Hosts};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::cell::{Cell, OnceCell};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tollgate_lab_meter::Scratch;
-use tollgate_lab_meter::machine::{Facts, Roles};
-use tollgate_lab_record::Host;
+use tollgate_lab_meter::machine::{CoreTimes, Facts, Roles};
+use tollgate_lab_record::Host as HostLine;
+use tollgate_lab_study::Url;
 use tollgate_lab_system::{Catalogue, TlsFiles};
 use tollgate_lab_tools::Places;
 
@@ -23,6 +26,12 @@ pub struct Ground {
     pub places: Places,
     /// The cores of the system under test, of the origin, and of the load.
     pub cores: Roles,
+    /// The host of each role.
+    pub hosts: Hosts,
+    /// The user's own origin; `None` starts one.
+    pub own_origin: Option<Url>,
+    /// The shared identity of the agents, for sources of CPU time.
+    pub identity: Option<Identity>,
     /// Facts about this machine.
     pub facts: Facts,
     scratch: Scratch,
@@ -55,6 +64,9 @@ impl Ground {
             catalogue,
             places,
             cores,
+            hosts: Hosts::default(),
+            own_origin: None,
+            identity: None,
             facts,
             scratch,
             certificate: OnceCell::new(),
@@ -87,14 +99,66 @@ impl Ground {
         let folder = self.folder("certificate")?;
         let files = TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
         // rcgen's default key is ECDSA on P-256.
-        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
+        let names = vec!["127.0.0.1".to_owned(), self.hosts.gateway_address().to_string()];
+        let made = rcgen::generate_simple_self_signed(names)
             .map_err(|error| Failure::of("the certificate", error))?;
-        for (file, text) in
-            [(&files.certificate, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())]
-        {
-            fs::write(file, text).map_err(|error| Failure::of(file.display(), error))?;
-        }
+        write_both(&files, &made.cert.pem(), &made.signing_key.serialize_pem())?;
         Ok(self.certificate.get_or_init(|| files).clone())
+    }
+
+    /// Uses the certificate of the laboratory on another host, in PEM, instead of one of its own. A second
+    /// call replaces the files.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn use_certificate(&self, certificate: &str, key: &str) -> Result<(), Failure> {
+        let files = match self.certificate.get() {
+            Some(files) => files.clone(),
+            None => {
+                let folder = self.folder("certificate")?;
+                TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") }
+            }
+        };
+        write_both(&files, certificate, key)?;
+        self.certificate.get_or_init(|| files);
+        Ok(())
+    }
+
+    /// Moves the roles to the hosts of agents, with the cores that they have there.
+    pub fn use_hosts(&mut self, hosts: Hosts) {
+        let cores = |host: &Host, own: &[usize]| match host {
+            Host::Local => own.to_vec(),
+            Host::Agent(agent) => agent.cores().to_vec(),
+        };
+        self.cores = Roles {
+            target: cores(&hosts.gateway, &self.cores.target),
+            origin: cores(&hosts.origin, &self.cores.origin),
+            load: cores(&hosts.client, &self.cores.load),
+        };
+        self.hosts = hosts;
+    }
+
+    /// Returns the number of logical cores of the client's host.
+    pub(crate) fn client_cores(&self) -> usize {
+        match &self.hosts.client {
+            Host::Local => CoreTimes::read().highest(),
+            Host::Agent(agent) => agent.host_cores(),
+        }
+    }
+
+    /// Returns the cores that only the origin uses, as the evidence numbers them; none if it shares those of
+    /// the load. The cores of an origin's own host follow those of the client's host.
+    pub(crate) fn origin_cores(&self) -> Vec<usize> {
+        match &self.hosts.origin {
+            Host::Agent(_) => {
+                let first = self.client_cores();
+                self.cores.origin.iter().map(|core| first + core).collect()
+            }
+            Host::Local if matches!(self.hosts.client, Host::Local) && self.cores.apart() => {
+                self.cores.origin.clone()
+            }
+            Host::Local => Vec::new(),
+        }
     }
 
     /// Begins a round: derives the seed of its random arrivals, which all systems share. Each round has
@@ -122,7 +186,7 @@ impl Ground {
 
     /// Returns whether a system that may use `count` cores also uses those of the load or the origin.
     pub fn shares(&self, count: u32) -> bool {
-        count as usize > self.cores.target.len()
+        self.hosts.are_local() && count as usize > self.cores.target.len()
     }
 
     /// Replaces this run's own paths in a text, which mean nothing to a reader.
@@ -139,17 +203,24 @@ impl Ground {
     }
 
     /// Returns the description of this machine for the result file.
-    pub fn host(&self) -> Host {
-        Host {
+    pub fn host(&self) -> HostLine {
+        HostLine {
             cpu: self.facts.cpu.clone(),
             cores: self.facts.usable_cores,
             memory_kib: self.facts.memory_kib,
             kernel: self.facts.kernel.clone(),
             open_files: self.facts.file_limit,
             own_quota: self.facts.cpu_quota,
-            placement: self.cores.describe(),
+            placement: if self.hosts.are_local() { self.cores.describe() } else { self.hosts.describe() },
         }
     }
+}
+
+fn write_both(files: &TlsFiles, certificate: &str, key: &str) -> Result<(), Failure> {
+    for (file, text) in [(&files.certificate, certificate), (&files.key, key)] {
+        fs::write(file, text).map_err(|error| Failure::of(file.display(), error))?;
+    }
+    Ok(())
 }
 
 /// Returns the last lines of a text file, for messages; an unreadable file yields an empty string.

@@ -2,6 +2,7 @@
 //! and after. Generators that report their phases are read exactly at the start and the end of the
 //! measurement. The others get a separate warm-up run, and the readings include the tool's start and end.
 
+use crate::elsewhere::Elsewhere;
 use crate::failure::Failure;
 use crate::generator::{Aim, Phase, Run, tells_phases};
 use crate::ground::Ground;
@@ -41,11 +42,14 @@ struct Reading {
     net: NetCounters,
     target_quota: Option<Throttling>,
     counted: Option<Counted>,
+    elsewhere: Result<Elsewhere, Failure>,
     at: Instant,
 }
 
 impl Reading {
-    fn take(target: &Target) -> Self {
+    fn take(ground: &Ground, target: &Target) -> Self {
+        // Before this host's own, so that the shorter path to these comes last at the start and the end.
+        let elsewhere = Elsewhere::read(ground, target);
         let origin = target.origin.borrow();
         let mut reading = Self {
             at: Instant::now(),
@@ -55,6 +59,7 @@ impl Reading {
             net: NetCounters::read(),
             target_quota: target.quota().and_then(|quota| quota.throttling().ok()),
             counted: None,
+            elsewhere,
         };
         // Last, because a loaded origin answers late.
         reading.counted = origin.counted();
@@ -108,20 +113,20 @@ fn attempt(
     let throttled_before = origin_quota.and_then(|quota| quota.throttling().ok());
     let (before, after, mut done);
     if blind {
-        before = Reading::take(target);
+        before = Reading::take(ground, target);
         let run = Run::start(ground, settings, aim, seconds)?;
         done = run.finish(|| held.read())?;
-        after = Reading::take(target);
+        after = Reading::take(ground, target);
     } else {
         let mut run = Run::start(ground, settings, aim, seconds)?;
         let tool = run.id();
         run.until(Phase::Measuring, settings.ramp() + settings.warm_up(), || held.read())?;
-        before = Reading::take(target);
+        before = Reading::take(ground, target);
         let generator = Snapshot::take(tool);
         run.until(Phase::Measured, seconds, || held.read())?;
         let generator = tree(&[tool], &[generator], &[Snapshot::take(tool)]);
         held.read();
-        after = Reading::take(target);
+        after = Reading::take(ground, target);
         done = run.finish(|| ())?;
         // The built-in generator reports its own use. For a tool that had already ended at the second
         // reading, the count over its whole life remains.
@@ -164,12 +169,13 @@ fn attempt(
         (Some(before), Some(after)) => Some(target.origin.borrow().between(before, after)),
         _ => None,
     };
+    after.elsewhere?.add_to(&mut evidence, &before.elsewhere?, ground, target)?;
     evidence.upstream = Connections {
         opened: between.map(|counted| counted.connections),
         requests: between.map(|counted| counted.requests),
         peak: held.peak(),
     };
-    let cost = (load.ok > 0 && !target.ids().is_empty()).then(|| Cost {
+    let cost = (load.ok > 0 && target.has_cpu()).then(|| Cost {
         user_us: evidence.target.user_us / load.ok as f64,
         system_us: evidence.target.system_us / load.ok as f64,
     });
@@ -182,7 +188,7 @@ fn warm_up(ground: &Ground, settings: &Settings, aim: Aim<'_>) -> Result<(), Fai
     Run::start(ground, settings, aim, settings.warm_up().max(1.0))?.finish(|| ()).map(|_| ())
 }
 
-fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
+pub(crate) fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
     let used: Vec<Used> = after.iter().zip(before).map(|(after, before)| after.since(before)).collect();
     let mut threads: Vec<ThreadShare> = used
         .iter()
@@ -210,7 +216,7 @@ fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
     }
 }
 
-fn machine(shares: &[CoreShare]) -> Machine {
+pub(crate) fn machine(shares: &[CoreShare]) -> Machine {
     let cores = shares.iter().map(|share| share.core + 1).max().unwrap_or(0);
     let mut machine = Machine { busy: vec![0.0; cores], softirq: vec![0.0; cores], steal: vec![0.0; cores] };
     for share in shares {
@@ -221,7 +227,11 @@ fn machine(shares: &[CoreShare]) -> Machine {
     machine
 }
 
-fn quota(quota: Option<&Quota>, before: Option<Throttling>, after: Option<Throttling>) -> Option<Throttled> {
+pub(crate) fn quota(
+    quota: Option<&Quota>,
+    before: Option<Throttling>,
+    after: Option<Throttling>,
+) -> Option<Throttled> {
     let used = after?.since(&before?);
     Some(Throttled {
         cores: quota?.cores(),

@@ -131,6 +131,7 @@ pub fn add_route(
     let arm = Arm {
         name: system.name().to_owned(),
         system: system.name().to_owned(),
+        external: None,
         title: None,
         features: Vec::new(),
         options: way.options().clone(),

@@ -244,7 +244,8 @@ fn prometheus(address: SocketAddr, url: &Url, query: &str) -> Result<CpuTime, Fa
         stream.set_read_timeout(Some(LIMIT))?;
         let (base, host) = (url.path.trim_end_matches('/'), url.authority());
         // HTTP/1.0: the answer ends with the connection and has no chunks.
-        write!(stream, "GET {base}/api/v1/query?query={encoded} HTTP/1.0\r\nHost: {host}\r\n\r\n")?;
+        let request = format!("GET {base}/api/v1/query?query={encoded} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         stream.take(1 << 20).read_to_end(&mut answer)?;
         Ok(answer)

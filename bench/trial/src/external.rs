@@ -52,7 +52,8 @@ pub(crate) fn certificate(
         TcpStream::connect_timeout(&address, LIMIT).map_err(|error| Failure::of(&external.url, error))?;
         return Ok(None);
     }
-    let presented = presented(&external.url, address).map_err(|error| Failure::of(&external.url, error))?;
+    let presented = presented(&external.url, address)
+        .map_err(|error| Failure(format!("{}: {error} (the load uses TLS 1.3 only)", external.url)))?;
     // A client certificate is not supported, so the key's file is never read.
     if let Some(file) = &external.certificate {
         return Ok(Some(TlsFiles { certificate: file.clone(), key: file.clone() }));
@@ -142,7 +143,8 @@ pub(crate) fn first_answer(url: &Url, address: SocketAddr) -> Result<Vec<u8>, Fa
         let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
         stream.set_read_timeout(Some(LIMIT))?;
         // HTTP/1.0: the answer ends with the connection and has no chunks.
-        write!(stream, "GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", url.path, url.authority())?;
+        let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", url.path, url.authority());
+        stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();
         stream.take(MOST).read_to_end(&mut answer)?;
         Ok(answer)

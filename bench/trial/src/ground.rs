@@ -4,9 +4,11 @@
 use crate::agent::Identity;
 use crate::failure::Failure;
 use crate::host::{Host, Hosts};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::cell::{Cell, OnceCell};
 use std::fs;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use tollgate_lab_meter::Scratch;
 use tollgate_lab_meter::machine::{CoreTimes, Facts, Roles};
@@ -32,6 +34,8 @@ pub struct Ground {
     pub own_origin: Option<Url>,
     /// The shared identity of the agents, for sources of CPU time.
     pub identity: Option<Identity>,
+    /// In an agent's session, the connection to the laboratory.
+    pub(crate) session: Option<TcpStream>,
     /// Facts about this machine.
     pub facts: Facts,
     scratch: Scratch,
@@ -67,12 +71,22 @@ impl Ground {
             hosts: Hosts::default(),
             own_origin: None,
             identity: None,
+            session: None,
             facts,
             scratch,
             certificate: OnceCell::new(),
             arrivals: Cell::new(0),
             folders: Cell::new(0),
         })
+    }
+
+    /// Returns whether the laboratory on the other host is gone, so that a start need not be awaited.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        let Some(stream) = &self.session else { return false };
+        let mut polled = [PollFd::new(stream, PollFlags::RDHUP)];
+        let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok()
+            && polled[0].revents().intersects(gone)
     }
 
     /// Creates a new folder for a server or a generator.

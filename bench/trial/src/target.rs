@@ -370,6 +370,9 @@ impl Target {
                     tls: setting.tls.as_ref(),
                 };
                 wait(&arm.name, &launch, &probe, || {
+                    if ground.is_cut_off() {
+                        return Some("the laboratory is gone".into());
+                    }
                     server.ended().unwrap_or_else(|failure| Some(failure.0))
                 })?;
                 servers.push(server);

@@ -126,8 +126,11 @@ fn a_counter_of_prometheus_is_read() {
         // Half a second more at each reading.
         for (number, stream) in listener.incoming().flatten().enumerate() {
             let mut stream = stream;
-            let mut head = [0; 1024];
-            let got = stream.read(&mut head).unwrap();
+            let mut head = vec![0; 1024];
+            let mut got = 0;
+            while !head[..got].ends_with(b"\r\n\r\n") {
+                got += stream.read(&mut head[got..]).unwrap();
+            }
             let head = String::from_utf8_lossy(&head[..got]).into_owned();
             assert!(head.starts_with("GET /api/v1/query?query=sum%28cpu%29 HTTP/1.0\r\n"), "{head}");
             let seconds = number as f64 * 0.5;
@@ -213,7 +216,7 @@ fn a_gateway_with_tls_is_expected_to_keep_its_certificate() {
         &format!(
             "daemon off; pid {path}/pid; error_log {path}/error.log; events {{}} http {{ access_log off; \
              client_body_temp_path {path}/b; proxy_temp_path {path}/p; fastcgi_temp_path {path}/f; \
-             uwsgi_temp_path {path}/u; scgi_temp_path {path}/s; server {{ listen {at} ssl; \
+             uwsgi_temp_path {path}/u; scgi_temp_path {path}/s; server {{ listen {at} ssl; ssl_protocols TLSv1.3; \
              ssl_certificate {path}/cert.pem; ssl_certificate_key {path}/key.pem; location / {{ return 200 ok; }} }} }}"
         ),
     );
@@ -239,6 +242,8 @@ sections: [{{title: As it is, systems: [direct, target], points: [{{}}]}}]
     bench.write("mine.yaml", &study);
     bench.run(&["run", "mine.yaml", "--out", "r.jsonl"]).well();
     let results = bench.results("r.jsonl");
+    let target = results.systems.iter().find(|system| system.name == "target").unwrap();
+    assert_eq!(target.missing, None);
     assert!(results.trials.iter().all(|trial| trial.system == "target"));
     assert_eq!(
         results.trials.iter().filter(|trial| reason(trial).is_none()).count(),

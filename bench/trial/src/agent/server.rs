@@ -114,7 +114,10 @@ fn session(
         return Ok(false);
     }
     let ground = match ground(cores.as_deref()) {
-        Ok(ground) => ground,
+        Ok(mut ground) => {
+            ground.session = Some(stream.sock.try_clone().map_err(lost)?);
+            ground
+        }
         Err(failure) => {
             answer::<()>(&mut stream, Err(failure))?;
             return Ok(false);

@@ -114,6 +114,25 @@ pub enum CpuSubject {
     Unit(String),
 }
 
+impl CpuSubject {
+    /// Checks that a name may become part of a shell command, maybe on another host.
+    ///
+    /// # Errors
+    /// A sentence about the name.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Cgroup(name) | Self::Unit(name) => {
+                let allowed = |c: char| c.is_ascii_alphanumeric() || "/._:@-".contains(c);
+                if name.is_empty() || name.starts_with('-') || !name.chars().all(allowed) {
+                    return Err(format!("`{name}` is no name of a control group or a unit"));
+                }
+                Ok(())
+            }
+            Self::Pid(_) => Ok(()),
+        }
+    }
+}
+
 /// The source of a gateway's CPU time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "CpuKeys", into = "CpuKeys")]
@@ -152,15 +171,7 @@ impl TryFrom<CpuKeys> for CpuSource {
             .chain(cgroup.map(CpuSubject::Cgroup))
             .chain(unit.map(CpuSubject::Unit))
             .collect();
-        for subject in &subjects {
-            if let CpuSubject::Cgroup(name) | CpuSubject::Unit(name) = subject {
-                // The name becomes part of a shell command, maybe on another host.
-                let allowed = |c: char| c.is_ascii_alphanumeric() || "/._:@-".contains(c);
-                if name.is_empty() || name.starts_with('-') || !name.chars().all(allowed) {
-                    return Err(format!("`{name}` is no name of a control group or a unit"));
-                }
-            }
-        }
+        subjects.iter().try_for_each(CpuSubject::check)?;
         if let Some(host) = ssh.as_ref().filter(|host| host.is_empty() || host.starts_with('-')) {
             return Err(format!("`{host}` is no host for ssh"));
         }

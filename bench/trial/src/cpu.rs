@@ -64,6 +64,10 @@ impl Counter {
     /// # Errors
     /// If it cannot be reached, or has no such processes.
     pub(crate) fn open(source: &CpuSource, identity: Option<&Identity>) -> Result<Self, Failure> {
+        // An agent gets the subject from the network.
+        if let CpuSource::Local(subject) | CpuSource::Ssh(_, subject) = source {
+            subject.check().map_err(Failure)?;
+        }
         let how = match source {
             CpuSource::Local(subject) => How::Shell(Shell::start("sh", &[])?, subject.clone()),
             CpuSource::Ssh(host, subject) => {
@@ -156,7 +160,7 @@ impl Drop for Shell {
     }
 }
 
-/// Returns the script that prints the counters. Names were checked when the study was read, so they need no
+/// Returns the script that prints the counters. [`Counter::open`] has checked the names, so they need no
 /// escapes within quotes.
 fn script(subject: &CpuSubject) -> String {
     let group = "if [ -f \"/sys/fs/cgroup/cpuacct$g/cpuacct.usage\" ]; then \

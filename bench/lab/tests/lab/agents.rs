@@ -169,6 +169,8 @@ fn an_agent_serves_only_who_has_its_key() {
 struct Namespaces {
     names: Vec<String>,
     switch: String,
+    /// Whether each link delays by a millisecond in one direction.
+    delayed: bool,
 }
 
 impl Namespaces {
@@ -178,12 +180,13 @@ impl Namespaces {
         let id = std::process::id();
         let switch = format!("tg{id}s");
         let names: Vec<String> = (1..=3).map(|number| format!("tg{id}n{number}")).collect();
-        let made = Self { names, switch };
+        let mut made = Self { names, switch, delayed: true };
         run(&["ip", "netns", "add", &made.switch])?;
         let inside =
             |namespace: &str, words: &[&str]| run(&[&["ip", "netns", "exec", namespace], words].concat());
         inside(&made.switch, &["ip", "link", "add", "br0", "type", "bridge"])?;
         inside(&made.switch, &["ip", "link", "set", "br0", "up"])?;
+        let mut refused = None;
         for (number, name) in (1..).zip(&made.names) {
             let port = format!("p{number}");
             run(&["ip", "netns", "add", name])?;
@@ -197,6 +200,14 @@ impl Namespaces {
             inside(name, &["ip", "link", "set", "eth0", "up"])?;
             let limit = ["root", "tbf", "rate", rate, "burst", "64kb", "latency", "50ms"];
             inside(name, &[&["tc", "qdisc", "add", "dev", "eth0"], &limit[..]].concat())?;
+            let delay = ["tc", "qdisc", "add", "dev", &port, "root", "netem", "delay", "1ms"];
+            // The kernel may lack the module.
+            refused = inside(&made.switch, &delay).err().or(refused);
+        }
+        if let Some(why) = refused {
+            made.delayed = false;
+            let text = format!("SKIPPED: the delay of the links: {why}\n");
+            let _ = std::io::stderr().write_all(text.as_bytes());
         }
         Ok(made)
     }
@@ -257,6 +268,12 @@ fn three_hosts_with_links_of_a_limited_rate() {
         let rate = link.split(" Mbit/s").next().and_then(|text| text.rsplit(' ').next());
         let rate: f64 = rate.unwrap().parse().unwrap_or_else(|_| panic!("{link}"));
         assert!((100.0..=220.0).contains(&rate), "the rate of the link is measured: {link}");
+    }
+    if hosts.delayed {
+        let trip =
+            results.notes.iter().find_map(|(_, text)| text.split("round trip ").nth(1)?.split(' ').next());
+        let trip: f64 = trip.unwrap().parse().unwrap();
+        assert!((2.0..20.0).contains(&trip), "the round trip of the links is measured: {trip}");
     }
     drop((gateway, origin));
     bench.nobody_is_left();

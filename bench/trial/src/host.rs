@@ -6,7 +6,7 @@
 use crate::agent::{Agent, Ask, Identity, Link};
 use crate::failure::Failure;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tollgate_lab_study::Cores;
 
@@ -57,7 +57,7 @@ impl Hosts {
     pub fn connect(
         wanted: &tollgate_lab_study::Hosts,
         cores: &Cores,
-        key: &PathBuf,
+        key: &Path,
     ) -> Result<Self, Failure> {
         let identity = Identity::read(key)?;
         let host = |address: &Option<String>, cores: &Option<tollgate_lab_study::CoreList>| match address {
@@ -71,7 +71,7 @@ impl Hosts {
             client: host(&wanted.client, &cores.load)?,
             gateway: host(&wanted.gateway, &cores.target)?,
             origin: host(&wanted.origin, &cores.origin)?,
-            key: Some(key.clone()),
+            key: Some(key.to_owned()),
         })
     }
 

@@ -62,11 +62,12 @@ title: Several hosts
 about: Any.
 hosts: {{{hosts}}}
 baseline: direct
-settings: {{origin: builtin, connections: 4, rounds: 2, warm_up: 0.2, seconds: 1{settings}}}
+settings: {{origin: builtin, connections: 1, rounds: 2, warm_up: 0.2, seconds: 1{settings}}}
 sections:
-  - title: By the clock
+  # One request at a time is no part's limit, however busy the machine is.
+  - title: In turn
     systems: [direct, wire]
-    points: [{{set: {{rate: 400}}}}]
+    points: [{{}}]
 "
     )
 }
@@ -90,10 +91,10 @@ fn each_role_runs_at_an_agent() {
     assert_eq!(results.trials.len(), 4);
     for trial in &results.trials {
         assert_eq!(reason(trial), None, "{}", trial.system);
-        assert!(trial.load.as_ref().unwrap().ok > 300, "{:?}", trial.load);
+        assert!(trial.load.as_ref().unwrap().ok > 50, "{:?}", trial.load);
         assert!(trial.evidence.generator.cpu_us() > 0.0);
-        let requests = trial.evidence.upstream.requests.unwrap();
-        assert!((300..600).contains(&requests), "the origin counts at its agent: {requests}");
+        let (requests, ok) = (trial.evidence.upstream.requests.unwrap(), trial.load.as_ref().unwrap().ok);
+        assert!(requests > ok / 2 && requests < 2 * ok, "the origin counts at its agent: {requests} of {ok}");
     }
     let booked: f64 = results.trials.iter().filter_map(|trial| trial.cost).map(|cost| cost.total_us()).sum();
     assert!(booked > 0.0, "the gateway's agent reads its CPU time");
@@ -259,7 +260,7 @@ fn three_hosts_with_links_of_a_limited_rate() {
     assert_eq!(results.trials.len(), 4);
     for trial in &results.trials {
         assert_eq!(reason(trial), None, "{}", trial.system);
-        assert!(trial.load.as_ref().unwrap().ok > 300, "{:?}", trial.load);
+        assert!(trial.load.as_ref().unwrap().ok > 50, "{:?}", trial.load);
     }
     let links: Vec<&String> =
         results.notes.iter().map(|(_, text)| text).filter(|text| text.starts_with("The link")).collect();

@@ -110,7 +110,7 @@ impl Agent {
     /// # Errors
     /// If it fails there, or the connection is lost.
     pub(crate) fn ask<T: DeserializeOwned>(&self, ask: &Ask) -> Result<T, Failure> {
-        exchange(&self.name, &mut *self.stream.borrow_mut(), ask)
+        exchange(&self.name, &mut self.stream.borrow_mut(), ask)
     }
 
     /// Returns the address of the agent's host.

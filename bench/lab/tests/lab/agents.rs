@@ -121,7 +121,8 @@ fn a_tool_without_phases_is_measured_over_its_own_interval_at_agents() {
     let hosts = format!("gateway: '{}', origin: '{}'", agents[0].address, agents[1].address);
     let text = study(&hosts, ", tool: wrk").replace("origin: builtin", "origin: nginx");
     bench.write("far.yaml", &text);
-    bench.run(&["run", "far.yaml", "--out", "r.jsonl", "--key", &key]).well();
+    let answer = bench.command(&["run", "far.yaml", "--out", "r.jsonl", "--key", &key]).output().unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     let results = bench.results("r.jsonl");
     assert_eq!(results.trials.len(), 4);
     for trial in &results.trials {
@@ -151,7 +152,8 @@ fn a_daemon_at_an_agent_is_accounted_for() {
     let gateway = agent(&bench, &key, None, "127.0.0.1:0");
     let text = study(&format!("gateway: '{}'", gateway.address), "");
     bench.write("far.yaml", &text.replace("[direct, wire]", "[wire, daemon]").replace("direct", "wire"));
-    bench.run(&["run", "far.yaml", "--out", "r.jsonl", "--key", &key]).well();
+    let answer = bench.command(&["run", "far.yaml", "--out", "r.jsonl", "--key", &key]).output().unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
     let results = bench.results("r.jsonl");
     let cost = |system: &str| {
         let trials = results.trials.iter().filter(|trial| trial.system == system);

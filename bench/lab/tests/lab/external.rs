@@ -231,7 +231,7 @@ fn a_gateway_with_tls_is_expected_to_keep_its_certificate() {
     bench.write(
         "tls/nginx.conf",
         &format!(
-            "daemon off; pid {path}/pid; error_log {path}/error.log; events {{}} http {{ access_log off; \
+            "daemon off; master_process off; pid {path}/pid; error_log {path}/error.log; events {{}} http {{ access_log off; \
              client_body_temp_path {path}/b; proxy_temp_path {path}/p; fastcgi_temp_path {path}/f; \
              uwsgi_temp_path {path}/u; scgi_temp_path {path}/s; server {{ listen {at} ssl; ssl_protocols TLSv1.3; \
              ssl_certificate {path}/cert.pem; ssl_certificate_key {path}/key.pem; location / {{ return 200 ok; }} }} }}"

@@ -25,7 +25,7 @@ pub struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Run a study and print its report.
-    Run(RunOptions),
+    Run(Box<RunOptions>),
     /// Print which cores the system under test, the origin and the load get.
     Cores {
         /// The cores of some roles; the others are chosen.

@@ -31,6 +31,8 @@ fn unmeasured(study: &Study) -> Results {
     let limits = Limits {
         connections: 9_000,
         target_cores: 2,
+        origin_cores: 1,
+        load_cores: 1,
         seconds: None,
         rounds: None,
         systems: vec![],

@@ -6,6 +6,7 @@ use crate::load::LoadOptions;
 use clap::{Args, Parser, Subcommand};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use tollgate_lab_study::{AGENT_PORT, CoreList, Cores};
 
 /// Measure the toll of any gateway, side by side.
 #[derive(Debug, Parser)]
@@ -24,7 +25,16 @@ pub struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub enum Action {
     /// Run a study and print its report.
-    Run(RunOptions),
+    Run(Box<RunOptions>),
+    /// Print which cores the system under test, the origin and the load get.
+    Cores {
+        /// The cores of some roles; the others are chosen.
+        #[arg(long, value_name = "ROLES", value_parser = cores, default_value = "")]
+        cores: Cores,
+        /// A copy of another machine's `/sys/devices/system`, to plan for it.
+        #[arg(long, value_name = "FOLDER")]
+        sys: Option<PathBuf>,
+    },
     /// List the studies, with how long each takes here.
     Studies,
     /// List the systems: ready, installable, or missing with the reason.
@@ -100,6 +110,19 @@ pub enum Action {
     /// Load a URL and show what comes back, or run a plan from a file.
     #[command(after_help = LOAD_HELP)]
     Load(Box<LoadOptions>),
+    /// Run the built-in generator at an agent.
+    #[command(hide = true)]
+    LoadAt {
+        /// The agent's address and port.
+        agent: String,
+        /// The shared key.
+        key: PathBuf,
+        /// The plan.
+        plan: PathBuf,
+    },
+    /// Serve studies whose roles run on several hosts: start systems, origins and the load here.
+    #[command(after_help = AGENT_HELP)]
+    Agent(AgentOptions),
     /// Run the built-in origin with settings in JSON from a file.
     #[command(hide = true)]
     Origin {
@@ -137,6 +160,29 @@ The result of a plan is JSON on standard output, after the lines `measuring` and
 
 Exit status: 0 done, 1 the load could not be run, 2 misuse, 3 a condition of --fail-if holds."#;
 
+const AGENT_HELP: &str = "Both ends present the key's certificate and accept no other. Whoever has the key can start \
+the systems of the catalogue here.";
+
+/// The options of `agent`.
+#[derive(Debug, Args)]
+pub struct AgentOptions {
+    /// Create the key that all hosts share, in this new file, and exit.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "listen", "cores"])]
+    pub new_key: Option<PathBuf>,
+    /// The key that all hosts share.
+    #[arg(long, value_name = "FILE", required_unless_present = "new_key")]
+    pub key: Option<PathBuf>,
+    /// The address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value_t = SocketAddr::from(([0, 0, 0, 0], AGENT_PORT)))]
+    pub listen: SocketAddr,
+    /// The cores that it may use [default: those of this process].
+    #[arg(long, value_name = "LIST")]
+    pub cores: Option<CoreList>,
+    /// The gateway's binary [default: `tollgate` in the folder of this program].
+    #[arg(long, value_name = "FILE")]
+    pub gateway: Option<PathBuf>,
+}
+
 /// The options of `run`.
 #[derive(Debug, Args)]
 pub struct RunOptions {
@@ -164,6 +210,13 @@ pub struct RunOptions {
     /// Fix the order of the trials and every other random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// The cores of the roles, such as `target=0-7,origin=8-11,load=12-15`. Roles that are left out are as in
+    /// the study, or chosen by proportion: see `cores`.
+    #[arg(long, value_name = "ROLES", value_parser = cores)]
+    pub cores: Option<Cores>,
+    /// The key that the hosts of the study share, see `agent`.
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// The gateway's binary [default: `tollgate` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub gateway: Option<PathBuf>,
@@ -213,6 +266,11 @@ fn rate(text: &str) -> Result<f64, String> {
         .map(|number| number * factor)
         .filter(|rate| rate.is_finite() && *rate > 0.0)
         .ok_or_else(|| "expected requests a second, such as 3M, 250k or 12000".into())
+}
+
+/// Parses the cores of the roles; an empty text leaves every choice to the laboratory.
+fn cores(text: &str) -> Result<Cores, String> {
+    if text.is_empty() { Ok(Cores::default()) } else { text.parse() }
 }
 
 /// Parses the seconds of a trial.

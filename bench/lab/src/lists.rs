@@ -4,8 +4,8 @@ use crate::print;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use tollgate_lab_meter::machine::Facts;
-use tollgate_lab_study::{Limits, Names, Study, load, names, plan};
+use tollgate_lab_meter::machine::{Facts, Roles, Topology, WantedRoles};
+use tollgate_lab_study::{CoreList, Cores, Limits, Names, Study, load, names, plan};
 use tollgate_lab_system::{Catalogue, Feature, Place, Status};
 use tollgate_lab_tools::{Found, Places, Tool};
 
@@ -32,23 +32,48 @@ pub fn study(data: &Path, catalogue: &Catalogue, name: &str) -> Result<Study, St
     load(&data.join("studies"), name, &known).map_err(|problem| problem.to_string())
 }
 
-/// Returns the limits of this machine.
-pub fn limits() -> Limits {
+/// Returns the limits of this machine. Without roles, as on a machine where no study can run, each has one
+/// core.
+pub fn limits(roles: Option<&Roles>) -> Limits {
     let files = Facts::read().file_limit;
     // A gateway holds a connection to the client and one to the origin.
     let connections = (files.saturating_sub(OTHER_FILES) / 2).clamp(16, 1_000_000);
+    let count = |cores: usize| u32::try_from(cores).unwrap_or(u32::MAX);
     // Round numbers make tables easier to read.
     let connections = if connections > 1_000 { connections / 1_000 * 1_000 } else { connections };
     Limits {
         connections: u32::try_from(connections).unwrap_or(u32::MAX),
-        // Never more, however many the machine has: one is the system's own, the other belongs to origin and
-        // generator.
-        target_cores: 2,
+        target_cores: count(roles.map_or(1, Roles::distinct)),
+        origin_cores: count(roles.map_or(1, |roles| roles.origin.len())),
+        load_cores: count(roles.map_or(1, |roles| roles.load.len())),
         seconds: None,
         rounds: None,
         systems: Vec::new(),
         sections: Vec::new(),
     }
+}
+
+/// Assigns the cores of a machine to the roles of a run.
+pub fn roles(machine: &Topology, wanted: &Cores) -> Result<Roles, String> {
+    let list = |cores: &Option<CoreList>| cores.as_ref().map(|list| list.0.clone());
+    let wanted =
+        WantedRoles { target: list(&wanted.target), origin: list(&wanted.origin), load: list(&wanted.load) };
+    Roles::choose(machine, &wanted).map_err(|error| error.to_string())
+}
+
+/// Implements `tollgate bench cores`: prints the machine and the cores of each role.
+pub fn cores(wanted: &Cores, system: Option<&Path>) -> Result<(), String> {
+    let machine = match system {
+        Some(folder) => Topology::read_from(folder),
+        None => Topology::read(),
+    }
+    .map_err(|error| error.to_string())?;
+    let roles = roles(&machine, wanted)?;
+    let mut text = format!("{}\n{}\n", machine.describe(), roles.describe());
+    for warning in roles.warnings(&machine) {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    print(&text)
 }
 
 /// Implements `tollgate bench studies`.
@@ -57,7 +82,8 @@ pub fn studies(data: &Path) -> Result<(), String> {
     let mut text = String::new();
     for name in names(&data.join("studies")) {
         let study = study(data, &catalogue, &name)?;
-        let plan = plan(&study, &limits());
+        let roles = roles(&Topology::read().map_err(|error| error.to_string())?, &study.cores).ok();
+        let plan = plan(&study, &limits(roles.as_ref()));
         let _ = writeln!(text, "{name:20} {:>7}  {}", minutes(plan.seconds), study.title);
     }
     print(&text)

@@ -1,10 +1,12 @@
 //! `tollgate bench`: the laboratory.
 //!
 //! [`command`] is the command line; [`data`] finds the descriptions of systems and studies. [`study`] runs a
-//! study; [`lists`] lists systems, tools and studies and installs them; [`reports`] turns result files into
-//! reports and answers. [`load`] runs the generator, for people and as a study's child process; [`parts`] are
-//! the origin, forwarder and relay, which are child processes only.
+//! study, and [`agent`] serves one on another host; [`lists`] lists systems, tools and studies and installs
+//! them; [`reports`] turns result files into reports and answers. [`load`] runs the generator, for people and
+//! as a study's child process; [`parts`] are the origin, forwarder, relay and the generator at an agent, which
+//! are child processes only.
 
+mod agent;
 mod command;
 mod data;
 mod lists;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let data = || data::folder(line.data.as_deref());
     let done = match &line.action {
         Action::Run(options) => data().and_then(|data| study::run(&data, options)),
+        Action::Cores { cores, sys } => lists::cores(cores, sys.as_deref()),
         Action::Studies => data().and_then(|data| lists::studies(&data)),
         Action::Systems => data().and_then(|data| lists::systems(&data)),
         Action::Install { names } => data().and_then(|data| lists::install(&data, names)),
@@ -52,6 +55,8 @@ fn main() -> ExitCode {
                 Err(text) => Err(text),
             }
         }
+        Action::LoadAt { agent, key, plan } => parts::load_at(agent, key, plan),
+        Action::Agent(options) => agent::run(options, &data),
         Action::Origin { settings } => parts::origin(settings),
         Action::Forward { listen, to, threads } => parts::forward(*listen, *to, *threads),
         Action::Relay { settings } => parts::relay(settings),

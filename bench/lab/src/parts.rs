@@ -1,8 +1,16 @@
-//! The origin, the forwarder and the relay, each of which a study runs as a child process.
+//! The origin, the forwarder, the relay and the generator at an agent, each of which a study runs as a child
+//! process.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
+use tollgate_lab_trial::Failure;
+
+/// Implements `tollgate bench load-at AGENT KEY PLAN`.
+pub fn load_at(agent: &str, key: &Path, file: &Path) -> Result<(), String> {
+    let print = |line: &str| crate::print(&format!("{line}\n")).map_err(Failure);
+    tollgate_lab_trial::agent::load_at(agent, key, read(file)?, print).map_err(|failure| failure.to_string())
+}
 
 /// Implements `tollgate bench origin SETTINGS`.
 pub fn origin(file: &Path) -> Result<(), String> {

@@ -3,7 +3,7 @@
 //! study, is never overwritten without `--fresh`.
 
 use crate::command::RunOptions;
-use crate::lists::{catalogue, limits, minutes, study};
+use crate::lists::{catalogue, limits, minutes, roles, study};
 use crate::progress::Printed;
 use crate::reports::{load_results, write_reports};
 use std::fs::{self, File};
@@ -12,16 +12,39 @@ use std::time::Instant;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tollgate_lab_meter::child::stop_all_on_signal;
+use tollgate_lab_meter::machine::{Roles, Topology};
 use tollgate_lab_record::Results;
-use tollgate_lab_study::{Plan, Study, plan};
+use tollgate_lab_study::{CoreList, Cores, Plan, Study, plan};
 use tollgate_lab_tools::Places;
+use tollgate_lab_trial::agent::Identity;
+use tollgate_lab_trial::host::Hosts;
 use tollgate_lab_trial::{Ground, Session};
 
 /// Runs a study.
 pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let catalogue = catalogue(data, options.gateway.as_deref())?;
     let study = study(data, &catalogue, &options.study)?;
-    let mut limits = limits();
+    let machine = Topology::read().map_err(|error| error.to_string())?;
+    let wanted = options.cores.as_ref().map_or_else(|| study.cores.clone(), |own| study.cores.with(own));
+    // The cores of a role on another host are that host's.
+    let own = |host: &Option<String>, cores: &Option<CoreList>| cores.clone().filter(|_| host.is_none());
+    let local = Cores {
+        target: own(&study.hosts.gateway, &wanted.target),
+        origin: own(&study.hosts.origin, &wanted.origin),
+        load: own(&study.hosts.client, &wanted.load),
+    };
+    let roles = if study.hosts.gateway.is_some() && study.hosts.origin.is_some() {
+        let load = local.load.as_ref().map(|list| list.0.as_slice());
+        Roles::of_one(&machine, load).map_err(|error| error.to_string())?
+    } else {
+        roles(&machine, &local)?
+    };
+    let warnings = roles.warnings(&machine);
+    let mut limits = limits(Some(&roles));
+    if study.hosts.gateway.is_some() {
+        // The agent knows its cores, and gives a system as many as there are.
+        limits.target_cores = u32::MAX;
+    }
     limits.seconds = options.seconds;
     limits.rounds = options.rounds;
     limits.systems.clone_from(&options.systems);
@@ -42,6 +65,12 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         ));
     }
     announce(&study, &plan);
+    if study.hosts.is_empty() {
+        eprintln!("  cores: {}", roles.describe());
+        for text in &warnings {
+            eprintln!("  warning: {text}");
+        }
+    }
     if options.dry_run {
         return crate::print(&cells(&plan));
     }
@@ -58,12 +87,28 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     })
     .map_err(|error| error.to_string())?;
     let exe = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
-    let ground = Ground::prepare(exe, catalogue, Places::of_user()).map_err(|failure| failure.to_string())?;
+    let mut ground =
+        Ground::prepare(exe, catalogue, Places::of_user(), roles).map_err(|failure| failure.to_string())?;
+    ground.look_at_start();
+    ground.own_origin = study.origin.clone();
+    if let Some(key) = &options.key {
+        ground.identity = Some(Identity::read(key).map_err(|failure| failure.to_string())?);
+    }
+    let mut notes = warnings;
+    if !study.hosts.is_empty() {
+        let (hosts, more) = hosts(&study, &plan, &wanted, options)?;
+        ground.use_hosts(hosts);
+        notes = more;
+        for text in &notes {
+            eprintln!("  {text}");
+        }
+    }
     let begun = Instant::now();
     let mut session = Session {
         ground: &ground,
         study: &study,
         plan: &plan,
+        remarks: notes,
         seed: earlier.as_ref().map_or(options.seed, |earlier| earlier.header.seed),
         command: command(options),
         started: OffsetDateTime::now_utc()
@@ -83,6 +128,34 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let results = load_results(&out)?;
     crate::reports::show(&results)?;
     write_reports(&results, &[], &options.pages)
+}
+
+/// Connects to the agents of a study and measures the links between the hosts.
+fn hosts(
+    study: &Study,
+    plan: &Plan,
+    cores: &Cores,
+    options: &RunOptions,
+) -> Result<(Hosts, Vec<String>), String> {
+    if !plan.experiments.is_empty() {
+        let titles = plan.experiments.join(", ");
+        return Err(format!(
+            "the experiments of a study need all roles on one host, without `hosts`: {titles}; name other sections \
+             with --sections"
+        ));
+    }
+    let key = options.key.as_ref().ok_or(
+        "a study with `hosts` needs the key that they share: --key FILE (see `tollgate bench help agent`)",
+    )?;
+    let connected = Hosts::connect(&study.hosts, cores, key).map_err(|failure| failure.to_string())?;
+    let mut notes = connected.warnings().map_err(|failure| failure.to_string())?;
+    notes.extend(connected.links().map_err(|failure| failure.to_string())?);
+    notes.push(
+        "Each host reads its own clock; no times of different hosts were compared. What the origin receives from each \
+         system was not compared."
+            .into(),
+    );
+    Ok((connected, notes))
 }
 
 /// Lists the cells of a plan under their sections: the load, the length of a trial, the rounds, the systems.
@@ -176,6 +249,7 @@ fn command(options: &RunOptions) -> String {
     if !options.sections.is_empty() {
         words.push(format!("--sections {:?}", options.sections.join(",")));
     }
+    words.extend(options.cores.as_ref().map(|cores| format!("--cores {cores}")));
     words.extend(options.gateway.as_ref().map(|file| {
         // The folder exists on this machine only.
         format!("--gateway {}", file.file_name().unwrap_or_default().to_string_lossy())

@@ -5,6 +5,9 @@
 //! was reduced.
 
 mod analysis;
+mod cores;
+mod external;
+mod hosts;
 mod place;
 mod plan;
 mod range;
@@ -12,6 +15,9 @@ mod settings;
 mod study;
 
 pub use analysis::{Analysis, IdleBars, PublishedCapacity};
+pub use cores::{CoreList, Cores};
+pub use external::{CpuSource, CpuSubject, External, Url};
+pub use hosts::{AGENT_PORT, Hosts, agent_address};
 pub use plan::{CEILING_SECONDS, Limits, Plan, PlannedCell, plan};
-pub use settings::{OriginKind, Relay, Settings};
+pub use settings::{OriginKind, Relay, Settings, Verify};
 pub use study::{Arm, Bar, Names, Point, Problem, Section, Study, load, names};

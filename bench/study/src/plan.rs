@@ -15,8 +15,12 @@ use tollgate_lab_record::{Cell, Decides};
 pub struct Limits {
     /// The most client connections; each takes two descriptors of a gateway.
     pub connections: u32,
-    /// The cores that the system under test may have.
+    /// The cores that the system under test may have: those of all roles.
     pub target_cores: u32,
+    /// The cores of the origin, each of which gets a worker unless the study says how many.
+    pub origin_cores: u32,
+    /// The cores of the load, each of which gets a thread of the generator unless the study says how many.
+    pub load_cores: u32,
     /// The most seconds of a trial; `None` keeps the study's.
     pub seconds: Option<f64>,
     /// The most rounds; `None` keeps the study's.
@@ -182,6 +186,14 @@ fn fit(settings: &mut Settings, limits: &Limits, scaled: &mut Vec<String>) {
         ));
         settings.target_cores = Some(limits.target_cores);
     }
+    // One worker and one thread is the default anyway, so the settings of a small machine stay as written.
+    if settings.origin_workers.is_none() && limits.origin_cores > 1 && !settings.origin_beside_target() {
+        settings.origin_workers = Some(limits.origin_cores);
+    }
+    let threads = limits.load_cores.min(settings.connections());
+    if settings.threads.is_none() && threads > 1 {
+        settings.threads = Some(threads);
+    }
     // Thousands of connections take seconds to open; a shorter trial would be meaningless. Whole seconds,
     // because most tools support no others.
     let opening = (f64::from(settings.connections()) / CONNECTIONS_A_SECOND).ceil();
@@ -282,6 +294,8 @@ sections:
         Limits {
             connections: 9_000,
             target_cores: 1,
+            origin_cores: 1,
+            load_cores: 1,
             seconds: None,
             rounds: None,
             systems: vec![],
@@ -311,6 +325,17 @@ sections:
         assert_eq!(plan.cells[1].settings.seconds(), 9.0, "9,000 connections take their time to open");
         let fewer = Limits { seconds: Some(2.0), connections: 6_400, ..limits() };
         assert_eq!(super::plan(&study(), &fewer).cells[1].settings.seconds(), 7.0, "in whole seconds");
+    }
+
+    #[test]
+    fn origin_and_generator_use_all_their_cores_unless_the_study_says_how_many() {
+        let many = Limits { origin_cores: 4, load_cores: 6, ..limits() };
+        let cells = plan(&study(), &many).cells;
+        assert_eq!((cells[0].settings.origin_workers(), cells[0].settings.threads()), (4, 6));
+        assert_eq!(cells[2].settings.threads(), 1, "not more threads than connections");
+        let mut own = study();
+        own.settings.threads = Some(2);
+        assert_eq!(plan(&own, &many).cells[0].settings.threads(), 2);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The settings of a cell. Each may come from the study, the section or the point; the last one wins.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The server behind the gateway.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginKind {
     /// nginx from the system's packages.
@@ -15,8 +15,18 @@ pub enum OriginKind {
     Grpc,
 }
 
+/// How closely the built-in generator verifies each response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verify {
+    /// Status, length and a hash of the body.
+    Full,
+    /// The status alone, for a server whose responses differ from each other.
+    Status,
+}
+
 /// A link of limited speed between generator and system.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Relay {
     /// Added round trip in milliseconds.
@@ -29,7 +39,7 @@ macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
         /// Settings of a cell. `None` means the default, which the field documents and the method of the same
         /// name applies.
-        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Settings {
             $($(#[$doc])* pub $name: Option<$type>,)*
@@ -89,6 +99,8 @@ settings! {
     answer: String,
     /// Size of the response body (with gRPC, of its message) in bytes; default 2.
     response_body: usize,
+    /// How closely the built-in generator verifies responses; default: status, length and body.
+    verify: Verify,
     /// The status of the origin's responses; default 200.
     origin_status: u16,
     /// The kind of origin; default nginx.
@@ -111,7 +123,7 @@ settings! {
     quota: f64,
     /// Memory limit of the system under test in MiB.
     memory_mib: u64,
-    /// Cores that the system may use; default 1, which it does not share; 2 includes the generator's.
+    /// Cores that the system may use; default 1. It shares none unless this exceeds the cores of its role.
     target_cores: u32,
     /// The enabled features, such as `access_log`.
     features: Vec<String>,
@@ -171,6 +183,10 @@ impl Settings {
         put("request body", self.request_body.map(|bytes| format!("{bytes} B")));
         put("answer", self.answer.clone());
         put("response body", Some(format!("{} B", self.response_body())));
+        put(
+            "verified",
+            self.verify.filter(|verify| *verify == Verify::Status).map(|_| "the status alone".to_owned()),
+        );
         put("origin status", self.origin_status.map(|status| status.to_string()));
         put(
             "origin",
@@ -294,6 +310,10 @@ impl Settings {
     /// Returns the number of workers of each origin.
     pub fn origin_workers(&self) -> u32 {
         self.origin_workers.unwrap_or(1)
+    }
+    /// Returns whether the origin shares the system's cores and quota.
+    pub fn origin_beside_target(&self) -> bool {
+        self.origin_beside_target.unwrap_or(false)
     }
     /// Returns the number of origins.
     pub fn origins(&self) -> u32 {

@@ -3,6 +3,9 @@
 //! name.
 
 use crate::analysis::Analysis;
+use crate::cores::Cores;
+use crate::external::{CpuSource, External, Url};
+use crate::hosts::Hosts;
 use crate::place::{self, Kind, Place};
 use crate::range::out_of_range;
 use crate::settings::{OriginKind, Settings};
@@ -40,6 +43,25 @@ pub struct Study {
     /// Systems with features or options of their own, by the name that sections use.
     #[serde(default)]
     pub arms: BTreeMap<String, Arm>,
+    /// The cores of each role on this machine; roles that it leaves out are chosen by proportion.
+    #[serde(default)]
+    pub cores: Cores,
+    /// The host of each role, if they are several.
+    #[serde(default)]
+    pub hosts: Hosts,
+    /// A gateway that already runs, as the arm `target`.
+    #[serde(default)]
+    pub target: Option<Url>,
+    /// The source of the CPU time of `target`.
+    #[serde(default)]
+    pub cpu: Option<CpuSource>,
+    /// The certificate of `target`.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
+    /// The user's own origin, to which `direct` and the systems of the catalogue send; default: the
+    /// laboratory starts one.
+    #[serde(default)]
+    pub origin: Option<Url>,
     /// The sections.
     pub sections: Vec<Section>,
     /// The analyses and experiments.
@@ -68,8 +90,18 @@ pub struct Decides {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// The folder under `bench/systems`.
+    /// The folder under `bench/systems`; empty for a gateway that already runs.
+    #[serde(default)]
     pub system: String,
+    /// The address of a gateway that already runs, instead of a system of the catalogue.
+    #[serde(default)]
+    pub target: Option<Url>,
+    /// The source of its CPU time.
+    #[serde(default)]
+    pub cpu: Option<CpuSource>,
+    /// PEM file of the only certificate that it may present.
+    #[serde(default)]
+    pub certificate: Option<PathBuf>,
     /// The title in reports; default: the system's title.
     #[serde(default)]
     pub title: Option<String>,
@@ -83,6 +115,17 @@ pub struct Arm {
     #[serde(default)]
     pub settings: Settings,
 }
+
+impl Arm {
+    /// Returns the gateway that already runs, if this arm names one.
+    pub fn external(&self) -> Option<External> {
+        let url = self.target.clone()?;
+        Some(External { url, certificate: self.certificate.clone(), cpu: self.cpu.clone() })
+    }
+}
+
+/// The name of the arm that the keys `target`, `cpu` and `certificate` of a study make.
+const TARGET: &str = "target";
 
 /// A table of the report.
 #[derive(Debug, Clone, Deserialize)]
@@ -213,6 +256,11 @@ pub fn load(folder: &Path, name: &str, known: &Names) -> Result<Study, Problem> 
         let (place, text) = place::of_error(&error, hint);
         problem(place, text)
     })?;
+    if let Some(url) = study.target.clone() {
+        let (cpu, certificate) = (study.cpu.clone(), study.certificate.clone());
+        let arm = Arm { target: Some(url), cpu, certificate, ..Arm::default() };
+        study.arms.entry(TARGET.to_owned()).or_insert(arm);
+    }
     study.name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study").to_owned();
     check(&study, known).map_err(|wrong| {
         problem(wrong.name.and_then(|(kind, name)| place::of_name(&text, kind, &name)), wrong.text)
@@ -231,7 +279,29 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
         let text = format!("{place}: no {} is called `{name}`{}", kind.words(), hint(name, known));
         Err(Wrong { text, name: Some((kind, name.clone())) })
     };
+    if study.target.is_none() && (study.cpu.is_some() || study.certificate.is_some()) {
+        return Err("`cpu` and `certificate` need `target: URL` beside them".to_owned().into());
+    }
     for (name, arm) in &study.arms {
+        match (&arm.target, arm.system.as_str()) {
+            (None, "") => {
+                let text =
+                    format!("arms.{name}: expected `system: NAME`, or `target: URL` for a gateway that runs");
+                return Err(text.into());
+            }
+            (None, _) if arm.cpu.is_some() || arm.certificate.is_some() => {
+                return Err(format!("arms.{name}: `cpu` and `certificate` need `target: URL`").into());
+            }
+            (None, _) => {}
+            (Some(_), system) => {
+                if !system.is_empty() || !arm.features.is_empty() || !arm.options.is_empty() {
+                    let text = "the laboratory does not configure a gateway that already runs: `target` excludes \
+                                `system`, `features` and `options`";
+                    return Err(format!("arms.{name}: {text}").into());
+                }
+                continue;
+            }
+        }
         named(&arm.system, &format!("arms.{name}"), systems, Kind::System)?;
         for feature in arm.features.iter().chain(arm.settings.features()) {
             named(feature, &format!("arms.{name}"), features, Kind::Feature)?;
@@ -266,6 +336,19 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
             }
             if let Some((_, most)) = point.bars.iter().find(|(_, most)| !(most.is_finite() && **most > 0.0)) {
                 return Err(format!("{place}: a bar of {most}: expected a ratio above 0").into());
+            }
+            let external =
+                list.iter().find(|name| study.arms.get(*name).is_some_and(|arm| arm.target.is_some()));
+            let unfit = [
+                ("relay", settings.relay.is_some()),
+                ("cold", settings.cold()),
+                ("origin_beside_target", settings.origin_beside_target()),
+            ];
+            if let (Some(name), Some((key, _))) = (external, unfit.iter().find(|(_, set)| *set)) {
+                let text = format!(
+                    "{place}: `{key}` is not possible with {name}, which the laboratory does not start"
+                );
+                return Err(text.into());
             }
             let arms =
                 list.iter().filter_map(|name| study.arms.get(name)).map(|arm| settings.with(&arm.settings));
@@ -375,6 +458,25 @@ sections:
     fn a_good_study_is_read() {
         let study = study(GOOD).unwrap();
         assert_eq!(study.sections[0].points[0].published["nginx"].rps, [2_454.0, 2_505.0]);
+    }
+
+    #[test]
+    fn a_gateway_that_runs_is_an_arm_of_its_own() {
+        let arm = "arms: {mine: {target: 'https://a.example/x', cpu: {unit: a.service}}}\n";
+        let text = format!(
+            "{arm}{}",
+            GOOD.replace("[direct, nginx]", "[direct, mine]").replace("{nginx:", "{mine:")
+        );
+        let external = study(&text).unwrap().arms["mine"].external().unwrap();
+        assert_eq!((external.url.path.as_str(), external.cpu.is_some()), ("/x", true));
+        let error = study(&text.replace("{target:", "{system: nginx, target:")).unwrap_err();
+        assert!(error.contains("`target` excludes `system`"), "{error}");
+        let error = study(&text.replace("target: 'https://a.example/x', ", "")).unwrap_err();
+        assert!(error.contains("arms.mine: expected `system: NAME`"), "{error}");
+        let error = study(&text.replace("{tool: wrk}", "{cold: true}")).unwrap_err();
+        assert!(error.contains("`cold` is not possible with mine"), "{error}");
+        let error = study(&format!("cpu: {{pid: 1}}\n{GOOD}")).unwrap_err();
+        assert!(error.contains("need `target: URL`"), "{error}");
     }
 
     #[test]

@@ -99,6 +99,8 @@ fn the_five_founding_studies_and_ours_are_read_and_planned() {
         let limits = Limits {
             connections: 9_000,
             target_cores: 2,
+            origin_cores: 1,
+            load_cores: 1,
             seconds: None,
             rounds: None,
             systems: vec![],

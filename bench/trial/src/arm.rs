@@ -1,18 +1,21 @@
 //! An arm: one system with the features, options and settings that a study gives it. Each arm is a row of the
 //! report, or a copy of such a row.
 
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use tollgate_lab_record::{CONTROL, PLAIN};
-use tollgate_lab_study::{PlannedCell, Settings, Study};
+use tollgate_lab_study::{External, PlannedCell, Settings, Study};
 
 /// One system in one configuration, as a study compares it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Arm {
     /// The study's name for it. The control's copy ends in [`CONTROL`], the copy without the cell's feature
     /// in [`PLAIN`].
     pub name: String,
-    /// Folder under `bench/systems`.
+    /// Folder under `bench/systems`; empty for a gateway that already runs.
     pub system: String,
+    /// The gateway that already runs, if the arm is one.
+    pub external: Option<External>,
     /// The title in reports; `None` means the system's own title.
     pub title: Option<String>,
     /// Features in addition to the cell's.
@@ -34,6 +37,7 @@ impl Arm {
         Self {
             name: name.to_owned(),
             system: arm.map_or(plain, |arm| &arm.system).to_owned(),
+            external: arm.and_then(|arm| arm.external()),
             title: arm.and_then(|arm| arm.title.clone()),
             features: arm.map(|arm| arm.features.clone()).unwrap_or_default(),
             options: arm.map(|arm| arm.options.clone()).unwrap_or_default(),

@@ -18,7 +18,9 @@ use std::io::Write;
 use std::time::Instant;
 use tollgate_lab_meter::process::Snapshot;
 use tollgate_lab_origin::body;
-use tollgate_lab_record::{Ceiling, Evidence, Finding, Line, LoadModel, Status, Trial};
+use tollgate_lab_record::{
+    Ceiling, Evidence, Finding, Line, LoadModel, LoadResult, Status, Trial, VerdictKind,
+};
 use tollgate_lab_study::{CEILING_SECONDS, PlannedCell, Settings};
 
 /// Features that send more than one request to the origin for a client's request, and services that the
@@ -44,10 +46,10 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         for trial in &trials {
             let arm = arms.iter().find(|arm| arm.name == trial.system);
             if let Some(arm) = arm.filter(|_| trial.load.is_some()) {
-                let facts = facts(self.ground, &arm.settings(&planned.settings), arm.system == "direct");
+                let facts = facts(self.ground, &arm.settings(&planned.settings), arm);
                 attributed.insert(
                     (trial.system.clone(), trial.round),
-                    attribute(&facts, trial.load.as_ref(), &trial.evidence),
+                    judge(&facts, arm, trial.load.as_ref(), &trial.evidence),
                 );
             }
         }
@@ -65,8 +67,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let settings = arm.settings(&planned.settings);
             let Some(mut trial) = self.turn(fleet, planned, arm, &settings, turn, begun)? else { continue };
             if trial.is_good() {
-                let facts = facts(self.ground, &settings, arm.system == "direct");
-                let (kind, findings) = attribute(&facts, trial.load.as_ref(), &trial.evidence);
+                let facts = facts(self.ground, &settings, arm);
+                let (kind, findings) = judge(&facts, arm, trial.load.as_ref(), &trial.evidence);
                 trial.evidence.kind = Some(kind);
                 if let (false, Some(last)) = (kind.has_figures(), findings.last()) {
                     trial.status = Status::Bad { reason: last.text.clone() };
@@ -149,9 +151,14 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             // The built-in generator speaks HTTP/1; the gRPC origin speaks HTTP/2 only.
             return Ok(());
         }
-        let port = origin.borrow().ports[0];
+        // A closed loop at full speed would be an attack on an origin that serves others too.
+        if origin.borrow().url().is_some() {
+            return Ok(());
+        }
+        let Some(to) = origin.borrow().for_client() else { return Ok(()) };
         let bytes = body(planned.settings.response_body());
-        let aim = Aim { port, body: &bytes, status: planned.settings.origin_status(), tls: None };
+        let status = planned.settings.origin_status();
+        let aim = Aim { to, url: None, body: Some(&bytes), status, tls: None };
         let plain = Settings {
             relay: None,
             ramp: None,
@@ -186,13 +193,37 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 }
 
-fn facts(ground: &Ground, settings: &Settings, direct: bool) -> Facts {
+/// Attributes a trial. The limit of a gateway that already runs is not visible from here, so a trial in which
+/// no other part was at its limit keeps its figures.
+fn judge(
+    facts: &Facts,
+    arm: &Arm,
+    load: Option<&LoadResult>,
+    evidence: &Evidence,
+) -> (VerdictKind, Vec<Finding>) {
+    let (kind, mut findings) = attribute(facts, load, evidence);
+    if arm.external.is_none() || kind != VerdictKind::Invalid || load.is_none() {
+        return (kind, findings);
+    }
+    findings.pop();
+    let text = "the generator was not at its limit; where the gateway and its origin are, is not measured";
+    findings.push(Finding { text: text.to_owned() });
+    (VerdictKind::Nothing, findings)
+}
+
+fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
+    if arm.external.is_some() {
+        // Its cores and its origin are not known here; the generator's are.
+        return Facts { load_cores: ground.cores.load.clone(), ..Facts::default() };
+    }
+    let direct = arm.system == "direct";
     let may = f64::from(settings.target_cores().min(settings.workers() * settings.chain().max(1)));
     Facts {
         target_cores: if direct { 0.0 } else { may },
-        load_cores: vec![ground.cores.load],
-        shared: settings.target_cores() > 1,
-        beside: settings.origin_beside_target.unwrap_or(false),
+        load_cores: ground.cores.load.clone(),
+        origin_cores: ground.origin_cores(),
+        shared: ground.shares(settings.target_cores()),
+        beside: settings.origin_beside_target(),
         origin_delay_us: settings.origin_delay_ms.map_or(0.0, |ms| ms as f64 * 1e3),
         link: settings.relay.map(|relay| (relay.round_trip_ms * 1e3, relay.bytes_per_second)),
         response_bytes: settings.response_body() as f64 + HEAD_BYTES,

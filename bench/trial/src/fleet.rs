@@ -4,6 +4,7 @@
 use crate::arm::Arm;
 use crate::failure::Failure;
 use crate::ground::Ground;
+use crate::host::Host;
 use crate::origin::Origin;
 use crate::target::{Target, quota};
 use std::cell::RefCell;
@@ -43,6 +44,7 @@ pub struct Fleet {
 pub fn key(arms: &[Arm], settings: &Settings) -> String {
     let load = Settings {
         tool: None,
+        verify: None,
         connections: None,
         threads: None,
         rate: None,
@@ -84,7 +86,10 @@ impl Fleet {
     /// If the origin cannot be started, since then nothing can be measured. A system that cannot be started
     /// becomes a [`Slot::Out`].
     pub fn start(ground: &Ground, arms: &[Arm], settings: &Settings, clients: u32) -> Result<Self, Failure> {
-        let beside = settings.origin_beside_target.unwrap_or(false);
+        let beside = settings.origin_beside_target();
+        if beside && !ground.hosts.are_local() {
+            return Err(Failure("`origin_beside_target` needs all roles on one host".into()));
+        }
         let mut fleet = Self {
             key: key(arms, settings),
             slots: Vec::new(),
@@ -95,8 +100,18 @@ impl Fleet {
         };
         if !beside {
             let own = Settings { quota: settings.origin_quota, memory_mib: None, ..settings.clone() };
-            fleet.origin_quota = quota("origin", &own)?;
-            let origin = Origin::start(ground, settings, &[ground.cores.load], fleet.origin_quota.as_ref())?;
+            // An agent limits an origin on its host itself.
+            if matches!(ground.hosts.origin, Host::Local) {
+                fleet.origin_quota = quota("origin", &own)?;
+            }
+            // Gateways that already run have an origin of their own.
+            let external = arms.iter().any(|arm| arm.external.is_some());
+            let needed = arms.iter().any(|arm| arm.external.is_none() && arm.system != "direct");
+            let origin = match &ground.own_origin {
+                Some(url) => Origin::of_user(url)?,
+                None if external && !needed => Origin::none(),
+                None => Origin::start_on_its_host(ground, settings, fleet.origin_quota.as_ref())?,
+            };
             fleet.origin = Some(Rc::new(RefCell::new(origin)));
         }
         for arm in arms {

@@ -7,13 +7,15 @@
 
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
+use crate::host::Host;
+use std::ffi::OsStr;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest, Tls, recording};
 use tollgate_lab_meter::child::{Ended, Group, Launch};
 use tollgate_lab_record::{LoadModel, Tree, Verification};
-use tollgate_lab_study::Settings;
+use tollgate_lab_study::{Settings, Url, Verify};
 use tollgate_lab_system::TlsFiles;
 use tollgate_lab_system::credentials::header_lines;
 use tollgate_lab_tools::{Found, Header, HttpVersion, Length, Output, Request, Tool};
@@ -71,10 +73,13 @@ struct Launched {
 /// The destination of the load and the answer to expect.
 #[derive(Debug, Clone, Copy)]
 pub struct Aim<'a> {
-    /// The port on 127.0.0.1.
-    pub port: u16,
-    /// The expected body of every answer.
-    pub body: &'a [u8],
+    /// The address and port.
+    pub to: SocketAddr,
+    /// The URL of a gateway or an origin that already runs: its host and path are requested unless the
+    /// settings name others.
+    pub url: Option<&'a Url>,
+    /// The expected body of every answer; `None` expects that of the first good answer.
+    pub body: Option<&'a [u8]>,
     /// The expected status of every answer.
     pub status: u16,
     /// The certificate and key of the destination; `None` means plain text.
@@ -90,11 +95,14 @@ impl Run {
         if settings.tool() == "builtin" {
             let mut plan = plan(settings, aim, seconds, None);
             if let Some(file) = &settings.replay {
-                repeat(&mut plan, file, settings.replay_speed())?;
+                repeat(&mut plan, file, settings)?;
             }
             plan.warm_up = settings.warm_up();
             plan.seed = ground.arrivals();
             return Self::builtin(ground, &plan);
+        }
+        if matches!(ground.hosts.client, Host::Agent(_)) {
+            return Err(Failure("only the built-in generator runs at an agent (`hosts.client`)".into()));
         }
         let tool = Tool::from_name(settings.tool())
             .ok_or_else(|| Failure(format!("no load tool is called `{}`", settings.tool())))?;
@@ -125,7 +133,7 @@ impl Run {
             .arguments([path.as_os_str()])
             .arguments(&invocation.args)
             .folder(&folder)
-            .cores(&[ground.cores.load])
+            .cores(&ground.cores.load)
             .output(folder.join("stdout"), folder.join("stderr"));
         for (name, value) in &invocation.env {
             launch = launch.variable(name, value);
@@ -154,13 +162,25 @@ impl Run {
         plan.check().map_err(|failure| Failure(failure.to_string()))?;
         let folder = ground.folder("load")?;
         let file = folder.join("plan.json");
-        let text = serde_json::to_vec_pretty(plan).map_err(|error| Failure::of("plan", error))?;
+        // With several threads each keeps a core of its own, so that none waits for another.
+        let cores = ground.cores.load.iter().filter_map(|core| u32::try_from(*core).ok());
+        let elsewhere = matches!(ground.hosts.client, Host::Agent(_));
+        let cores = if plan.threads > 1 || elsewhere { cores.collect() } else { Vec::new() };
+        let text = serde_json::to_vec_pretty(&Plan { cores, ..plan.clone() })
+            .map_err(|error| Failure::of("plan", error))?;
         fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
-        let group = Launch::new(&ground.exe)
-            .arguments(["load".as_ref(), file.as_os_str()])
-            .cores(&[ground.cores.load])
-            .output(folder.join("stdout"), folder.join("stderr"))
-            .start()?;
+        let launch = Launch::new(&ground.exe);
+        let launch = match (&ground.hosts.client, &ground.hosts.key) {
+            (Host::Agent(agent), Some(key)) => launch.arguments([
+                "load-at".as_ref(),
+                OsStr::new(&agent.name),
+                key.as_os_str(),
+                file.as_os_str(),
+            ]),
+            // Here, on the cores of the load.
+            _ => launch.arguments(["load".as_ref(), file.as_os_str()]).cores(&ground.cores.load),
+        };
+        let group = launch.output(folder.join("stdout"), folder.join("stderr")).start()?;
         let seconds = match plan.length {
             PlanLength::Seconds(seconds) => seconds,
             PlanLength::Requests(_) => 240.0,
@@ -334,7 +354,10 @@ pub fn tells_phases(settings: &Settings) -> bool {
 }
 
 /// Returns the paths to request, in turn.
-fn paths(settings: &Settings) -> Vec<String> {
+fn paths(settings: &Settings, url: Option<&Url>) -> Vec<String> {
+    if let (None, Some(url)) = (&settings.path, url) {
+        return vec![url.path.clone()];
+    }
     if settings.routes() <= 1 {
         return vec![settings.path().to_owned()];
     }
@@ -354,7 +377,7 @@ fn model(settings: &Settings) -> LoadModel {
 /// Returns the built-in generator's plan for the settings' load. `model_instead` replaces the settings' own
 /// model.
 pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Option<LoadModel>) -> Plan {
-    let mut plan = Plan::new(SocketAddr::from(([127, 0, 0, 1], aim.port)));
+    let mut plan = Plan::new(aim.to);
     plan.threads = settings.threads();
     plan.connections = settings.connections().max(settings.threads());
     plan.keep_alive = settings.keep_alive();
@@ -368,16 +391,19 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
         key: settings.client_certificate().then(|| files.key.clone()),
     });
     plan.model = model_instead.unwrap_or_else(|| model(settings));
-    plan.requests = paths(settings)
+    plan.requests = paths(settings, aim.url)
         .iter()
         .map(|path| {
             let mut request = PlanRequest::get(path);
             request.method = settings.method().to_owned();
-            request.host = settings.host.clone();
+            request.host = settings.host.clone().or_else(|| aim.url.map(Url::authority));
             request.headers = header_fields(settings);
             request.body = settings.request_body.map(tollgate_lab_load::Body::Bytes);
-            request.expect =
-                Expect::exactly(aim.status, settings.answer.as_deref().map_or(aim.body, str::as_bytes));
+            let body = settings.answer.as_deref().map(str::as_bytes).or(aim.body);
+            request.expect = match body {
+                Some(body) => Expect::exactly(aim.status, body),
+                None => Expect { status: Some(aim.status), ..Expect::default() },
+            };
             request
         })
         .collect();
@@ -386,7 +412,10 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
         _ => PlanLength::Seconds(seconds),
     };
     plan.time_limit = settings.timeout();
-    plan.verification = Verification::Full;
+    plan.verification = match settings.verify {
+        Some(Verify::Status) => Verification::Status,
+        Some(Verify::Full) | None => Verification::Full,
+    };
     plan
 }
 
@@ -394,7 +423,7 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
 pub(crate) fn first_request(settings: &Settings, aim: Aim<'_>) -> Vec<u8> {
     let plan = check_plan(settings, aim, 1);
     let Some(request) = plan.requests.first() else { return Vec::new() };
-    let host = request.host.clone().unwrap_or_else(|| format!("127.0.0.1:{}", aim.port));
+    let host = request.host.clone().unwrap_or_else(|| aim.to.to_string());
     let mut bytes = format!("{} {} HTTP/1.1\r\nHost: {host}\r\n", request.method, request.path).into_bytes();
     for (name, value) in &request.headers {
         bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
@@ -402,6 +431,7 @@ pub(crate) fn first_request(settings: &Settings, aim: Aim<'_>) -> Vec<u8> {
     let body = match &request.body {
         Some(tollgate_lab_load::Body::Bytes(count)) => vec![b'p'; *count],
         Some(tollgate_lab_load::Body::Text(text)) => text.clone().into_bytes(),
+        Some(tollgate_lab_load::Body::Raw(bytes)) => bytes.clone(),
         None => Vec::new(),
     };
     if request.body.is_some() {
@@ -441,13 +471,14 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
 
 /// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. Every system is
 /// held to the origin's answer, not to the recorded one, since the same origin is behind all of them.
-fn repeat(plan: &mut Plan, file: &str, speed: f64) -> Result<(), Failure> {
-    let read = recording::read(std::path::Path::new(file), speed).map_err(Failure)?;
+/// A recorded host precedes that of a gateway's URL, and the settings' own precedes both.
+fn repeat(plan: &mut Plan, file: &str, settings: &Settings) -> Result<(), Failure> {
+    let read = recording::read(std::path::Path::new(file), settings.replay_speed()).map_err(Failure)?;
     let usual = plan.requests.swap_remove(0);
     plan.requests = read.requests;
     for request in &mut plan.requests {
         request.headers.extend(usual.headers.iter().cloned());
-        request.host = usual.host.clone().or(request.host.take());
+        request.host = settings.host.clone().or(request.host.take()).or_else(|| usual.host.clone());
         request.expect = match request.method.as_str() {
             "HEAD" => Expect { length: Some(0), digest: None, ..usual.expect },
             _ => usual.expect,
@@ -479,8 +510,9 @@ fn header_fields(settings: &Settings) -> Vec<(String, String)> {
 
 fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
     let scheme = if aim.tls.is_some() { "https" } else { "http" };
+    let authority = aim.url.map_or_else(|| aim.to.to_string(), Url::authority);
     let urls: Vec<String> =
-        paths(settings).iter().map(|path| format!("{scheme}://127.0.0.1:{}{path}", aim.port)).collect();
+        paths(settings, aim.url).iter().map(|path| format!("{scheme}://{authority}{path}")).collect();
     let mut request =
         Request::new("", settings.connections(), Length::Time(Duration::from_secs_f64(seconds)));
     request.urls = urls;

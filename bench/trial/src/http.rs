@@ -17,7 +17,12 @@ const MAX_HEAD: usize = 64 * 1024;
 
 /// Connects to a port on 127.0.0.1, with `limit` as the timeout of the connect and of every read and write.
 pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), limit)?;
+    connect_to(SocketAddr::from(([127, 0, 0, 1], port)), limit)
+}
+
+/// Connects to an address, with timeouts as [`connect`].
+pub(crate) fn connect_to(to: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&to, limit)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
     stream.set_nodelay(true)?;

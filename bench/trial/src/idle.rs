@@ -114,7 +114,7 @@ pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> R
         origin_kept: Some(KEPT),
         ..Settings::default()
     });
-    let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
+    let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
     let body = origin.body.clone();
     let clients = connections.max(BURST.0) + 1_000;
     let target = Target::start(ground, arm, &settings, Some(Rc::new(RefCell::new(origin))), clients)

@@ -33,6 +33,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// Counts for every analysis of the study that asks for it. Skips what an earlier run of the same file
     /// has counted.
     pub(crate) fn count_instructions(&mut self) -> Result<(), Failure> {
+        if !self.ground.hosts.are_local() {
+            return Ok(());
+        }
         for analysis in &self.study.analyses {
             let Analysis::FeaturePrices { section, instructions } = analysis else { continue };
             for planned in self.plan.cells.iter().filter(|planned| &planned.cell.section == section) {
@@ -73,9 +76,13 @@ fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failu
     let folder = ground.folder("callgrind")?;
     let settings = Settings { quota: None, memory_mib: None, relay: None, ..arm.settings(&planned.settings) };
     let settings = Settings { workers: Some(1), connections: Some(1), threads: Some(1), ..settings };
-    let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
+    let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
     let body = origin.body.clone();
-    let place = Place { origin: Some(Rc::new(RefCell::new(origin))), counted: Some((&callgrind, &folder)) };
+    let place = Place {
+        origin: Some(Rc::new(RefCell::new(origin))),
+        counted: Some((&callgrind, &folder)),
+        listen: None,
+    };
     let target = Target::start_in(ground, arm, &settings, place, 64)
         .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
     let [leader] = target.ids()[..] else {

@@ -9,12 +9,18 @@
 //! generator's best settings, [`runtime_route`] adds a route under traffic, `instructions` counts under
 //! valgrind.
 
+pub mod agent;
+mod apart;
 pub mod arm;
 mod cell;
+mod cpu;
+mod elsewhere;
+mod external;
 pub mod failure;
 pub mod fleet;
 pub mod generator;
 pub mod ground;
+pub mod host;
 mod http;
 mod idle;
 mod instructions;

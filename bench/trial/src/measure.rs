@@ -7,6 +7,7 @@
 //! read-out counts as load. Before and after such a trial, verified requests of the cell's own kind go through
 //! the system, since these tools do not verify bodies.
 
+use crate::elsewhere::Elsewhere;
 use crate::failure::Failure;
 use crate::generator::{Aim, Phase, Run, check_plan, tells_phases};
 use crate::ground::Ground;
@@ -66,20 +67,28 @@ struct Reading {
     net: NetCounters,
     target_quota: Option<Throttling>,
     origin_quota: Option<Throttling>,
+    elsewhere: Elsewhere,
     at: Instant,
 }
 
 /// The processes and groups of a trial, which all of its readings refer to.
 struct Subject<'a> {
+    ground: &'a Ground,
     target: &'a Target,
     ids: Vec<u32>,
     origin_quota: Option<&'a Quota>,
 }
 
 impl Subject<'_> {
-    fn read(&self) -> Reading {
+    /// Takes a reading.
+    ///
+    /// # Errors
+    /// As [`Elsewhere::read`].
+    fn read(&self) -> Result<Reading, Failure> {
+        // Before this host's own, so that the shorter path to these comes last at the start and the end.
+        let elsewhere = Elsewhere::read(self.ground, self.target)?;
         let origin = self.target.origin.borrow();
-        Reading {
+        Ok(Reading {
             at: Instant::now(),
             target: self.ids.iter().copied().map(Snapshot::take).collect(),
             group: self.target.group().and_then(|group| group.cpu().ok()),
@@ -88,29 +97,19 @@ impl Subject<'_> {
             net: NetCounters::read(),
             target_quota: self.target.quota().and_then(|quota| quota.throttling().ok()),
             origin_quota: self.origin_quota.and_then(|quota| quota.throttling().ok()),
-        }
-    }
-
-    /// Returns what the system used between two readings. Its group knows of processes that the trees do not
-    /// hold: those that left them, and those that started and ended in between.
-    fn used(&self, from: &Reading, to: &Reading) -> Tree {
-        let mut used = tree(&self.ids, &from.target, &to.target);
-        if let Some((from, to)) = from.group.zip(to.group) {
-            let group = to.since(&from);
-            if group.total_ns as f64 / 1e3 > used.cpu_us() * BEYOND + TICKS_US {
-                used.user_us = group.user_ns as f64 / 1e3;
-                used.system_us = group.system_ns as f64 / 1e3;
-            }
-        }
-        used
+            elsewhere,
+        })
     }
 
     /// Returns the evidence of the interval between two readings, without the generator and the connections.
-    fn evidence(&self, from: &Reading, to: &Reading) -> Evidence {
+    ///
+    /// # Errors
+    /// As [`Elsewhere::add_to`].
+    fn evidence(&self, from: &Reading, to: &Reading) -> Result<Evidence, Failure> {
         let net = to.net.since(&from.net);
-        Evidence {
+        let mut evidence = Evidence {
             wall_us: to.at.duration_since(from.at).as_secs_f64() * 1e6,
-            target: self.used(from, to),
+            target: with_group(tree(&self.ids, &from.target, &to.target), from.group, to.group),
             origin: tree(&self.target.origin.borrow().ids(), &from.origin, &to.origin),
             machine: machine(&to.cores.since(&from.cores)),
             target_quota: quota(self.target.quota(), from.target_quota, to.target_quota),
@@ -121,8 +120,31 @@ impl Subject<'_> {
                 retransmits: net.retransmits,
             },
             ..Evidence::default()
+        };
+        to.elsewhere.add_to(&mut evidence, &from.elsewhere, self.ground, self.target)?;
+        Ok(evidence)
+    }
+
+    /// Returns what the system used between two readings.
+    ///
+    /// # Errors
+    /// As [`Subject::evidence`].
+    fn used(&self, from: &Reading, to: &Reading) -> Result<Tree, Failure> {
+        self.evidence(from, to).map(|evidence| evidence.target)
+    }
+}
+
+/// Completes the use of process trees by their group's, which knows of processes that the trees do not hold:
+/// those that left them, and those that started and ended in between.
+pub(crate) fn with_group(mut used: Tree, from: Option<GroupCpu>, to: Option<GroupCpu>) -> Tree {
+    if let Some((from, to)) = from.zip(to) {
+        let group = to.since(&from);
+        if group.total_ns as f64 / 1e3 > used.cpu_us() * BEYOND + TICKS_US {
+            used.user_us = group.user_ns as f64 / 1e3;
+            used.system_us = group.system_ns as f64 / 1e3;
         }
     }
+    used
 }
 
 /// The requests that the origin receives from a moment on.
@@ -135,14 +157,14 @@ struct Received<'a> {
 
 impl<'a> Received<'a> {
     fn begin(target: &'a Target) -> Self {
-        Self { target, before: target.origin.borrow().counted(), readings: 0 }
+        Self { target, before: target.counted(), readings: 0 }
     }
 
     fn so_far(&mut self) -> Option<Counted> {
-        let origin = self.target.origin.borrow();
-        let now = origin.counted()?;
+        let before = self.before?;
+        let now = self.target.counted()?;
         self.readings += 1;
-        Some(origin.between(self.before?, now, self.readings))
+        Some(self.target.origin.borrow().between(before, now, self.readings))
     }
 }
 
@@ -194,11 +216,11 @@ fn attempt(
     let body = target.origin.borrow().body.clone();
     let target_now = &*target;
     let aim = target_now.aim(settings, &body);
-    let subject = Subject { target: target_now, ids: target_now.ids(), origin_quota };
+    let subject = Subject { ground, target: target_now, ids: target_now.ids(), origin_quota };
     let ran = if tells_phases(settings) {
-        with_phases(ground, &subject, settings, aim, seconds, &mut held)?
+        with_phases(&subject, settings, aim, seconds, &mut held)?
     } else {
-        blind(ground, &subject, settings, aim, seconds, &mut held)?
+        blind(&subject, settings, aim, seconds, &mut held)?
     };
     let Ran { load, mut evidence, used } = ran;
     evidence.upstream.peak = held.peak();
@@ -207,26 +229,25 @@ fn attempt(
     if settings.grpc() && load.body_bytes.is_some_and(|bytes| bytes < messages / 10 * 9) {
         return Err(Failure(format!("{} calls brought too few bytes for a message each", load.ok)));
     }
-    let ids = subject.ids;
     if target.ended()?.is_some() {
         return Err(Failure("what was counted is in part nobody's".into()));
     }
     // At a rate that is not kept, part of the requests are answered after the readings, or never.
     let kept = load.model.rps().is_none() || load.keeps_its_rate();
-    let cost = (load.ok > 0 && kept && !ids.is_empty())
+    let cost = (load.ok > 0 && kept && target.has_cpu())
         .then(|| Cost { user_us: used.user_us / load.ok as f64, system_us: used.system_us / load.ok as f64 });
     Ok(Measured { load: Some(load), evidence, cost, status: Status::Good })
 }
 
 /// Runs a generator that reports the start and the end of its measurement.
 fn with_phases(
-    ground: &Ground,
     subject: &Subject<'_>,
     settings: &Settings,
     aim: Aim<'_>,
     seconds: f64,
     held: &mut HeldConnections,
 ) -> Result<Ran, Failure> {
+    let ground = subject.ground;
     // The built-in generator verifies all of its own responses.
     let checked = settings.tool() != "builtin";
     let mut checks = Checks::default();
@@ -237,7 +258,7 @@ fn with_phases(
     let tool = run.id();
     run.until(Phase::Measuring, settings.ramp() + settings.warm_up(), || held.read())?;
     let start = Instant::now();
-    let before = subject.read();
+    let before = subject.read()?;
     // After the kernel's counters, because a loaded origin answers late.
     let mut received = Received::begin(subject.target);
     let unseen_us = start.elapsed().as_secs_f64() * 1e6;
@@ -245,7 +266,7 @@ fn with_phases(
     run.until(Phase::Measured, seconds, || held.read())?;
     let generator = tree(&[tool], &[generator], &[Snapshot::take(tool)]);
     held.read();
-    let after = subject.read();
+    let after = subject.read()?;
     let mut done = run.finish(|| ())?;
     // The built-in generator reports its own use. For a tool that had already ended at the second reading, the
     // count over its whole life remains.
@@ -256,7 +277,7 @@ fn with_phases(
     if checked {
         check(ground, settings, aim, &mut checks)?;
     }
-    let mut evidence = subject.evidence(&before, &after);
+    let mut evidence = subject.evidence(&before, &after)?;
     evidence.generator = done.used;
     evidence.upstream = upstream(counted, unseen_us);
     evidence.checks = checked.then_some(checks).filter(|_| can_check(settings));
@@ -266,29 +287,31 @@ fn with_phases(
 
 /// Runs a generator that reports only its result, at its end.
 fn blind(
-    ground: &Ground,
     subject: &Subject<'_>,
     settings: &Settings,
     aim: Aim<'_>,
     seconds: f64,
     held: &mut HeldConnections,
 ) -> Result<Ran, Failure> {
+    let ground = subject.ground;
     let mut checks = Checks::default();
     if settings.warm_up() > 0.0 {
         warm_up(ground, settings, aim)?;
     }
     check(ground, settings, aim, &mut checks)?;
-    let before = subject.read();
+    let before = subject.read()?;
     let mut received = Received::begin(subject.target);
     let mut run = Run::start(ground, settings, aim, seconds)?;
     let tool = run.id();
     let arrived = |received: &mut Received<'_>| received.so_far().map_or(0, |counted| counted.requests);
     let launched = Snapshot::take(tool);
-    let begun = run.follow(UNTIL_FIRST, || {
+    // An origin without a counter never reports a request, so its trial has no better start than the launch.
+    let every = if received.before.is_some() { UNTIL_FIRST } else { WATCH_EVERY };
+    let begun = run.follow(every, || {
         held.read();
         arrived(&mut received) > 0
     })?;
-    let start = begun.then(|| (subject.read(), Snapshot::take(tool)));
+    let start = if begun { Some((subject.read()?, Snapshot::take(tool))) } else { None };
     let runs = match &start {
         Some((from, _)) => {
             let over = from.at + Duration::from_secs_f64(seconds);
@@ -299,16 +322,16 @@ fn blind(
         }
         None => false,
     };
-    let end = runs.then(|| (subject.read(), Snapshot::take(tool)));
+    let end = if runs { Some((subject.read()?, Snapshot::take(tool))) } else { None };
     let done = run.finish(|| held.read())?;
     let counted = received.so_far();
-    let ended = subject.read();
+    let ended = subject.read()?;
     check(ground, settings, aim, &mut checks)?;
     // The cost belongs to all requests, also to those before the first reading of the interval.
     let (mut evidence, used) = match (&start, &end) {
         (Some((from, from_tool)), Some((to, to_tool))) => {
             let generator = tree(&[tool], std::slice::from_ref(from_tool), std::slice::from_ref(to_tool));
-            (Evidence { generator, ..subject.evidence(from, to) }, subject.used(&before, to))
+            (Evidence { generator, ..subject.evidence(from, to)? }, subject.used(&before, to)?)
         }
         // The tool ended within its time.
         (Some((from, from_tool)), None) => {
@@ -318,11 +341,11 @@ fn blind(
                 system_us: (done.used.system_us - begin.system_us).max(0.0),
                 ..done.used
             };
-            (Evidence { generator, ..subject.evidence(from, &ended) }, subject.used(&before, &ended))
+            (Evidence { generator, ..subject.evidence(from, &ended)? }, subject.used(&before, &ended)?)
         }
         // The origin saw no request, so the begin of the load is not known.
         (None, _) => {
-            let evidence = Evidence { generator: done.used, ..subject.evidence(&before, &ended) };
+            let evidence = Evidence { generator: done.used, ..subject.evidence(&before, &ended)? };
             let used = evidence.target.clone();
             (evidence, used)
         }
@@ -390,7 +413,7 @@ fn warm_up(ground: &Ground, settings: &Settings, aim: Aim<'_>) -> Result<(), Fai
     Run::start(ground, settings, aim, settings.warm_up().max(1.0))?.finish(|| ()).map(|_| ())
 }
 
-fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
+pub(crate) fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
     let used: Vec<Used> = after.iter().zip(before).map(|(after, before)| after.since(before)).collect();
     let mut threads: Vec<ThreadShare> = used
         .iter()
@@ -418,7 +441,7 @@ fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
     }
 }
 
-fn machine(shares: &[CoreShare]) -> Machine {
+pub(crate) fn machine(shares: &[CoreShare]) -> Machine {
     let cores = shares.iter().map(|share| share.core + 1).max().unwrap_or(0);
     let mut machine = Machine { busy: vec![0.0; cores], softirq: vec![0.0; cores], steal: vec![0.0; cores] };
     for share in shares {
@@ -429,7 +452,11 @@ fn machine(shares: &[CoreShare]) -> Machine {
     machine
 }
 
-fn quota(quota: Option<&Quota>, before: Option<Throttling>, after: Option<Throttling>) -> Option<Throttled> {
+pub(crate) fn quota(
+    quota: Option<&Quota>,
+    before: Option<Throttling>,
+    after: Option<Throttling>,
+) -> Option<Throttled> {
     let used = after?.since(&before?);
     Some(Throttled {
         cores: quota?.cores(),

@@ -21,13 +21,22 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// Records what the origin receives from each system. The probe uses the settings of each section's first
     /// cell, and skips combinations that were already probed.
     pub(crate) fn probe(&mut self) -> Result<(), Failure> {
+        if !self.ground.hosts.are_local() {
+            return Ok(());
+        }
         let mut asked = BTreeSet::new();
         let mut sections = BTreeSet::new();
         for planned in &self.plan.cells {
             if !sections.insert(&planned.cell.section) {
                 continue;
             }
-            let arms: Vec<Arm> = planned.cell.systems.iter().map(|name| Arm::of(self.study, name)).collect();
+            let all = planned.cell.systems.len();
+            let arms = planned.cell.systems.iter().map(|name| Arm::of(self.study, name));
+            // Behind a gateway that already runs, no origin records.
+            let arms: Vec<Arm> = arms.filter(|arm| arm.external.is_none()).collect();
+            if arms.len() < all && arms.iter().all(|arm| arm.system == "direct") {
+                continue;
+            }
             let keys: Vec<String> = arms.iter().map(|arm| distinct(arm, &planned.settings)).collect();
             if keys.iter().all(|key| asked.contains(key)) {
                 continue;

@@ -3,21 +3,26 @@
 //! so that paused systems do not use up the client ports of the next. It also starts the services that
 //! features call, see `partner`.
 
+use crate::agent::{Agent, Ask, OriginUp};
+use crate::external::{first_answer, resolve};
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
+use crate::host::{Host, Remote};
 use crate::partner::Partners;
 use crate::server::Server;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::body;
-use tollgate_lab_study::{OriginKind, Settings};
+use tollgate_lab_study::{OriginKind, Settings, Url};
 use tollgate_lab_system::{Address, Partners as Ports};
 
 /// The path of the readiness check. It answers 200 whatever status the study sets.
@@ -58,10 +63,18 @@ pub struct Origin {
     kind: OriginKind,
     servers: Vec<Server>,
     partners: Partners,
+    /// The addresses as systems reach them, if these are not on loopback.
+    at: Vec<SocketAddr>,
+    /// The addresses as the generator reaches them, if these are not on loopback.
+    at_for_client: Vec<SocketAddr>,
+    /// The agent that started the servers, and their number there.
+    remote: Option<Remote>,
+    /// The user's own origin.
+    url: Option<Url>,
 }
 
 /// The origins' counters since their start.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Connections accepted.
     pub connections: u64,
@@ -81,13 +94,9 @@ impl Origin {
         quota: Option<&Quota>,
     ) -> Result<Self, Failure> {
         let mut origin = Self {
-            ports: Vec::new(),
             body: body(settings.response_body()),
-            status_ports: Vec::new(),
-            last_host: STRAIGHT,
-            kind: settings.origin(),
-            servers: Vec::new(),
             partners: Partners::start(ground, settings.features(), cores)?,
+            ..Self::empty(settings.origin())
         };
         for _ in 0..settings.origins() {
             let ports = free_ports(2)?;
@@ -123,19 +132,108 @@ impl Origin {
     /// Describes an origin that a thread of this process runs on every address. It has no counters, and
     /// [`Origin::body`] is empty.
     pub fn of_this_process(port: u16) -> Self {
+        Self { ports: vec![port], ..Self::empty(OriginKind::Builtin) }
+    }
+
+    /// Describes origins that another host of the run has started, for an agent. They have no counters here.
+    pub(crate) fn at(addresses: Vec<SocketAddr>) -> Self {
+        let ports = addresses.iter().map(SocketAddr::port).collect();
+        Self { ports, at: addresses, ..Self::empty(OriginKind::Builtin) }
+    }
+
+    /// Describes no origin, for gateways that run with one of their own.
+    pub(crate) fn none() -> Self {
+        Self::empty(OriginKind::Builtin)
+    }
+
+    /// Describes the user's own origin, after it answered once.
+    ///
+    /// # Errors
+    /// If its name has no address, or it does not answer with a 2xx status. An origin with TLS is not asked.
+    pub(crate) fn of_user(url: &Url) -> Result<Self, Failure> {
+        let address = resolve(url)?;
+        let body = if url.tls { Vec::new() } else { first_answer(url, address)? };
+        Ok(Self {
+            ports: vec![address.port()],
+            body,
+            at: vec![address],
+            at_for_client: vec![address],
+            url: Some(url.clone()),
+            ..Self::empty(OriginKind::Builtin)
+        })
+    }
+
+    /// Starts the origins on the host that the run has for them.
+    ///
+    /// # Errors
+    /// As [`Origin::start`]; also if a feature needs a service beside the origin, which only one host can have.
+    pub(crate) fn start_on_its_host(
+        ground: &Ground,
+        settings: &Settings,
+        quota: Option<&Quota>,
+    ) -> Result<Self, Failure> {
+        let hosts = &ground.hosts;
+        if !hosts.are_local() && Partners::needed(settings.features()) {
+            return Err(Failure("`ext_authz` and `shared_rate_limit` need all roles on one host".into()));
+        }
+        let mut origin = match &hosts.origin {
+            Host::Local => Self::start(ground, settings, &ground.cores.origin, quota)?,
+            Host::Agent(agent) => {
+                let OriginUp { id, ports } = agent.ask(&Ask::StartOrigin(Box::new(settings.clone())))?;
+                Self {
+                    ports,
+                    body: body(settings.response_body()),
+                    remote: Some(Remote { agent: Rc::clone(agent), id }),
+                    ..Self::empty(settings.origin())
+                }
+            }
+        };
+        let all = |host: IpAddr| origin.ports.iter().map(|port| SocketAddr::new(host, *port)).collect();
+        let (system, client) = (hosts.origin_address(), hosts.origin_address_for_client());
+        let (at, at_for_client) = (all(system), all(client));
+        // On loopback each system has an address of its own.
+        origin.at = if system.is_loopback() { Vec::new() } else { at };
+        origin.at_for_client = if client.is_loopback() { Vec::new() } else { at_for_client };
+        Ok(origin)
+    }
+
+    fn empty(kind: OriginKind) -> Self {
         Self {
-            ports: vec![port],
+            ports: Vec::new(),
             body: Vec::new(),
             status_ports: Vec::new(),
             last_host: STRAIGHT,
-            kind: OriginKind::Builtin,
+            kind,
             servers: Vec::new(),
             partners: Partners::default(),
+            at: Vec::new(),
+            at_for_client: Vec::new(),
+            remote: None,
+            url: None,
         }
+    }
+
+    /// Returns the agent that started it, and its number there.
+    pub(crate) fn remote(&self) -> Option<(Rc<Agent>, u64)> {
+        self.remote.as_ref().map(|remote| (Rc::clone(&remote.agent), remote.id))
+    }
+
+    /// Returns the address of the user's own origin.
+    pub(crate) fn url(&self) -> Option<&Url> {
+        self.url.as_ref()
+    }
+
+    /// Returns the address at which the generator reaches the first origin; `None` without an origin.
+    pub(crate) fn for_client(&self) -> Option<SocketAddr> {
+        let loopback = || Some(SocketAddr::from((Ipv4Addr::LOCALHOST, *self.ports.first()?)));
+        self.at_for_client.first().copied().or_else(loopback)
     }
 
     /// Returns the addresses for a generator that reaches the origins directly.
     pub fn straight(&self) -> Vec<Address> {
+        if !self.at_for_client.is_empty() {
+            return numeric(&self.at_for_client);
+        }
         self.on(STRAIGHT)
     }
 
@@ -145,6 +243,9 @@ impl Origin {
     /// port of its pair of addresses. If all systems shared one pair, a few systems with thousands of
     /// connections would leave no ports for the next one.
     pub fn for_next_system(&mut self) -> Vec<Address> {
+        if !self.at.is_empty() {
+            return numeric(&self.at);
+        }
         // Hosts may be reused: only cold systems use up all of them, and all but the last few have ended.
         self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
         self.on(self.last_host)
@@ -207,6 +308,12 @@ impl Origin {
 
     /// Returns the sum of the counters, including this reading itself; `None` if an origin does not answer.
     pub fn counted(&self) -> Option<Counted> {
+        if let Some(Remote { agent, id }) = &self.remote {
+            return agent.ask(&Ask::Counted(*id)).ok().flatten();
+        }
+        if self.status_ports.is_empty() {
+            return None;
+        }
         let mut sum = Counted::default();
         for port in &self.status_ports {
             let one = match self.kind {
@@ -224,7 +331,8 @@ impl Origin {
     /// is subtracted.
     pub fn between(&self, before: Counted, after: Counted, readings: u64) -> Counted {
         let own = match self.kind {
-            OriginKind::Nginx => readings * self.status_ports.len() as u64,
+            // Each origin has one status port, also at an agent.
+            OriginKind::Nginx => readings * self.ports.len() as u64,
             OriginKind::Builtin | OriginKind::Grpc => 0,
         };
         Counted {
@@ -234,10 +342,16 @@ impl Origin {
     }
 }
 
+fn numeric(addresses: &[SocketAddr]) -> Vec<Address> {
+    addresses.iter().map(|at| Address { host: at.ip().to_string(), port: at.port() }).collect()
+}
+
 fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> String {
     let path = folder.display();
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     let workers = settings.origin_workers();
+    // Otherwise one worker accepts most connections while the others idle.
+    let reuse = if workers > 1 { " reuseport" } else { "" };
     let connections = file_limit.saturating_sub(64).clamp(512, 65_536);
     let mut text = format!(
         "{user}daemon off;\nworker_processes {workers};\npid {path}/nginx.pid;\nerror_log {path}/error.log crit;\n\
@@ -257,7 +371,7 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
     };
     let _ = write!(
         text,
-        "  server {{\n    listen {EVERYWHERE}:{} backlog=4096;\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
+        "  server {{\n    listen {EVERYWHERE}:{} backlog=4096{reuse};\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
          location / {{ {answer} }}\n  }}\n  server {{ listen 127.0.0.1:{}; location / {{ stub_status; }} }}\n}}\n",
         ports[0],
         String::from_utf8_lossy(READY_BODY),

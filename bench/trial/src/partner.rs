@@ -41,6 +41,12 @@ impl Partners {
         Ok(partners)
     }
 
+    /// Returns whether these features need a service.
+    pub(crate) fn needed(features: &[String]) -> bool {
+        let needs = [Feature::ExtAuthz, Feature::SharedRateLimit];
+        features.iter().any(|name| needs.iter().any(|feature| feature.name() == name))
+    }
+
     /// Starts a gRPC authorizer that allows every request.
     fn authorizer(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
         let (ports, folder) = (free_ports(2)?, ground.folder("authorizer")?);

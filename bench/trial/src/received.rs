@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::fleet::key;
 use crate::generator::{Aim, Run, first_request, plan};
 use crate::ground::Ground;
-use crate::http::{connect, read_head};
+use crate::http::{connect_to, read_head};
 use crate::origin::{Origin, get};
 use crate::target::Target;
 use rustls::ClientConnection;
@@ -18,7 +18,6 @@ use rustls::pki_types::ServerName;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::time::Duration;
 use tollgate_lab_load::{Length, tls_config};
@@ -40,7 +39,7 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
     let mut all = Vec::new();
     for arm in arms {
         let own = of_probe(&arm.settings(&planned.settings));
-        let origin = Origin::start(ground, &own, &[ground.cores.load], None)?;
+        let origin = Origin::start(ground, &own, &ground.cores.origin, None)?;
         let control = origin.control_port();
         let body = origin.body.clone();
         let Ok(target) = Target::start(ground, arm, &own, Some(Rc::new(RefCell::new(origin))), 64) else {
@@ -112,7 +111,7 @@ fn of_probe(settings: &Settings) -> Settings {
 
 /// Sends a request of the settings' kind and returns the header lines of the response.
 fn response(settings: &Settings, aim: Aim<'_>) -> io::Result<Vec<(String, String)>> {
-    let mut stream = connect(aim.port, PATIENCE)?;
+    let mut stream = connect_to(aim.to, PATIENCE)?;
     let request = first_request(settings, aim);
     let (head, _) = match aim.tls {
         None => {
@@ -122,7 +121,7 @@ fn response(settings: &Settings, aim: Aim<'_>) -> io::Result<Vec<(String, String
         Some(files) => {
             let key = settings.client_certificate().then_some(files.key.as_path());
             let config = tls_config(&files.certificate, key).map_err(io::Error::other)?;
-            let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
+            let name = ServerName::IpAddress(aim.to.ip().into());
             let mut tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
             let mut stream = rustls::Stream::new(&mut tls, &mut stream);
             stream.write_all(&request)?;

@@ -30,6 +30,8 @@ pub struct Session<'a, W: Write, P: Progress> {
     pub study: &'a Study,
     /// The cells to run.
     pub plan: &'a Plan,
+    /// Sentences for the report about this run: roles that share a core, links between hosts.
+    pub remarks: Vec<String>,
     /// Fixes the random order.
     pub seed: u64,
     /// The command that repeats this run.
@@ -171,8 +173,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             planned_seconds: self.plan.seconds,
         };
         self.line(&Line::Header(Box::new(header)))?;
-        for text in &self.study.notes {
-            self.line(&Line::Note { section: String::new(), text: text.clone() })?;
+        for text in self.study.notes.iter().chain(&self.remarks) {
+            append_line(&mut self.out, &Line::Note { section: String::new(), text: text.clone() })?;
         }
         Ok(())
     }

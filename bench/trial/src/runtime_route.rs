@@ -131,6 +131,7 @@ pub fn add_route(
     let arm = Arm {
         name: system.name().to_owned(),
         system: system.name().to_owned(),
+        external: None,
         title: None,
         features: Vec::new(),
         options: way.options().clone(),
@@ -139,11 +140,11 @@ pub fn add_route(
     };
     let settings = Settings { routes: Some(routes), connections: Some(16), ..Settings::default() };
     let other = Settings { response_body: Some(NEW_BODY), ..Settings::default() };
-    let added_origin = Origin::start(ground, &other, &[ground.cores.load], None)?;
+    let added_origin = Origin::start(ground, &other, &ground.cores.origin, None)?;
     let wanted = Answer { status: 200, body: tollgate_lab_origin::body(NEW_BODY) };
     let mut result = Added::default();
     for _ in 0..times {
-        let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
+        let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
         let body = origin.body.clone();
         let target = Target::start(ground, &arm, &settings, Some(Rc::new(RefCell::new(origin))), 256)
             .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;

@@ -23,9 +23,10 @@ pub fn search(
 ) -> Result<Vec<Line>, Failure> {
     let Some(origin) = fleet.origin() else { return Ok(Vec::new()) };
     origin.borrow_mut().resume();
-    let port = origin.borrow().ports[0];
+    let Some(to) = origin.borrow().for_client() else { return Ok(Vec::new()) };
     let body = origin.borrow().body.clone();
-    let aim = Aim { port, body: &body, status: planned.settings.origin_status(), tls: None };
+    let status = planned.settings.origin_status();
+    let aim = Aim { to, url: None, body: Some(&body), status, tls: None };
     let mut rows = Vec::new();
     let mut best: Option<(f64, u32, u32)> = None;
     for threads in threads {

@@ -4,16 +4,21 @@
 //! [`Target::start`] returns the reason if a system is missing or lacks a feature, which becomes a row of the
 //! report. Between its turns the target is paused with its connections open.
 
+use crate::agent::{Agent, Ask, Certificate, StartSystem, SystemUp};
 use crate::arm::Arm;
+use crate::cpu::{Counter, CpuTime};
+use crate::external::{certificate, resolve};
 use crate::failure::Failure;
 use crate::generator::Aim;
 use crate::ground::{Ground, tail};
-use crate::origin::{Origin, READY_BODY, READY_PATH};
+use crate::host::{Host, Remote};
+use crate::origin::{Counted, Origin, READY_BODY, READY_PATH};
 use crate::server::Server;
 use rustix::process::{Pid, Signal, kill_process};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -21,12 +26,12 @@ use tollgate_lab_meter::callgrind::Callgrind;
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
-use tollgate_lab_meter::process::process_ids;
+use tollgate_lab_meter::process::{Snapshot, process_ids};
 use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
-use tollgate_lab_study::{Relay, Settings};
+use tollgate_lab_study::{CpuSource, CpuSubject, External, Relay, Settings, Url};
 use tollgate_lab_system::ready::{Probe, wait};
-use tollgate_lab_system::{Address, Feature, Setting, Status, System, Upstream, VirtualHost};
+use tollgate_lab_system::{Address, Feature, Setting, Status, System, TlsFiles, Upstream, VirtualHost};
 
 /// Longest recorded configuration file, in bytes. A configuration of 10,000 routes is cut here.
 const LONGEST_FILE: usize = 16 * 1024;
@@ -45,10 +50,18 @@ pub struct Target {
     pub name: String,
     /// The port that the load is sent to.
     pub port: u16,
+    /// The address that the load is sent to.
+    at: IpAddr,
+    /// How this program reaches a system that it did not start itself.
+    afar: Option<Afar>,
+    /// The URL of a gateway, or of the user's own origin, that already runs.
+    url: Option<Url>,
+    /// The certificate of a gateway that already runs.
+    certificate: Option<TlsFiles>,
     /// The record of the system for the result file.
     pub used: SystemUsed,
     /// The origin behind it.
-    pub origin: Rc<std::cell::RefCell<Origin>>,
+    pub origin: Rc<RefCell<Origin>>,
     servers: Vec<Server>,
     /// The slow link in front of it, if the study sets one.
     relay: Option<Server>,
@@ -62,13 +75,28 @@ pub struct Target {
     pub beside: bool,
 }
 
+/// A system that this program did not start itself.
+#[derive(Debug)]
+enum Afar {
+    /// An agent started it.
+    Agent(Remote),
+    /// It already runs, and its CPU time is counted elsewhere.
+    Counted(RefCell<Counter>),
+    /// It already runs on this host; its tree begins with this process.
+    Process(u32),
+    /// It already runs, and nothing is known of its CPU time.
+    Uncounted,
+}
+
 /// The surroundings in which a system is started.
 #[derive(Debug, Default)]
 pub struct Place<'a> {
     /// The origin behind it; `None` gives the system an origin of its own within its quota.
-    pub origin: Option<Rc<std::cell::RefCell<Origin>>>,
+    pub origin: Option<Rc<RefCell<Origin>>>,
     /// The valgrind to run it under, and the folder for the counts; `None` runs it at full speed.
     pub counted: Option<(&'a Callgrind, &'a Path)>,
+    /// The address on which it listens; `None` means 127.0.0.1.
+    pub listen: Option<IpAddr>,
 }
 
 /// Creates the quota of a system; `None` if the settings limit neither CPU nor memory.
@@ -96,10 +124,10 @@ impl Target {
         ground: &Ground,
         arm: &Arm,
         settings: &Settings,
-        origin: Option<Rc<std::cell::RefCell<Origin>>>,
+        origin: Option<Rc<RefCell<Origin>>>,
         clients: u32,
     ) -> Result<Self, Box<SystemUsed>> {
-        Self::start_in(ground, arm, settings, Place { origin, counted: None }, clients)
+        Self::start_in(ground, arm, settings, Place { origin, ..Place::default() }, clients)
     }
 
     /// Starts a system, or a chain of `settings.chain` copies, in the given surroundings.
@@ -127,8 +155,18 @@ impl Target {
         let missing = |used: &SystemUsed, reason: String, get: &str| {
             Box::new(SystemUsed { missing: Some(Missing { reason, get: get.to_owned() }), ..used.clone() })
         };
+        if let (Some(external), Some(origin)) = (&arm.external, &place.origin) {
+            return Self::of_running(ground, arm, external, Rc::clone(origin), &mut used)
+                .map_err(|failure| missing(&used, failure.0, ""));
+        }
         let system =
             ground.catalogue.get(&arm.system).map_err(|error| missing(&used, error.to_string(), ""))?;
+        if let (Host::Agent(agent), Some(origin), false) =
+            (&ground.hosts.gateway, &place.origin, system.is_direct())
+        {
+            let started = Self::start_at(ground, arm, agent, settings, Rc::clone(origin), clients);
+            return started.unwrap_or_else(|failure| Err(missing(&used, failure.0, "")));
+        }
         let description = system.description();
         used.title = arm.title.clone().unwrap_or_else(|| description.title.clone());
         used.marked = description.marked.clone();
@@ -146,6 +184,116 @@ impl Target {
             .map_err(|failure| missing(&used, failure.0, ""))
     }
 
+    /// Describes a gateway that already runs.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or its CPU time cannot be read.
+    fn of_running(
+        ground: &Ground,
+        arm: &Arm,
+        external: &External,
+        origin: Rc<RefCell<Origin>>,
+        used: &mut SystemUsed,
+    ) -> Result<Self, Failure> {
+        let External { url, cpu, .. } = external;
+        used.title = arm.title.clone().unwrap_or_else(|| format!("{} ({url})", arm.name));
+        let address = resolve(url)?;
+        let certificate = certificate(ground, external, address)?;
+        let afar = match cpu {
+            None => Afar::Uncounted,
+            // The tree of a process of this host is read with its threads and its memory.
+            Some(CpuSource::Local(CpuSubject::Pid(pid))) if Snapshot::take(*pid).processes() > 0 => {
+                Afar::Process(*pid)
+            }
+            Some(source) => Afar::Counted(RefCell::new(Counter::open(source, ground.identity.as_ref())?)),
+        };
+        used.marked = Some(match cpu {
+            None => format!("Runs at {url}. Its CPU time is not read, so no toll is shown."),
+            Some(source) => format!("Runs at {url}. Its CPU time is read from {source}."),
+        });
+        used.terms.push("runs with its user's configuration, behind which its own origin answers".into());
+        if url.tls && external.certificate.is_none() {
+            used.terms.push(
+                "its certificate is the one that it presented at the start; no authority was asked".into(),
+            );
+        }
+        Ok(Self {
+            name: arm.name.clone(),
+            port: address.port(),
+            at: address.ip(),
+            afar: Some(afar),
+            url: Some(url.clone()),
+            certificate,
+            used: used.clone(),
+            origin,
+            servers: Vec::new(),
+            relay: None,
+            quota: None,
+            account: None,
+            paused: false,
+            setting: None,
+            beside: false,
+        })
+    }
+
+    /// Starts a system at an agent. The inner error is the agent's record of why it did not start.
+    ///
+    /// # Errors
+    /// If the agent cannot be asked, or the settings need everything on one host.
+    fn start_at(
+        ground: &Ground,
+        arm: &Arm,
+        agent: &Rc<Agent>,
+        settings: &Settings,
+        origin: Rc<RefCell<Origin>>,
+        clients: u32,
+    ) -> Result<Result<Self, Box<SystemUsed>>, Failure> {
+        if settings.relay.is_some() {
+            return Err(Failure("`relay` stands for a link, and this run has a real one (`hosts`)".into()));
+        }
+        let tls = settings.tls().then(|| ground.certificate()).transpose()?;
+        let text = |file: &Path| fs::read_to_string(file).map_err(|error| Failure::of(file.display(), error));
+        let pem = |files: &TlsFiles| -> Result<Certificate, Failure> {
+            Ok(Certificate { certificate: text(&files.certificate)?, key: text(&files.key)? })
+        };
+        let addresses = origin.borrow_mut().for_next_system();
+        let origins: Result<Vec<SocketAddr>, Failure> = addresses
+            .iter()
+            .map(|at| {
+                let host = at.host.parse().map_err(|error| Failure::of(at, error))?;
+                Ok(SocketAddr::new(host, at.port))
+            })
+            .collect();
+        let at = ground.hosts.gateway_address();
+        let start = StartSystem {
+            arm: arm.clone(),
+            settings: settings.clone(),
+            origins: origins?,
+            clients,
+            listen: at,
+            certificate: tls.as_ref().map(pem).transpose()?,
+        };
+        let SystemUp { up, used } = agent.ask(&Ask::StartSystem(Box::new(start)))?;
+        let Some((id, port)) = up else { return Ok(Err(Box::new(used))) };
+        Ok(Ok(Self {
+            name: arm.name.clone(),
+            port,
+            at,
+            afar: Some(Afar::Agent(Remote { agent: Rc::clone(agent), id })),
+            url: None,
+            certificate: tls,
+            used,
+            origin,
+            servers: Vec::new(),
+            relay: None,
+            quota: None,
+            account: None,
+            paused: false,
+            setting: None,
+            beside: false,
+        }))
+    }
+
     fn start_ready(
         ground: &Ground,
         arm: &Arm,
@@ -160,9 +308,7 @@ impl Target {
         let beside = place.origin.is_none();
         let origin = match place.origin {
             Some(origin) => origin,
-            None => {
-                Rc::new(std::cell::RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?))
-            }
+            None => Rc::new(RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?)),
         };
         if system.is_direct() && settings.http() == 2 && !settings.grpc() {
             return Err(Failure("the origin speaks HTTP/1 alone".into()));
@@ -173,11 +319,29 @@ impl Target {
         let mut servers = Vec::new();
         let mut last = None;
         let links = if system.is_direct() { 0 } else { settings.chain() };
+        let url = origin.borrow().url().cloned();
+        if links == 0 && origin.borrow().ports.is_empty() {
+            return Err(Failure(
+                "the study names no `origin: URL` to which the load could go directly".into(),
+            ));
+        }
+        if let (true, Some(url)) = (links > 0, url.as_ref().filter(|url| url.tls)) {
+            return Err(Failure(format!(
+                "the systems of the catalogue reach origins in plain text, and not {url}"
+            )));
+        }
+        let (ready_path, ready_body) = match &url {
+            Some(url) => (url.path.clone(), origin.borrow().body.clone()),
+            None => (READY_PATH.to_owned(), READY_BODY.to_vec()),
+        };
         let mut behind =
             if links == 0 { origin.borrow().straight() } else { origin.borrow_mut().for_next_system() };
         for link in 0..links {
             let front = link + 1 == links;
             let mut setting = setting(ground, arm, settings, &behind, clients, front)?;
+            if let Some(listen) = place.listen {
+                setting.listen.host = listen.to_string();
+            }
             setting.partners = origin.borrow().partners();
             let cannot = system.unsupported(&setting);
             if !cannot.is_empty() {
@@ -209,13 +373,16 @@ impl Target {
                 let slower = settings.quota.map_or(1.0, |cores| (1.0 / cores.max(0.05)).max(1.0));
                 let slower = if place.counted.is_some() { slower * COUNTING } else { slower };
                 let probe = Probe {
-                    path: READY_PATH,
+                    path: &ready_path,
                     host,
-                    body: READY_BODY,
+                    body: &ready_body,
                     within: within.mul_f64(slower),
                     tls: setting.tls.as_ref(),
                 };
                 wait(&arm.name, &launch, &probe, || {
+                    if ground.is_cut_off() {
+                        return Some("the laboratory is gone".into());
+                    }
                     server.ended().unwrap_or_else(|failure| Some(failure.0))
                 })?;
                 servers.push(server);
@@ -230,14 +397,33 @@ impl Target {
             behind = vec![setting.listen.clone()];
             last = Some(setting);
         }
-        let mut port = behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?.port;
+        let front = behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
+        let mut port = front.port;
+        let front_host = front.host.clone();
+        let at = front_host.parse().map_err(|error| Failure::of(&front_host, error))?;
         let relay = settings.relay.map(|link| relay(ground, &link, &mut port)).transpose()?;
         let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
         used.terms
             .extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
+        // `direct` sends to the origin's own URL. A system in front of it gets the same path.
+        let url = url.map(|url| match links {
+            0 => url,
+            _ => Url { tls: settings.tls(), host: front_host, port, path: url.path },
+        });
+        let certificate = match &url {
+            Some(url) if url.tls && links == 0 => {
+                let external = External { url: url.clone(), certificate: None, cpu: None };
+                certificate(ground, &external, SocketAddr::new(at, port))?
+            }
+            _ => last.as_ref().and_then(|setting: &Setting| setting.tls.clone()),
+        };
         Ok(Self {
             name: arm.name.clone(),
             port,
+            at,
+            afar: None,
+            url,
+            certificate,
             used,
             origin,
             servers,
@@ -252,13 +438,23 @@ impl Target {
 
     /// Returns where its load is sent to.
     pub fn aim<'a>(&'a self, settings: &Settings, body: &'a [u8]) -> Aim<'a> {
-        let tls = self.setting.as_ref().and_then(|setting| setting.tls.as_ref());
-        Aim { port: self.port, body, status: settings.origin_status(), tls }
+        Aim {
+            to: SocketAddr::new(self.at, self.port),
+            url: self.url.as_ref(),
+            // Nothing is known of the answers of a server that the laboratory did not start.
+            body: self.url.is_none().then_some(body),
+            status: settings.origin_status(),
+            tls: self.certificate.as_ref(),
+        }
     }
 
-    /// Returns the process ids whose trees are the system; none for a direct run. After the started processes
+    /// Returns the process ids whose trees are the system on this host; none for a direct run. After the
+    /// started processes
     /// come those that left their trees, as daemons do.
     pub fn ids(&self) -> Vec<u32> {
+        if let Some(Afar::Process(pid)) = &self.afar {
+            return vec![*pid];
+        }
         let mut ids: Vec<u32> = self.servers.iter().map(Server::id).collect();
         let mut known: BTreeSet<u32> = ids.iter().flat_map(|id| process_ids(*id)).collect();
         for id in self.group().map(Quota::process_ids).unwrap_or_default() {
@@ -285,6 +481,51 @@ impl Target {
         }
     }
 
+    /// Returns whether its CPU time is read, here or elsewhere.
+    pub(crate) fn has_cpu(&self) -> bool {
+        match &self.afar {
+            None | Some(Afar::Process(_)) => !self.ids().is_empty(),
+            Some(Afar::Agent(_) | Afar::Counted(_)) => true,
+            Some(Afar::Uncounted) => false,
+        }
+    }
+
+    /// Returns the counters of the origin behind it; `None` if they cannot be read. A gateway that already runs
+    /// has an origin of its own, which has no counters here.
+    pub(crate) fn counted(&self) -> Option<Counted> {
+        match &self.afar {
+            None | Some(Afar::Agent(_)) => self.origin.borrow().counted(),
+            Some(Afar::Counted(_) | Afar::Process(_) | Afar::Uncounted) => None,
+        }
+    }
+
+    /// Returns the agent that started it, and its number there.
+    pub(crate) fn remote(&self) -> Option<(Rc<Agent>, u64)> {
+        match &self.afar {
+            Some(Afar::Agent(Remote { agent, id })) => Some((Rc::clone(agent), *id)),
+            _ => None,
+        }
+    }
+
+    /// Reads its CPU time, if another source counts it.
+    ///
+    /// # Errors
+    /// If the source no longer answers.
+    pub(crate) fn read_cpu(&self) -> Result<Option<CpuTime>, Failure> {
+        match &self.afar {
+            Some(Afar::Counted(counter)) => counter.borrow_mut().read().map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Asks its agent for an operation, if one started it.
+    fn at_agent<T: serde::de::DeserializeOwned>(
+        &self,
+        ask: impl Fn(u64) -> Ask,
+    ) -> Option<Result<T, Failure>> {
+        self.remote().map(|(agent, id)| agent.ask(&ask(id)))
+    }
+
     /// Sends the signal that makes the system reload its files.
     ///
     /// # Errors
@@ -305,6 +546,8 @@ impl Target {
 
     /// Pauses the system and, if it runs within its quota, the origin.
     pub fn pause(&mut self) {
+        // A lost agent shows in the next trial.
+        let _ = self.at_agent::<()>(Ask::Pause);
         self.servers.iter_mut().chain(&mut self.relay).for_each(Server::pause);
         if !self.paused {
             self.signal_group(Signal::STOP);
@@ -317,6 +560,7 @@ impl Target {
 
     /// Resumes the system and its origin.
     pub fn resume(&mut self) {
+        let _ = self.at_agent::<()>(Ask::Resume);
         self.servers.iter_mut().chain(&mut self.relay).for_each(Server::resume);
         if self.paused {
             self.signal_group(Signal::CONT);
@@ -330,6 +574,9 @@ impl Target {
     /// # Errors
     /// If the state of a process cannot be read.
     pub fn ended(&mut self) -> Result<Option<String>, Failure> {
+        if let Some(ended) = self.at_agent(Ask::Ended) {
+            return ended;
+        }
         for server in &mut self.servers {
             if let Some(how) = server.ended()? {
                 return Ok(Some(how));
@@ -356,7 +603,7 @@ fn relay(ground: &Ground, settings: &Relay, port: &mut u16) -> Result<Server, Fa
     let output = folder.join("output.log");
     let group = Launch::new(&ground.exe)
         .arguments(["relay".as_ref(), file.as_os_str()])
-        .cores(&[ground.cores.load])
+        .cores(&ground.cores.load)
         .output(&output, &output)
         .start()?;
     let mut server = Server::new(group);

@@ -6,6 +6,7 @@
 //! throttling exactly), full cores and threads, full accept queues, and the limits of the set-up itself (a
 //! delay, a slow link, too few requests in flight). Any other trial is not attributed.
 
+use crate::apart;
 use tollgate_lab_record::{Checks, Evidence, Failures, Finding, LoadResult, Throttled, VerdictKind};
 
 /// The parts of the set-up that affect the verdict.
@@ -13,8 +14,10 @@ use tollgate_lab_record::{Checks, Evidence, Failures, Finding, LoadResult, Throt
 pub struct Facts {
     /// Cores that the system may use (the smaller of cores and workers); 0 for a direct run.
     pub target_cores: f64,
-    /// Cores that origin and generator share.
+    /// Cores of the generator, and of the origin as well if `origin_cores` is empty.
     pub load_cores: Vec<usize>,
+    /// Cores of the origin alone; empty if it shares those of the generator.
+    pub origin_cores: Vec<usize>,
     /// Whether the origin runs on the system's cores and under its quota.
     pub beside: bool,
     /// Whether the system may also use the cores of origin and generator.
@@ -37,14 +40,14 @@ pub struct Facts {
 
 /// The share from which a thread or core counts as full. A core that serves sockets idles a little between
 /// wake-ups even at its limit: saturated single-worker runs of nginx and HAProxy lie at 0.95 to 1.
-const FULL: f64 = 0.93;
+pub(crate) const FULL: f64 = 0.93;
 
 /// Share of the requests from which full accept queues count as the limit.
 const OVERFLOWS: f64 = 0.01;
 
 /// Origin and generator count as the load on their core if they use at least this part of its busy time. The
 /// rest is interrupts and readings.
-const OWN: f64 = 0.7;
+pub(crate) const OWN: f64 = 0.7;
 
 /// How much more than a whole core a process may seem to have used: the tool's clock and the readings are
 /// some milliseconds apart.
@@ -230,7 +233,8 @@ fn counted(
     })
 }
 
-/// How busy the cores of origin and generator were, and the part of it that the two used.
+/// How busy the cores of the generator were, and the part of it that it used. An origin without cores of its
+/// own is on the same cores and included.
 #[derive(Clone, Copy)]
 struct LoadSide {
     busy: f64,
@@ -239,16 +243,24 @@ struct LoadSide {
 
 impl LoadSide {
     fn of(facts: &Facts, evidence: &Evidence) -> Self {
-        let cores = &facts.load_cores;
+        // An origin beside the system uses the system's cores. If all share the cores, the origin may be on any.
+        let apart = !facts.beside && !facts.shared && facts.origin_cores.is_empty();
+        let origin = if apart { evidence.origin.cpu_us() } else { 0.0 };
+        Self::on(&facts.load_cores, evidence.generator.cpu_us() + origin, evidence)
+    }
+
+    /// Returns the same of the origin alone; `None` if it has no cores of its own, or runs on the system's.
+    fn of_origin(facts: &Facts, evidence: &Evidence) -> Option<Self> {
+        let cores = (!facts.origin_cores.is_empty() && !facts.beside).then_some(&facts.origin_cores)?;
+        Some(Self::on(cores, evidence.origin.cpu_us(), evidence))
+    }
+
+    fn on(cores: &[usize], used_us: f64, evidence: &Evidence) -> Self {
         let busy: Vec<f64> =
             cores.iter().filter_map(|core| evidence.machine.busy.get(*core).copied()).collect();
-        // An origin beside the system uses the system's cores. If all share the cores, the origin may be on any.
-        let apart = !facts.beside && !facts.shared;
-        let origin = if apart { evidence.origin.cpu_us() } else { 0.0 };
-        let used = evidence.generator.cpu_us() + origin;
         Self {
             busy: if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 },
-            own: used / evidence.wall_us.max(1.0) / cores.len().max(1) as f64,
+            own: used_us / evidence.wall_us.max(1.0) / cores.len().max(1) as f64,
         }
     }
 
@@ -281,15 +293,24 @@ fn kept(
     }
     note(findings, format!("the rate of {offered:.0}/s was kept"));
     let throttled = quotas(findings, facts, load, evidence);
-    let side = LoadSide::of(facts, evidence);
-    if side.is_full() {
-        note(
-            findings,
-            format!(
-                "the core of origin and generator was {} busy: the cost is the system's, the latency is not",
-                percent(side.busy)
-            ),
-        );
+    let of_load = match (facts.origin_cores.is_empty(), facts.load_cores.len()) {
+        (true, ..=1) => "the core of origin and generator was",
+        (true, _) => "the cores of origin and generator were",
+        (false, _) => "the generator's cores were",
+    };
+    let sides = [
+        (of_load, Some(LoadSide::of(facts, evidence))),
+        ("the origin's cores were", LoadSide::of_origin(facts, evidence)),
+    ];
+    let mut full = false;
+    for (cores, side) in sides {
+        if let Some(side) = side.filter(|side| side.is_full()) {
+            let busy = percent(side.busy);
+            note(findings, format!("{cores} {busy} busy: the cost is the system's, the latency is not"));
+            full = true;
+        }
+    }
+    if full {
         return Some(VerdictKind::LoadSide);
     }
     throttled.or(Some(VerdictKind::Nothing))
@@ -361,6 +382,9 @@ fn processors(
     }
     if facts.shared {
         return shared(findings, facts, evidence);
+    }
+    if !facts.origin_cores.is_empty() && !facts.beside {
+        return apart::processors(findings, facts, evidence);
     }
     // The readings include the tool's start and end, when it sends no requests. So the system used its CPU
     // time in the shorter span that the tool measured. If that makes more than a whole core, the assumption
@@ -593,6 +617,28 @@ mod tests {
         let mut seen = evidence(0.4, 0.2, 0.2);
         seen.machine.busy = vec![0.4, 0.98];
         assert_eq!(attribute(&facts(), Some(&kept), &seen).0, VerdictKind::Nothing);
+    }
+
+    #[test]
+    fn an_origin_with_cores_of_its_own_is_a_side_of_its_own() {
+        let kept = load(LoadModel::Constant { rps: 32_000.0 }, 32_000.0, 64);
+        let facts = Facts { load_cores: vec![1], origin_cores: vec![2], ..facts() };
+        let side = |origin: f64, busy: [f64; 3]| {
+            let mut seen = evidence(0.4, origin, 0.3);
+            seen.machine.busy = busy.to_vec();
+            attribute(&facts, Some(&kept), &seen)
+        };
+        let (kind, findings) = side(0.96, [0.4, 0.3, 0.97]);
+        assert_eq!(kind, VerdictKind::LoadSide);
+        let told = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
+        assert!(told("the origin's cores were 97 % busy") && !told("generator's cores"), "{findings:?}");
+        // The origin's time is no reason for a generator's core that other programs fill.
+        assert_eq!(side(0.6, [0.4, 0.98, 0.6]).0, VerdictKind::Nothing);
+        // An origin beside the system leaves its own cores alone.
+        let beside = Facts { beside: true, ..facts.clone() };
+        let mut seen = evidence(0.4, 0.5, 0.3);
+        seen.machine.busy = vec![0.9, 0.3, 0.99];
+        assert_eq!(attribute(&beside, Some(&kept), &seen).0, VerdictKind::Nothing);
     }
 
     #[test]

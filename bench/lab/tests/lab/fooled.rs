@@ -155,7 +155,7 @@ fn a_quota_that_throttles_is_named_although_the_rate_is_kept() {
 }
 
 /// Leaves its process tree, as a daemon does: the relay's parent is no process of this system.
-const DAEMON: &str = "setsid sh -c '\"$@\" & exit 0' sh \"$@\"\nexec sleep 1000\n";
+pub const DAEMON: &str = "setsid sh -c '\"$@\" & exit 0' sh \"$@\"\nexec sleep 1000\n";
 
 #[test]
 fn a_daemon_that_leaves_its_process_tree_is_accounted_for() {

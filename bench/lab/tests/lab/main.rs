@@ -1,8 +1,11 @@
 //! Tests the real program, started as users start it, on systems and studies that each test describes.
 
+mod agents;
 mod answers;
 mod bad_input;
 mod bench;
+mod cores;
+mod external;
 mod fooled;
 mod load_protocols;
 mod load_replay;

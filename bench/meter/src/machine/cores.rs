@@ -49,6 +49,11 @@ impl CoreTimes {
         Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }
 
+    /// Returns one more than the highest number of a core; 0 if the counters could not be read.
+    pub fn highest(&self) -> usize {
+        self.cores.keys().next_back().map_or(0, |core| core + 1)
+    }
+
     fn parse(text: &str) -> Self {
         Self { cores: text.lines().filter_map(core_line).collect() }
     }

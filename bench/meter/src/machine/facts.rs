@@ -1,7 +1,7 @@
 //! Describes the machine, for the record of a result's origin.
 
-use super::affinity::allowed_cores;
 use super::cores::CoreTimes;
+use super::topology::allowed_cores;
 use crate::cgroup::OwnLimits;
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};

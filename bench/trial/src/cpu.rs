@@ -1,0 +1,323 @@
+//! Reads the CPU time of a gateway that the laboratory did not start: of a process, a control group or a unit
+//! of systemd, here or over `ssh`, at an agent, or from Prometheus.
+//!
+//! Processes are read by a shell that stays open for the whole run (`sh`, or `ssh HOST sh`), so that a reading
+//! takes one round trip instead of a login. The reading of a remote host is about half a round trip late at
+//! both ends of a measurement; load precedes the first end, so the figure is too low by at most that span.
+
+use crate::agent::{Agent, Ask, Identity};
+use crate::external::resolve;
+use crate::failure::Failure;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+use tollgate_lab_record::Tree;
+use tollgate_lab_study::{CpuSource, CpuSubject, Url};
+
+/// The line that ends the output of a script.
+const END: &str = "tollgate-lab-end";
+
+/// Microseconds of a tick in `/proc/PID/stat`: Linux reports 100 ticks a second to programs everywhere.
+const TICK_US: f64 = 10_000.0;
+
+/// The longest wait for Prometheus.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// CPU time of a set of processes since their start, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_us: f64,
+    /// In the kernel.
+    pub system_us: f64,
+}
+
+impl CpuTime {
+    /// Returns the use since `earlier`.
+    pub(crate) fn since(self, earlier: Self) -> Tree {
+        Tree {
+            user_us: (self.user_us - earlier.user_us).max(0.0),
+            system_us: (self.system_us - earlier.system_us).max(0.0),
+            ..Tree::default()
+        }
+    }
+}
+
+/// An open source of CPU time.
+#[derive(Debug)]
+pub(crate) struct Counter(How);
+
+#[derive(Debug)]
+enum How {
+    Shell(Shell, CpuSubject),
+    Agent(Rc<Agent>, CpuSubject),
+    Prometheus(SocketAddr, Url, String),
+}
+
+impl Counter {
+    /// Opens a source and reads it once.
+    ///
+    /// # Errors
+    /// If it cannot be reached, or has no such processes.
+    pub(crate) fn open(source: &CpuSource, identity: Option<&Identity>) -> Result<Self, Failure> {
+        // An agent gets the subject from the network.
+        if let CpuSource::Local(subject) | CpuSource::Ssh(_, subject) = source {
+            subject.check().map_err(Failure)?;
+        }
+        let how = match source {
+            CpuSource::Local(subject) => How::Shell(Shell::start("sh", &[])?, subject.clone()),
+            CpuSource::Ssh(host, subject) => {
+                let options = ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5"];
+                let mut arguments: Vec<&str> = options.iter().flat_map(|option| ["-o", option]).collect();
+                arguments.extend([host.as_str(), "sh"]);
+                How::Shell(Shell::start("ssh", &arguments)?, subject.clone())
+            }
+            CpuSource::Agent(address, subject) => {
+                let identity = identity.ok_or_else(|| {
+                    Failure(format!("the agent {address} needs the shared key: run with --key FILE"))
+                })?;
+                How::Agent(Agent::connect(address, identity, None)?, subject.clone())
+            }
+            CpuSource::Prometheus(url, query) => How::Prometheus(resolve(url)?, url.clone(), query.clone()),
+        };
+        let mut counter = Self(how);
+        counter.read().map_err(|failure| Failure::of(format!("the CPU time of {source}"), failure))?;
+        Ok(counter)
+    }
+
+    /// Reads the source.
+    ///
+    /// # Errors
+    /// If it can no longer be reached, or the processes have ended.
+    pub(crate) fn read(&mut self) -> Result<CpuTime, Failure> {
+        match &mut self.0 {
+            How::Shell(shell, subject) => {
+                let text = shell.run(&script(subject))?;
+                parse(subject, &text)
+            }
+            How::Agent(agent, subject) => agent.ask(&Ask::Cpu(subject.clone())),
+            How::Prometheus(address, url, query) => prometheus(*address, url, query),
+        }
+    }
+}
+
+/// A shell that executes scripts from its standard input until it is dropped.
+#[derive(Debug)]
+struct Shell {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    program: String,
+}
+
+impl Shell {
+    fn start(program: &str, arguments: &[&str]) -> Result<Self, Failure> {
+        let started = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn();
+        let mut child = started.map_err(|error| Failure::of(program, error))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure(format!("{program} has no standard input or output")));
+        };
+        Ok(Self { child, input, output: BufReader::new(output), program: program.to_owned() })
+    }
+
+    fn run(&mut self, script: &str) -> Result<String, Failure> {
+        let ended = |program: &str| Failure(format!("{program} ended"));
+        writeln!(self.input, "{script}\necho; echo {END}")
+            .and_then(|()| self.input.flush())
+            .map_err(|_| ended(&self.program))?;
+        let mut text = String::new();
+        loop {
+            let from = text.len();
+            let got = self
+                .output
+                .read_line(&mut text)
+                .map_err(|error| Failure::of(format!("reading from {}", self.program), error))?;
+            if got == 0 {
+                return Err(ended(&self.program));
+            }
+            if text[from..].trim_end() == END {
+                text.truncate(from);
+                return Ok(text);
+            }
+        }
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // Only fails if it has already ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the script that prints the counters. [`Counter::open`] has checked the names, so they need no
+/// escapes within quotes.
+fn script(subject: &CpuSubject) -> String {
+    let group = "if [ -f \"/sys/fs/cgroup/cpuacct$g/cpuacct.usage\" ]; then \
+                 cd \"/sys/fs/cgroup/cpuacct$g\" && echo user_ns $(cat cpuacct.usage_user) && echo system_ns \
+                 $(cat cpuacct.usage_sys); else cat \"/sys/fs/cgroup$g/cpu.stat\"; fi 2>/dev/null";
+    match subject {
+        CpuSubject::Pid(_) => "cat /proc/[0-9]*/stat 2>/dev/null".to_owned(),
+        CpuSubject::Cgroup(name) => format!("g='/{}'; {group}", name.trim_start_matches('/')),
+        CpuSubject::Unit(name) => {
+            format!("g=$(systemctl show -p ControlGroup --value '{name}'); [ -n \"$g\" ] && {{ {group}; }}")
+        }
+    }
+}
+
+fn parse(subject: &CpuSubject, text: &str) -> Result<CpuTime, Failure> {
+    let found = match subject {
+        CpuSubject::Pid(pid) => parse_tree(*pid, text),
+        _ => parse_group(text),
+    };
+    found.ok_or_else(|| Failure(format!("there is no {subject} with a count of CPU time")))
+}
+
+fn parse_group(text: &str) -> Option<CpuTime> {
+    let value = |key: &str| -> Option<f64> {
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+    };
+    let us = |us: &str, ns: &str| value(us).or_else(|| Some(value(ns)? / 1e3));
+    Some(CpuTime { user_us: us("user_usec", "user_ns")?, system_us: us("system_usec", "system_ns")? })
+}
+
+/// Adds up a process and its descendants, with the children that they have waited for.
+fn parse_tree(root: u32, text: &str) -> Option<CpuTime> {
+    let mut parents: BTreeMap<u32, (u32, CpuTime)> = BTreeMap::new();
+    for line in text.lines() {
+        // The name is in parentheses and may itself contain some.
+        let Some((front, back)) = line.rsplit_once(')') else { continue };
+        let fields: Vec<&str> = back.split_ascii_whitespace().collect();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
+        let pid = front.split(' ').next().and_then(|pid| pid.parse().ok());
+        let parent = fields.get(1).and_then(|parent| parent.parse().ok());
+        // Fields 14 to 17 of `proc(5)`, of which the third follows the name.
+        if let (Some(pid), Some(parent), Some(user), Some(system), Some(reaped_user), Some(reaped_system)) =
+            (pid, parent, number(11), number(12), number(13), number(14))
+        {
+            let time = CpuTime {
+                user_us: (user + reaped_user) * TICK_US,
+                system_us: (system + reaped_system) * TICK_US,
+            };
+            parents.insert(pid, (parent, time));
+        }
+    }
+    parents.contains_key(&root).then(|| {
+        let belongs = |mut pid: u32| {
+            // As many steps as processes: a reading is no snapshot, so parents might form a circle.
+            for _ in 0..=parents.len() {
+                if pid == root {
+                    return true;
+                }
+                match parents.get(&pid) {
+                    Some((parent, _)) => pid = *parent,
+                    None => return false,
+                }
+            }
+            false
+        };
+        parents.iter().filter(|(pid, _)| belongs(**pid)).fold(CpuTime::default(), |sum, (_, (_, time))| {
+            CpuTime { user_us: sum.user_us + time.user_us, system_us: sum.system_us + time.system_us }
+        })
+    })
+}
+
+/// Asks Prometheus for the value of a query, a counter of CPU seconds.
+fn prometheus(address: SocketAddr, url: &Url, query: &str) -> Result<CpuTime, Failure> {
+    let wrong = |what: &dyn std::fmt::Display| Failure(format!("{url}: {what}"));
+    let mut encoded = String::new();
+    for byte in query.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    let ask = || -> std::io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        let (base, host) = (url.path.trim_end_matches('/'), url.authority());
+        // HTTP/1.0: the answer ends with the connection and has no chunks.
+        let request = format!("GET {base}/api/v1/query?query={encoded} HTTP/1.0\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.take(1 << 20).read_to_end(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|error| wrong(&error))?;
+    let text = String::from_utf8_lossy(&answer);
+    let seconds = prometheus_value(&text).ok_or_else(|| {
+        wrong(&format!(
+            "the query `{query}` has no single number: {}",
+            text.lines().last().unwrap_or_default()
+        ))
+    })?;
+    // The split is not known; the sum is what a cost needs.
+    Ok(CpuTime { user_us: seconds * 1e6, system_us: 0.0 })
+}
+
+/// Returns the number of an answer that is a scalar or a vector of one element.
+fn prometheus_value(answer: &str) -> Option<f64> {
+    let (_, body) = answer.split_once("\r\n\r\n")?;
+    let value: serde_json::Value = serde_json::from_str(body).ok()?;
+    let result = value.get("data")?.get("result")?.as_array()?;
+    let number = match result.as_slice() {
+        [one] => one.get("value")?.get(1)?,
+        [_, number] if number.is_string() => number,
+        _ => return None,
+    };
+    number.as_str()?.parse().ok().filter(|seconds: &f64| seconds.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_added_up_with_its_reaped_children() {
+        let text = "10 (a b) S) S 1 0 0 0 0 0 0 0 0 0 5 3 2 1 0\n\
+                    11 (w) S 10 0 0 0 0 0 0 0 0 0 7 0 0 0 0\n\
+                    12 (w) S 11 0 0 0 0 0 0 0 0 0 1 1 0 0 0\n\
+                    13 (other) S 1 0 0 0 0 0 0 0 0 0 99 99 0 0 0\n";
+        assert_eq!(parse_tree(10, text), Some(CpuTime { user_us: 150_000.0, system_us: 50_000.0 }));
+        assert_eq!(parse_tree(14, text), None);
+        assert_eq!(parse_tree(10, "10 (a)"), None);
+    }
+
+    #[test]
+    fn groups_of_both_versions() {
+        let expected = Some(CpuTime { user_us: 6.0, system_us: 3.0 });
+        assert_eq!(parse_group("usage_usec 9\nuser_usec 6\nsystem_usec 3\n"), expected);
+        assert_eq!(parse_group("user_ns 6000\nsystem_ns 3000\n"), expected);
+        assert_eq!(parse_group(""), None);
+    }
+
+    #[test]
+    fn prometheus_answers() {
+        let vector =
+            "HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"result\":[{\"metric\":{},\"value\":[1,\"12.5\"]}]}}";
+        assert_eq!(prometheus_value(vector), Some(12.5));
+        let scalar = "HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"resultType\":\"scalar\",\"result\":[1,\"2\"]}}";
+        assert_eq!(prometheus_value(scalar), Some(2.0));
+        assert_eq!(prometheus_value("HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"result\":[]}}"), None);
+        assert_eq!(prometheus_value("nothing"), None);
+    }
+
+    #[test]
+    fn this_process_has_a_count_and_a_process_that_ended_has_none() {
+        let open = |pid| Counter::open(&CpuSource::Local(CpuSubject::Pid(pid)), None);
+        assert!(open(std::process::id()).is_ok());
+        let error = open(99_999_999).unwrap_err().to_string();
+        assert!(error.contains("there is no process 99999999"), "{error}");
+    }
+}

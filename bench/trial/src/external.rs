@@ -1,0 +1,182 @@
+//! Gateways and origins that already run. The laboratory sends load to them and, if it can, reads their CPU
+//! time. It neither configures nor starts nor pauses them.
+
+use crate::failure::Failure;
+use crate::ground::Ground;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, version};
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tollgate_lab_study::{External, Url};
+use tollgate_lab_system::TlsFiles;
+
+/// The longest wait for an answer of a server that already runs.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The largest body of the first answer, in bytes.
+const MOST: u64 = 64 << 20;
+
+/// Returns the first address of a URL's host; of IPv4 if it has one, as servers listen there most often.
+///
+/// # Errors
+/// If the name has no address.
+pub(crate) fn resolve(url: &Url) -> Result<SocketAddr, Failure> {
+    let found = (url.host.as_str(), url.port).to_socket_addrs().map_err(|error| Failure::of(url, error))?;
+    let found: Vec<SocketAddr> = found.collect();
+    found
+        .iter()
+        .find(|address| address.is_ipv4())
+        .or(found.first())
+        .copied()
+        .ok_or_else(|| Failure(format!("{url}: the name has no address")))
+}
+
+/// Connects once and returns the certificate to expect of a gateway: the file that the study names, or the
+/// certificate that the gateway presents now. `None` if its URL has no TLS.
+///
+/// # Errors
+/// If it cannot be reached, or does not complete a handshake of TLS 1.3.
+pub(crate) fn certificate(
+    ground: &Ground,
+    external: &External,
+    address: SocketAddr,
+) -> Result<Option<TlsFiles>, Failure> {
+    if !external.url.tls {
+        TcpStream::connect_timeout(&address, LIMIT).map_err(|error| Failure::of(&external.url, error))?;
+        return Ok(None);
+    }
+    let presented = presented(&external.url, address)
+        .map_err(|error| Failure(format!("{}: {error} (the load uses TLS 1.3 only)", external.url)))?;
+    // A client certificate is not supported, so the key's file is never read.
+    if let Some(file) = &external.certificate {
+        return Ok(Some(TlsFiles { certificate: file.clone(), key: file.clone() }));
+    }
+    let file = ground.folder("certificate")?.join("certificate.pem");
+    fs::write(&file, pem(&presented)).map_err(|error| Failure::of(file.display(), error))?;
+    Ok(Some(TlsFiles { certificate: file.clone(), key: file }))
+}
+
+/// Encodes a certificate as PEM (RFC 7468).
+fn pem(der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    // Base64 is ASCII, so every cut is between characters.
+    let lines: Vec<String> =
+        text.as_bytes().chunks(64).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+/// Returns the certificate that a server presents.
+fn presented(url: &Url, address: SocketAddr) -> io::Result<Vec<u8>> {
+    let seen = Arc::new(Seen::default());
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::<Seen>::clone(&seen))
+        .with_no_client_auth();
+    let name = ServerName::try_from(url.host.clone()).map_err(io::Error::other)?;
+    let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    while tls.is_handshaking() {
+        tls.complete_io(&mut stream)?;
+    }
+    let seen = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.clone().ok_or_else(|| io::Error::other("it presented no certificate"))
+}
+
+/// Keeps the certificate that a server presents. The load then accepts this one only.
+#[derive(Debug, Default)]
+struct Seen(Mutex<Option<Vec<u8>>>);
+
+impl ServerCertVerifier for Seen {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.to_vec());
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("only TLS 1.3 is spoken".into()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = ring::default_provider().signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Asks the user's own origin once and returns the body of its answer.
+///
+/// # Errors
+/// If it does not answer with a 2xx status.
+pub(crate) fn first_answer(url: &Url, address: SocketAddr) -> Result<Vec<u8>, Failure> {
+    let wrong = |what: &dyn std::fmt::Display| Failure(format!("the origin {url}: {what}"));
+    let ask = || -> io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        // HTTP/1.0: the answer ends with the connection and has no chunks.
+        let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", url.path, url.authority());
+        stream.write_all(request.as_bytes())?;
+        let mut answer = Vec::new();
+        stream.take(MOST).read_to_end(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = ask().map_err(|error| wrong(&error))?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| wrong(&"no HTTP"))?;
+    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    match head.split(' ').nth(1) {
+        Some(status) if status.starts_with('2') => Ok(answer[end + 4..].to_vec()),
+        _ => Err(wrong(&format!("answered {}", head.lines().next().unwrap_or_default()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::pem::PemObject;
+
+    #[test]
+    fn a_certificate_is_written_as_it_is_read() {
+        for length in [1, 2, 3, 47, 48, 49, 500] {
+            let der: Vec<u8> = (0..length).map(|byte| (byte * 7 % 251) as u8).collect();
+            let read = CertificateDer::from_pem_slice(pem(&der).as_bytes());
+            assert_eq!(read.map(|read| read.to_vec()).unwrap_or_default(), der);
+        }
+    }
+
+    #[test]
+    fn names_are_resolved_and_refused() {
+        let url: Url = "http://localhost:81/".parse().unwrap();
+        assert!(resolve(&url).unwrap().ip().is_loopback());
+        let url: Url = "http://no-such-host.invalid/".parse().unwrap();
+        assert!(resolve(&url).unwrap_err().to_string().contains("no-such-host.invalid"));
+    }
+}

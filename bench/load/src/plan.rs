@@ -162,10 +162,10 @@ pub struct Https {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// Those that an authority of this machine has signed.
+    /// Certificates that an authority of this machine has signed.
     #[default]
     Platform,
-    /// Those that an authority in this PEM file has signed.
+    /// Certificates that an authority in this PEM file has signed.
     Authorities(PathBuf),
     /// Any certificate, for any name.
     Anything,
@@ -210,7 +210,7 @@ pub struct Data {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Where a value is found in a response.
+/// The place of a value in a response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Extract {

@@ -218,7 +218,7 @@ fn exchange_of(entry: Entry) -> Option<(i128, Request)> {
         host: url.authority().map(|authority| authority.as_str().to_owned()),
         headers,
         body: request.post_data.filter(|data| !data.text.is_empty()).map(|data| Body::Text(data.text)),
-        // The length of a body in a HAR file is that of the decoded one.
+        // A HAR file gives the length of the decoded body.
         expect: Expect { status, length: None, digest: None },
         ..Request::get(path)
     };

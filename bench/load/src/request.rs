@@ -15,7 +15,7 @@ pub(crate) struct Prepared {
     pub(crate) parts: Parts,
     /// The templates, if values are filled in for each request.
     pub(crate) rendering: Option<Rendering>,
-    /// What is taken from its responses.
+    /// The values that are taken from its responses.
     pub(crate) takings: Vec<Taking>,
     /// Whether it is a `HEAD` request, whose response has no body.
     pub(crate) to_head: bool,

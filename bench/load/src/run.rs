@@ -42,7 +42,7 @@ pub enum Phase {
     Measured,
 }
 
-/// What a run reports while it goes on.
+/// The progress that a run reports.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Progress {
     /// A phase begins.

@@ -34,7 +34,7 @@ pub(crate) struct Tally {
     /// Responses by status.
     pub(crate) statuses: Box<[u64; 1000]>,
     pub(crate) body_bytes: u64,
-    /// Service times of an open loop; those of a closed loop are in its slices.
+    /// Service times of an open loop; the slices hold the service times of a closed loop.
     pub(crate) service: Histogram,
     /// The send lag caused by the generator itself.
     pub(crate) lag: Histogram,
@@ -89,8 +89,8 @@ impl Tally {
         }
     }
 
-    /// Counts a failed request. One that got no whole response counts among the times with the time for which
-    /// it was held: a system that answers a thousand requests at once and lets one hang is not a fast one.
+    /// Counts a failed request. A request without a whole response counts among the times with the time for
+    /// which it was held: a system that answers a thousand requests at once and lets one hang is not a fast one.
     pub(crate) fn failure(&mut self, fault: Fault, times: Times, done: u64) {
         self.reach(times, done);
         fault.count(&mut self.failures);

@@ -72,7 +72,7 @@ pub struct Lost {
     pub system: String,
     /// Whether the second file has the cell with this system, so that a trial failed.
     pub failed: bool,
-    /// What is lost and why, as a sentence.
+    /// Returns a sentence that says which figure is lost, and why.
     pub text: String,
 }
 

@@ -180,8 +180,8 @@ impl Ground {
         }
     }
 
-    /// Returns the cores that only the origin uses, as the evidence numbers them; none if it shares those of
-    /// the load. The cores of an origin's own host follow those of the client's host.
+    /// Returns the cores that only the origin uses, as the evidence numbers them; none if it shares the
+    /// cores of the load. The cores of an origin's own host follow the cores of the client's host.
     pub(crate) fn origin_cores(&self) -> Vec<usize> {
         match &self.hosts.origin {
             Host::Agent(_) => {

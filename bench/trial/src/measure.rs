@@ -134,8 +134,8 @@ impl Subject<'_> {
     }
 }
 
-/// Completes the use of process trees by their group's, which knows of processes that the trees do not hold:
-/// those that left them, and those that started and ended in between.
+/// Completes the use of process trees by the use of their group. The group also holds processes that left the
+/// trees, or that started and ended in between.
 pub(crate) fn with_group(mut used: Tree, from: Option<GroupCpu>, to: Option<GroupCpu>) -> Tree {
     if let Some((from, to)) = from.zip(to) {
         let group = to.since(&from);

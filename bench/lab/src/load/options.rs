@@ -174,7 +174,7 @@ pub fn is_url(target: &str) -> bool {
     target.contains("://")
 }
 
-/// Where a URL leads.
+/// The destination of a URL.
 #[derive(Debug, PartialEq, Eq)]
 struct Destination {
     https: bool,

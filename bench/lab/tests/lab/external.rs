@@ -270,7 +270,7 @@ sections: [{{title: As it is, systems: [direct, target], points: [{{}}]}}]
     );
     let direct = results.systems.iter().find(|system| system.name == "direct").unwrap();
     assert!(direct.missing.as_ref().unwrap().reason.contains("names no `origin: URL`"));
-    // Another certificate than the one that it presents.
+    // A certificate that it does not present.
     fs::copy(folder.join("cert.pem"), folder.join("other.pem")).unwrap();
     let other = Command::new("openssl")
         .args([

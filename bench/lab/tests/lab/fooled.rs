@@ -90,7 +90,7 @@ fn a_cache_and_copies_are_named_by_what_the_origin_received() {
             only(&results, system)
         );
     }
-    // What they do to responses is an unequal term.
+    // A change of the response is an unequal term.
     let terms = |system: &str| {
         results.received.iter().find(|one| one.system == system).unwrap().differences.join("; ")
     };

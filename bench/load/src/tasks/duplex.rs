@@ -1,5 +1,5 @@
 //! Messages in both directions over one kept channel: WebSocket, and gRPC streams. An exchange sends a message
-//! and waits for the next one from the server, so its latency is that of an echo.
+//! and waits for the next one from the server, so its latency is the latency of an echo.
 
 use super::connect::{Io, connect};
 use super::http2::{Link, fault, framed, grpc_status, head};

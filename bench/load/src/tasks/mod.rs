@@ -2,8 +2,8 @@
 //! run on one runtime.
 //!
 //! `crate::worker` spends one write and one read on a request and allocates nothing; this one trades some of
-//! that for well-kept protocol libraries. What counts as a request, when it is due and how its latency is
-//! computed is the same code for both: `Run`, `Pace` and `Tally`. A [`Loader`] has one task for each request
+//! that for well-kept protocol libraries. `Run`, `Pace` and `Tally` serve both: they say which requests count,
+//! when each is due, and how its latency is computed. A [`Loader`] has one task for each request
 //! that may be in flight. Its main task dispatches requests at their intended times to the task that has been
 //! idle longest, and counts what the tasks report. `connect` opens connections; `http2`, `duplex` and `events`
 //! each perform one exchange.
@@ -57,7 +57,7 @@ pub(crate) struct Loader {
     users: Users,
 }
 
-/// What all tasks of a thread share.
+/// The state that all tasks of a thread share.
 pub(crate) struct Shared {
     pub(crate) plan: Arc<Plan>,
     pub(crate) requests: Arc<Vec<Prepared>>,
@@ -78,7 +78,7 @@ struct Job {
     parts: Option<Parts>,
 }
 
-/// What a task reports about its request.
+/// The report of a task about its request.
 struct Ended {
     at: usize,
     /// When the first byte was sent; 0 if none was.
@@ -90,7 +90,7 @@ struct Ended {
 /// A complete response.
 pub(crate) struct Answer {
     pub(crate) response: Response,
-    /// A failure that the protocol reports beside the status, such as that of a gRPC call.
+    /// A failure that the protocol reports beside the status, such as the status of a gRPC call.
     pub(crate) also: Result<(), Fault>,
     /// The response's bytes, if values are taken from it.
     pub(crate) kept: Option<Kept>,

@@ -43,7 +43,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Reads the facts. Those that the kernel does not report stay empty or 0.
+    /// Reads the facts. Facts that the kernel does not report stay empty or 0.
     pub fn read() -> Self {
         let cores = allowed_cores().unwrap_or_default();
         let limits = OwnLimits::read();

@@ -1,8 +1,8 @@
 //! The identity that the laboratory and its agents share: one certificate and its key in one PEM file.
 //!
 //! Both ends of a connection present the certificate and prove that they have the key (mutual TLS 1.3). The
-//! file is created once and copied to every host. Whoever has it can start the systems of the catalogue on
-//! these hosts, so only its owner may read it.
+//! file is created once and copied to every host. It allows its holder to start the systems of the catalogue
+//! on these hosts, so only its owner may read it.
 
 use crate::failure::Failure;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};

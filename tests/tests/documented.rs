@@ -23,7 +23,11 @@ const PARTS: [(&str, &str, &str); 3] = [
 ];
 
 /// Examples of files that are not the gateway's: their page and their first words.
-const OTHERS: [(&str, &str); 1] = [("docs/laboratory.md", "title: Two gateways at our own size\n")];
+const OTHERS: [(&str, &str); 3] = [
+    ("docs/laboratory.md", "title: My gateway\n"),
+    ("docs/laboratory.md", "title: Over the network\n"),
+    ("docs/laboratory.md", "title: Two gateways at our own size\n"),
+];
 
 /// The page whose examples need the program with the plugin.
 const PLUGINS: &str = "docs/plugins.md";

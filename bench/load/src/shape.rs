@@ -1,5 +1,5 @@
 //! Rates that change over time. A [`Stage`] is a span in which the rate moves evenly from one value to
-//! another; a ramp, steps, a spike and a sine wave are lists of stages. [`Curve`] answers when the request of
+//! another; a ramp, steps, a spike and a sine wave are lists of stages. `Curve` answers when the request of
 //! a given number is due, exactly and without a clock, so that `pace` can schedule any shape as it schedules
 //! a constant rate.
 

@@ -152,7 +152,7 @@ async fn send_rest<S: ClientSide>(
                 if let Some(bytes) = in_memory(file, range) {
                     read = bytes.to_vec();
                     &read
-                } else if can_send_file && is_in_page_cache(file, range) {
+                } else if can_send_file && file.is_in_page_cache(range.start, kernel_piece(range)) {
                     match send_range(client, state, route, file, range, &mut pace).await? {
                         Some(sent) => {
                             advance(body, sent);
@@ -217,11 +217,6 @@ fn send_now<S: ClientSide>(
 /// Returns the part of a range that the kernel is asked to send at once.
 fn kernel_piece(range: ByteRange) -> usize {
     usize::try_from(range.length()).unwrap_or(usize::MAX).min(KERNEL_PIECE_BYTES)
-}
-
-/// Returns whether the kernel can send the beginning of a range without waiting for a disk.
-fn is_in_page_cache(file: &ServedFile, range: ByteRange) -> bool {
-    file.descriptor().is_some() && file.is_in_page_cache(range.start, kernel_piece(range))
 }
 
 /// Has the kernel send the beginning of a range, at the client's pace. Returns how much it sent; `None`: it cannot send

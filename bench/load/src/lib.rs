@@ -12,7 +12,7 @@
 //!   latencies from them;
 //! - `worker` is the loop of a thread, `slot` one of its connections, `exchange` one request on it;
 //! - `response`, with `head`, `chunked` and `token`, parses responses; `expect` verifies each one; `tls` sits
-//!   between them and the socket if the plan asks for it;
+//!   between them and the socket if the plan asks for it, and `verifier` checks certificates;
 //! - `tally` counts, `used` reads a thread's CPU time, `run` starts the threads and adds up the results.
 //!
 //! In an open loop, a thread sends each request at its intended time on the connection that has been idle
@@ -44,6 +44,7 @@ mod template;
 mod tls;
 pub mod token;
 mod used;
+mod verifier;
 mod worker;
 
 pub use expect::digest;
@@ -56,3 +57,4 @@ pub use plan::{
 };
 pub use run::{Done, Phase, Progress, Second, distribution, interrupt, run, run_watched, run_with};
 pub use tls::tls_config;
+pub use verifier::Verifier;

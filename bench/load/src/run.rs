@@ -443,7 +443,7 @@ struct Total {
 impl Total {
     fn add(&mut self, tally: Tally, opened: u64) {
         self.ok += tally.ok;
-        add(&mut self.failures, &tally.failures);
+        self.failures.add(&tally.failures);
         for (status, count) in tally.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
             *self.statuses.entry(status as u16).or_default() += count;
         }
@@ -502,19 +502,6 @@ fn span_of(plan: &Plan) -> u64 {
         Length::Seconds(seconds) => span(seconds),
         Length::Requests(_) => u64::MAX,
     }
-}
-
-fn add(sum: &mut Failures, part: &Failures) {
-    // Destructured by name, so that the compiler reports a new kind of failure that is missing here.
-    let Failures { connect, read, write, timeout, status, length, body, protocol } = part;
-    sum.connect += connect;
-    sum.read += read;
-    sum.write += write;
-    sum.timeout += timeout;
-    sum.status += status;
-    sum.length += length;
-    sum.body += body;
-    sum.protocol += protocol;
 }
 
 /// Converts a histogram to the form of the result file.

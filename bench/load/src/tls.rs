@@ -12,20 +12,15 @@
 
 use crate::failure::Failure;
 use crate::plan::{Https, Plan, Tls, Trust};
+use crate::verifier::Verifier;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
-};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore,
-    SignatureScheme, version,
-};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, Error, RootCertStore, version};
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -82,14 +77,11 @@ impl Client {
 pub fn tls_config(file: &Path, key: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let wrong = |what: String| Failure::Plan(format!("`tls.certificate` {}: {what}", file.display()));
     let certificate = CertificateDer::from_pem_file(file).map_err(|error| wrong(error.to_string()))?;
-    let provider = provider();
-    let pinned =
-        Pinned { certificate: certificate.clone(), algorithms: provider.signature_verification_algorithms };
-    let builder = ClientConfig::builder_with_provider(Arc::new(provider))
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(&[&version::TLS13])
         .map_err(|error| wrong(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(pinned));
+        .with_custom_certificate_verifier(Verifier::pinned(certificate.clone()));
     let mut config = match key {
         None => builder.with_no_client_auth(),
         Some(file) => {
@@ -106,15 +98,11 @@ pub fn tls_config(file: &Path, key: Option<&Path>) -> Result<Arc<ClientConfig>, 
 /// Returns a client configuration with the trust that an [`Https`] names.
 fn https_config(https: &Https) -> Result<ClientConfig, Failure> {
     let wrong = |file: &Path, what: String| Failure::Plan(format!("{}: {what}", file.display()));
-    let provider = Arc::new(ring::default_provider());
-    let algorithms = provider.signature_verification_algorithms;
-    let builder = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| Failure::Plan(error.to_string()))?;
     let builder = match &https.trust {
-        Trust::Anything => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified { algorithms }))
-        }
+        Trust::Anything => builder.dangerous().with_custom_certificate_verifier(Verifier::any()),
         Trust::Platform => {
             let mut roots = RootCertStore::empty();
             let found = rustls_native_certs::load_native_certs();
@@ -158,99 +146,12 @@ fn chain(file: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
     Ok(all)
 }
 
-/// Accepts any certificate; the peer must still prove that it has the key.
-#[derive(Debug)]
-struct Unverified {
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Unverified {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
-}
-
 /// Returns a provider with one key exchange and one cipher.
 fn provider() -> CryptoProvider {
     CryptoProvider {
         cipher_suites: vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256],
         kx_groups: vec![ring::kx_group::X25519],
         ..ring::default_provider()
-    }
-}
-
-/// Accepts one certificate only.
-#[derive(Debug)]
-struct Pinned {
-    certificate: CertificateDer<'static>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if end_entity == &self.certificate {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(CertificateError::UnknownIssuer.into())
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("only TLS 1.3 is spoken".into()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
     }
 }
 

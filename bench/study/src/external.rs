@@ -96,7 +96,8 @@ impl fmt::Display for Url {
 pub struct External {
     /// Its address; the path is requested unless the settings name another.
     pub url: Url,
-    /// PEM file of the only certificate that it may present; `None` expects the one that it presents first.
+    /// PEM file of the only certificate that it may present; `None` expects the certificate of the first
+    /// handshake.
     pub certificate: Option<PathBuf>,
     /// The source of its CPU time; `None` means that no toll is shown.
     pub cpu: Option<CpuSource>,

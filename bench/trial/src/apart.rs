@@ -4,7 +4,7 @@
 use crate::verdict::{FULL, Facts, OWN};
 use tollgate_lab_record::{Evidence, Finding, VerdictKind};
 
-/// The shares of two roles that are closer than this cannot be told apart.
+/// Two shares that differ by less than this count as equal.
 const CLOSE: f64 = 0.02;
 
 /// Returns the role whose cores were full, the fullest if there are several; otherwise a full thread of the

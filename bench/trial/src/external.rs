@@ -5,15 +5,15 @@ use crate::failure::Failure;
 use crate::ground::Ground;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, version};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, version};
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use tollgate_lab_load::Verifier;
 use tollgate_lab_study::{External, Url};
 use tollgate_lab_system::TlsFiles;
 
@@ -74,12 +74,11 @@ fn pem(der: &[u8]) -> String {
 
 /// Returns the certificate that a server presents.
 fn presented(url: &Url, address: SocketAddr) -> io::Result<Vec<u8>> {
-    let seen = Arc::new(Seen::default());
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&version::TLS13])
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::<Seen>::clone(&seen))
+        .with_custom_certificate_verifier(Verifier::any())
         .with_no_client_auth();
     let name = ServerName::try_from(url.host.clone()).map_err(io::Error::other)?;
     let mut tls = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
@@ -88,49 +87,8 @@ fn presented(url: &Url, address: SocketAddr) -> io::Result<Vec<u8>> {
     while tls.is_handshaking() {
         tls.complete_io(&mut stream)?;
     }
-    let seen = seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-    seen.clone().ok_or_else(|| io::Error::other("it presented no certificate"))
-}
-
-/// Keeps the certificate that a server presents. The load then accepts this one only.
-#[derive(Debug, Default)]
-struct Seen(Mutex<Option<Vec<u8>>>);
-
-impl ServerCertVerifier for Seen {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end_entity.to_vec());
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("only TLS 1.3 is spoken".into()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = ring::default_provider().signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ring::default_provider().signature_verification_algorithms.supported_schemes()
-    }
+    let presented = tls.peer_certificates().and_then(|chain| chain.first());
+    presented.map(|own| own.to_vec()).ok_or_else(|| io::Error::other("it presented no certificate"))
 }
 
 /// Asks the user's own origin once and returns the body of its answer.
@@ -161,6 +119,7 @@ pub(crate) fn first_answer(url: &Url, address: SocketAddr) -> Result<Vec<u8>, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject;
 
     #[test]

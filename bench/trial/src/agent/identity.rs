@@ -5,20 +5,16 @@
 //! on these hosts, so only its owner may read it.
 
 use crate::failure::Failure;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, ServerConfig,
-    SignatureScheme, version,
-};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ServerConfig, version};
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use tollgate_lab_load::Verifier;
 
 /// The name in the certificate. Neither end checks it: both compare the whole certificate.
 const NAME: &str = "tollgate-lab";
@@ -76,10 +72,6 @@ impl Identity {
         })
     }
 
-    fn pinned(&self) -> Arc<Pinned> {
-        Arc::new(Pinned { certificate: self.certificate.clone(), provider: ring::default_provider() })
-    }
-
     /// Returns the configuration of the laboratory's end.
     ///
     /// # Errors
@@ -90,7 +82,7 @@ impl Identity {
             .and_then(|builder| {
                 builder
                     .dangerous()
-                    .with_custom_certificate_verifier(self.pinned())
+                    .with_custom_certificate_verifier(Verifier::pinned(self.certificate.clone()))
                     .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())
             })
             .map_err(|error| Failure::of("the identity", error))?;
@@ -106,7 +98,7 @@ impl Identity {
             .with_protocol_versions(&[&version::TLS13])
             .and_then(|builder| {
                 builder
-                    .with_client_cert_verifier(self.pinned())
+                    .with_client_cert_verifier(Verifier::pinned(self.certificate.clone()))
                     .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())
             })
             .map_err(|error| Failure::of("the identity", error))?;
@@ -116,104 +108,5 @@ impl Identity {
     /// Returns the name for the handshake.
     pub(crate) fn name() -> Result<ServerName<'static>, Failure> {
         ServerName::try_from(NAME).map_err(|error| Failure::of("the identity", error))
-    }
-}
-
-/// Accepts one certificate only.
-#[derive(Debug)]
-struct Pinned {
-    certificate: CertificateDer<'static>,
-    provider: CryptoProvider,
-}
-
-impl Pinned {
-    fn check(&self, presented: &CertificateDer<'_>) -> Result<(), Error> {
-        if presented == &self.certificate { Ok(()) } else { Err(CertificateError::UnknownIssuer.into()) }
-    }
-
-    fn signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.check(end_entity).map(|()| ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("only TLS 1.3 is spoken".into()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
-}
-
-impl ClientCertVerifier for Pinned {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        self.check(end_entity).map(|()| ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(Error::General("only TLS 1.3 is spoken".into()))
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
     }
 }

@@ -253,9 +253,9 @@ impl ServedFile {
         }
     }
 
-    /// Returns whether a part of a file that is not [kept](Self::content) is in the page cache, as far as its first and its
-    /// last byte show. The
-    /// kernel reads ahead in long runs, so for parts of a megabyte they show it nearly always.
+    /// Returns whether a part of a file that is not [kept](Self::content) is in the page cache, as far as its
+    /// first and its last byte show. The kernel reads ahead in long runs, so for parts of a megabyte they show it
+    /// nearly always.
     #[must_use]
     pub fn is_in_page_cache(&self, offset: u64, length: usize) -> bool {
         let last = (offset + length as u64).saturating_sub(1);

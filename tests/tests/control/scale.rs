@@ -59,10 +59,14 @@ fn deletions(count: usize) -> Vec<Value> {
 
 /// Each step runs at a small number and at eight times this number. A linear step takes eight times the CPU
 /// time, a quadratic one 64 times.
+///
+/// Other tests on the same cores empty its caches, which adds to the CPU time and never takes from it. So a
+/// step that exceeds its bound runs again, and the lowest costs count. A quadratic step exceeds it each time.
 #[test]
 fn a_transaction_takes_as_long_as_it_has_changes() {
     const FEW: usize = 250;
     const FACTOR: usize = 8;
+    const RUNS_MAX: usize = 3;
     let measure = |count: usize| {
         let gateway = gateway();
         let (put, put_cost) = costs(&gateway, "/transactions", Some(routes(count)));
@@ -78,12 +82,18 @@ fn a_transaction_takes_as_long_as_it_has_changes() {
         assert_eq!([put, refused, gone, back], [200, 422, 200, 200]);
         [put_cost, refused_cost, gone_cost, back_cost]
     };
-    let (few, many) = (measure(FEW), measure(FEW * FACTOR));
-    for (step, (few, many)) in ["put", "refuse", "delete", "roll back"].iter().zip(few.into_iter().zip(many))
-    {
-        let bound = (2 * FACTOR) as u64 * few.max(5);
-        assert!(many < bound, "{step}: {few} ticks for {FEW}, {many} for {FACTOR} times as many");
+    let lowest = |a: [u64; 4], b: [u64; 4]| std::array::from_fn(|step| a[step].min(b[step]));
+    let bound = |few: u64| (2 * FACTOR) as u64 * few.max(5);
+    let (mut few, mut many) = ([u64::MAX; 4], [u64::MAX; 4]);
+    for _ in 0..RUNS_MAX {
+        (few, many) = (lowest(few, measure(FEW)), lowest(many, measure(FEW * FACTOR)));
+        if few.iter().zip(many).all(|(few, many)| many < bound(*few)) {
+            return;
+        }
     }
+    panic!(
+        "CPU ticks to put, refuse, delete, roll back: {few:?} for {FEW} changes, {many:?} for {FACTOR} times as many"
+    );
 }
 
 #[test]

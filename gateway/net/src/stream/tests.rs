@@ -1,7 +1,7 @@
 //! Tests streams that move between tasks and threads.
 
 use std::future::poll_fn;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -105,5 +105,33 @@ fn a_stream_wakes_the_task_that_has_it_now() {
             std::future::pending::<()>().await;
         });
         assert_eq!(read(&mut stream, &timers).await, b"late");
+    });
+}
+
+#[test]
+fn the_last_bytes_leave_together_with_the_end() {
+    Runtime::new().expect("a runtime").run(async {
+        let (mut stream, mut peer) = pair();
+        let writable = poll_fn(|cx| match &stream.kind {
+            StreamKind::Tcp(tcp) => tcp.poll_write_ready(cx),
+            _ => unreachable!("the pair is TCP"),
+        });
+        writable.await.expect("no error");
+        assert_eq!(stream.write(&[IoSlice::new(b"first ")]).expect("no error"), 6);
+        stream.close_follows();
+        let start = Instant::now();
+        assert_eq!(stream.write(&[IoSlice::new(b"last")]).expect("no error"), 4);
+        peer.set_nonblocking(true).expect("non-blocking");
+        let mut received = [0; 64];
+        let count = peer.read(&mut received).expect("the first bytes were sent");
+        // The kernel holds the last bytes back for 200 ms; after that it sends them anyway.
+        let held = start.elapsed() < Duration::from_millis(150);
+        assert!(!held || &received[..count] == b"first ", "{:?}", &received[..count]);
+        drop(stream);
+        peer.set_nonblocking(false).expect("blocking");
+        peer.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        let mut rest = Vec::new();
+        peer.read_to_end(&mut rest).expect("an end, not a reset");
+        assert_eq!([&received[..count], &rest].concat(), b"first last");
     });
 }

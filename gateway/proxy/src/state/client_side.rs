@@ -101,6 +101,10 @@ pub(crate) trait ClientStream: Duplex {
         data: &[u8],
     ) -> Result<(), PeerError>;
 
+    /// Announces that the next [`respond`](Self::respond) ends the response, and that the connection is closed right
+    /// after it.
+    fn close_follows(&mut self) {}
+
     /// Returns whether [`Self::poll_send_file`] works: the body must reach the client as the bytes of the file.
     fn can_send_file(&self) -> bool {
         false
@@ -203,6 +207,11 @@ impl ClientStream for Stream {
         }
         let data = if plain_copy { b"" } else { data };
         write_body(body, chunked, data, head, |pieces| backlog.send(self, pieces)).map(drop)
+    }
+
+    #[inline]
+    fn close_follows(&mut self) {
+        Stream::close_follows(self);
     }
 
     fn can_send_file(&self) -> bool {

@@ -435,8 +435,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         } else {
             out.clear();
         }
-        let sent = stream.respond(backlog, out, reader, *chunked, &input[data]);
         let done = reader.is_done();
+        if done && self.client_after != ClientAfter::KeepsAlive {
+            stream.close_follows();
+        }
+        let sent = stream.respond(backlog, out, reader, *chunked, &input[data]);
         if done && stream.may_be_grpc() && state.grpc.is_some() && state.record.grpc_status.is_none() {
             state.record.grpc_status = GrpcStatus::of_lines(reader.trailers());
         }

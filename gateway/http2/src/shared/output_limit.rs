@@ -1,7 +1,7 @@
 //! Limits how many bytes may wait in the output buffer of a connection. The limit drops from `LIMIT_BYTES` to
 //! `CROWDED_LIMIT_BYTES` when all connections of the worker together hold `CROWDED_TOTAL_BYTES` bytes.
 
-use crate::totals::{ConnectionShare, MemoryTotals};
+use crate::shared::totals::{ConnectionShare, MemoryTotals};
 
 /// Bytes that may wait for the socket of one connection, all streams together.
 const LIMIT_BYTES: usize = 128 * 1024;

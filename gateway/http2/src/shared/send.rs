@@ -1,53 +1,44 @@
-//! Writes frames for the client into the output buffer. Streams call [`Core::write_section`] and
-//! [`Core::write_data`], which respect the client's windows and the
-//! [`OutputLimit`](crate::output_limit::OutputLimit). The connection's task writes the buffer and reports
+//! Writes frames for the peer into the output buffer. Streams call [`Core::write_section`] and
+//! [`Core::write_data`], which respect the peer's windows and the
+//! [`OutputLimit`](crate::shared::output_limit::OutputLimit). The connection's task writes the buffer and reports
 //! progress with [`Core::has_written`].
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
+use std::task::Poll;
 
-use crate::core::{Core, GracefulShutdown, KEPT_CAPACITY_BYTES};
-use crate::error_code::ErrorCode;
-use crate::frame::{self, END_HEADERS, END_STREAM, FrameType, HEADER_BYTES};
-use crate::receive::GOAWAY_PING;
-use crate::streams::{ResponseProgress, StreamKey};
+use crate::shared::core::{Core, KEPT_CAPACITY_BYTES};
+use crate::shared::frame::{self, END_HEADERS, END_STREAM, FrameType, HEADER_BYTES};
+use crate::shared::hpack::HpackEncoder;
+use crate::shared::role::Role;
+use crate::shared::streams::{SendProgress, StreamKey};
 
-/// The largest possible stream id. A GOAWAY with it refuses no stream yet.
-const STREAM_ID_MAX: u32 = 0x7fff_ffff;
-
-/// Error: the stream was reset, its response was complete, or the connection is over.
+/// Error: the stream was reset, its message was complete, or the connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamClosed;
 
-impl Core {
-    /// Writes a section of fields: a head if there is a `status`, otherwise trailers. If it `ends` the
-    /// response, it carries END_STREAM.
-    pub fn write_section<'a>(
+impl<R: Role> Core<R> {
+    /// Writes a section of fields, which `write` encodes. If it `ends` the message, it carries END_STREAM.
+    /// `progress` is how far the message is sent then.
+    #[inline]
+    pub fn write_section(
         &mut self,
         key: StreamKey,
-        status: Option<&[u8]>,
-        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
-        ends: bool,
+        progress: Option<SendProgress>,
+        write: impl FnOnce(&mut HpackEncoder, &mut Vec<u8>),
     ) -> Result<(), StreamClosed> {
         let state = self.streams.get(key).filter(|state| state.reset.is_none()).ok_or(StreamClosed)?;
-        if self.ended.is_some() || state.sent == ResponseProgress::End {
+        if self.ended.is_some() || state.sent == SendProgress::End {
             return Err(StreamClosed);
         }
-        if ends {
-            state.sent = ResponseProgress::End;
-        } else if status.is_some_and(|status| status.first() != Some(&b'1')) {
-            state.sent = ResponseProgress::Head;
+        if let Some(progress) = progress {
+            state.sent = progress;
         }
         let id = state.id;
         let start = self.out.len();
-        let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
+        let flags = END_HEADERS | if progress == Some(SendProgress::End) { END_STREAM } else { 0 };
         frame::write_header(&mut self.out, FrameType::HEADERS, flags, id, 0);
         self.encoder.begin(&mut self.out);
-        if let Some(status) = status {
-            self.encoder.status(status, &mut self.out);
-        }
-        for (name, value) in fields {
-            self.encoder.field(name, value, &mut self.out);
-        }
+        write(&mut self.encoder, &mut self.out);
         let length = self.out.len() - start - HEADER_BYTES;
         if length <= self.peer_settings.max_frame_payload {
             let [_, a, b, c] = (length as u32).to_be_bytes();
@@ -102,11 +93,12 @@ impl Core {
         let state = self.streams.get(key).ok_or(StreamClosed)?;
         state.send_window -= count as i64;
         if ends {
-            state.sent = ResponseProgress::End;
+            state.sent = SendProgress::End;
         }
         let id = state.id;
         self.writer = Some(key);
         self.send_window -= count as i64;
+        R::on_data_sent(self, count);
         let (mut left, mut rest) = (count, pieces.iter().map(|piece| &piece[..]));
         let mut piece = rest.next().unwrap_or_default();
         loop {
@@ -126,6 +118,25 @@ impl Core {
         }
         self.wake();
         Ok(count)
+    }
+
+    /// Writes the output buffer by calling `write`, which returns how many bytes the socket accepted.
+    ///
+    /// # Errors
+    /// Errors of `write`; `WriteZero` if it accepts nothing.
+    pub fn poll_write(
+        &mut self,
+        mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<()>> {
+        while self.unwritten() > 0 {
+            match write(&self.out[self.written..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => self.has_written(count),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Removes `count` written bytes from the output buffer, and wakes waiting streams when there is room
@@ -153,29 +164,6 @@ impl Core {
             && self.ended.is_none()
         {
             self.wake_writers();
-        }
-    }
-
-    /// Starts a graceful shutdown: sends GOAWAY with the largest id, and a PING to learn when the client
-    /// received it.
-    pub fn start_graceful_shutdown(&mut self) {
-        if self.shutdown != GracefulShutdown::None || self.ended.is_some() {
-            return;
-        }
-        self.shutdown = GracefulShutdown::Announced;
-        frame::write_numbers(&mut self.out, FrameType::GOAWAY, 0, &[STREAM_ID_MAX, ErrorCode::NO_ERROR.0]);
-        frame::write_header(&mut self.out, FrameType::PING, 0, 0, GOAWAY_PING.len());
-        self.out.extend_from_slice(&GOAWAY_PING);
-        self.wake();
-    }
-
-    /// Completes the graceful shutdown, after the client's acknowledgement or a timeout: sends GOAWAY with
-    /// its last stream.
-    pub fn finish_graceful_shutdown(&mut self) {
-        if self.shutdown == GracefulShutdown::Announced && self.ended.is_none() {
-            self.shutdown = GracefulShutdown::Final;
-            frame::write_numbers(&mut self.out, FrameType::GOAWAY, 0, &[self.last, ErrorCode::NO_ERROR.0]);
-            self.wake();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake};
 
 use super::*;
-use crate::frame::{PADDED, PAYLOAD_MAX_BYTES, WITH_PRIORITY};
+use crate::shared::frame::{PADDED, PAYLOAD_MAX_BYTES, WITH_PRIORITY};
 
 #[test]
 fn a_request_and_its_answer() {

@@ -1,11 +1,10 @@
-//! Checks that decoded fields form a valid request or trailer section (RFC 9113, 8.1 to 8.3). The
-//! pseudo-header fields of a request are checked when the proxy asks for them. The conversion to a head
-//! checks the other fields.
+//! Checks that decoded fields form a request (RFC 9113, 8.1 to 8.3), when the proxy asks for its
+//! pseudo-header fields. The conversion to a head checks the other fields.
 
 use tollgate_http::h2::{Pseudo, UpgradeProtocol};
-use tollgate_http::{Name, is_http2_field};
 
-use crate::fields::{FieldIter, FieldSection};
+use crate::shared::check::are_allowed;
+use crate::shared::fields::{FieldIter, FieldSection};
 
 /// The reason why fields form no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,27 +70,5 @@ impl FieldSection {
             Err(MalformedRequest::Pseudo) => true,
             Err(MalformedRequest::Cut) => false,
         }
-    }
-}
-
-/// Whether all fields are allowed in a message; a trailer section for example.
-pub(crate) fn are_allowed<'a>(mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> bool {
-    fields.all(|(name, value)| is_allowed(name, value))
-}
-
-/// Whether a regular field (not a pseudo-header field) is allowed in a message.
-fn is_allowed(name: &[u8], value: &[u8]) -> bool {
-    if !is_http2_field(name, value) {
-        return false;
-    }
-    match Name::of(name) {
-        // RFC 9113, 8.2.2: connection-specific fields are forbidden.
-        Name::Connection
-        | Name::KeepAlive
-        | Name::ProxyConnection
-        | Name::TransferEncoding
-        | Name::Upgrade => false,
-        Name::Te => value == b"trailers",
-        _ => true,
     }
 }

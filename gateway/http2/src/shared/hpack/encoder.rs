@@ -36,7 +36,8 @@ struct RecentField {
 }
 
 impl HpackEncoder {
-    pub fn new() -> Self {
+    /// Creates the encoder of a server.
+    pub fn for_responses() -> Self {
         Self {
             table: HpackTable::new(TABLE_MAX_BYTES),
             resized: None,
@@ -162,7 +163,7 @@ fn hash(name: &[u8], value: &[u8]) -> u32 {
 mod tests {
     use super::super::HpackDecoder;
     use super::*;
-    use crate::fields::FieldSection;
+    use crate::shared::fields::FieldSection;
 
     fn written(encoder: &mut HpackEncoder, status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_repeats_is_a_byte_and_what_does_not_drives_nothing_out() {
-        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         let mut last = 0;
         for at in 0..1_000 {
             let (id, length) = (format!("{at:030}"), (at % 7).to_string());
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn cookies_are_never_indexed() {
-        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         for _ in 0..3 {
             let block = written(&mut encoder, b"200", &[("Set-Cookie", "id=1")]);
             // The status; then a never-indexed literal with the name 55 of the static table.
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_status_is_told() {
-        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         for status in 100..=999 {
             let text = status.to_string();
             let block = written(&mut encoder, text.as_bytes(), &[]);
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_table_that_was_made_smaller_is_told_first() {
-        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         let fields = [("a", "1"), ("b", "2"), ("c", "3")];
         let all = |encoder: &mut HpackEncoder, decoder: &mut HpackDecoder| {
             for _ in 0..3 {
@@ -243,7 +244,7 @@ mod tests {
         encoder.resize(100);
         assert_eq!(written(&mut encoder, b"200", &[])[..4], [0x20, 0x3f, 0x45, 0x88]);
         encoder.resize(100);
-        let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new());
+        let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         all(&mut encoder, &mut decoder);
         encoder.resize(40);
         let block = all(&mut encoder, &mut decoder);

@@ -70,6 +70,12 @@ pub(crate) fn write_numbers(out: &mut Vec<u8>, kind: FrameType, stream: u32, num
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
 }
 
+/// Appends a PING.
+pub(crate) fn write_ping(out: &mut Vec<u8>, flags: u8, payload: &[u8]) {
+    write_header(out, FrameType::PING, flags, 0, payload.len());
+    out.extend_from_slice(payload);
+}
+
 /// Reads the first four bytes as a big-endian number.
 pub(crate) fn read_number(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))

@@ -9,28 +9,27 @@ use std::io::IoSlice;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::core::{Core, KEPT_CAPACITY_BYTES};
-use crate::error_code::ErrorCode;
-use crate::fields::FieldSection;
-use crate::send::StreamClosed;
-#[cfg(test)]
-use crate::streams::ResponseProgress;
-use crate::streams::{StreamKey, StreamState, register_waker};
+use crate::server::role::{ServerRole, ServerStream};
+use crate::shared::core::{Core, KEPT_CAPACITY_BYTES};
+use crate::shared::error_code::ErrorCode;
+use crate::shared::fields::FieldSection;
+use crate::shared::send::StreamClosed;
+use crate::shared::streams::{SendProgress, StreamKey, StreamState, register_waker};
 
 /// The handle of one request and its response. Dropping it resets the stream if either is incomplete: with
 /// NO_ERROR after a complete response, otherwise with CANCEL.
 #[derive(Debug)]
 pub struct RequestStream {
-    core: Rc<RefCell<Core>>,
+    core: Rc<RefCell<Core<ServerRole>>>,
     key: StreamKey,
 }
 
 impl RequestStream {
-    pub(crate) fn new(core: Rc<RefCell<Core>>, key: StreamKey) -> Self {
+    pub(crate) fn new(core: Rc<RefCell<Core<ServerRole>>>, key: StreamKey) -> Self {
         Self { core, key }
     }
 
-    fn with_state<T>(&self, look: impl FnOnce(&mut StreamState) -> T) -> Option<T> {
+    fn with_state<T>(&self, look: impl FnOnce(&mut StreamState<ServerStream>) -> T) -> Option<T> {
         self.core.borrow_mut().streams.get(self.key).map(look)
     }
 
@@ -130,7 +129,18 @@ impl RequestStream {
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
         ends: bool,
     ) -> Result<(), StreamClosed> {
-        self.core.borrow_mut().write_section(self.key, Some(status), fields, ends)
+        let progress = match (ends, status.first()) {
+            (true, _) => Some(SendProgress::End),
+            // An interim response changes nothing.
+            (false, Some(b'1')) => None,
+            (false, _) => Some(SendProgress::Head),
+        };
+        self.core.borrow_mut().write_section(self.key, progress, |encoder, out| {
+            encoder.status(status, out);
+            for (name, value) in fields {
+                encoder.field(name, value, out);
+            }
+        })
     }
 
     /// Sends the part of the body that the windows and the output buffer accept. If that is everything and it
@@ -150,7 +160,11 @@ impl RequestStream {
         &self,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<(), StreamClosed> {
-        self.core.borrow_mut().write_section(self.key, None, fields, true)
+        self.core.borrow_mut().write_section(self.key, Some(SendProgress::End), |encoder, out| {
+            for (name, value) in fields {
+                encoder.field(name, value, out);
+            }
+        })
     }
 
     /// Ends the response without further data.
@@ -212,7 +226,7 @@ impl RequestStream {
     /// Whether the end of the response was written.
     #[cfg(test)]
     pub fn has_sent_end(&self) -> bool {
-        self.with_state(|state| state.sent == ResponseProgress::End).unwrap_or(true)
+        self.with_state(|state| state.sent == SendProgress::End).unwrap_or(true)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parses and handles the frames that the client sends (RFC 9113, 5 and 6).
+//! Parses and handles the frames that the peer sends (RFC 9113, 5 and 6).
 //!
 //! [`Core::receive`] consumes bytes in whatever pieces the socket delivers them. A complete frame is handled
 //! in place. DATA is passed on in pieces, and other partial frames are collected in `partial`. An error of
@@ -7,15 +7,15 @@
 
 use tollgate_http::extend_tightly;
 
-use crate::check;
-use crate::core::{Core, GracefulShutdown, HeaderBlock, PartialData};
-use crate::error_code::ErrorCode;
-use crate::frame::{
+use crate::shared::core::{Core, HeaderBlock, PartialData};
+use crate::shared::error_code::ErrorCode;
+use crate::shared::frame::{
     self, ACK, END_HEADERS, END_STREAM, FrameHeader, FrameType, HEADER_BYTES, PADDED, PAYLOAD_MAX_BYTES,
     WITH_PRIORITY,
 };
-use crate::settings::{PeerSettings, WINDOW_MAX_BYTES};
-use crate::streams::{StreamKey, wake};
+use crate::shared::role::Role;
+use crate::shared::settings::{PeerSettings, WINDOW_MAX_BYTES};
+use crate::shared::streams::{StreamKey, wake};
 
 /// The bytes with which a client opens an HTTP/2 connection (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -26,10 +26,10 @@ const PROTOCOL_ERRORS_MAX: u32 = 1_000;
 const HEAD_COST_BYTES: u64 = 256;
 /// The same for each stream whose window SETTINGS moves.
 const WINDOW_CHANGE_COST_BYTES: u64 = 8;
-/// Payload of the PING that follows a GOAWAY. Its acknowledgement shows that the client received the GOAWAY.
-pub(crate) const GOAWAY_PING: [u8; 8] = *b"farewell";
+/// The overhead of a SETTINGS frame, in frames that transfer nothing.
+const SETTINGS_OVERHEAD: u32 = 10;
 
-impl Core {
+impl<R: Role> Core<R> {
     /// Parses `bytes` until their extra cost exceeds `max_cost`. Returns how many bytes it consumed.
     pub fn receive(&mut self, bytes: &[u8], max_cost: u64) -> usize {
         let (mut left, max_cost) = (bytes, self.extra_cost.saturating_add(max_cost));
@@ -50,7 +50,7 @@ impl Core {
             self.preface += count;
             *bytes = &bytes[count..];
             if self.preface == PREFACE.len() {
-                self.settings.write(&mut self.out);
+                R::on_preface(self);
             }
             return if is_preface { Ok(()) } else { Err(ErrorCode::PROTOCOL_ERROR) };
         }
@@ -127,6 +127,11 @@ impl Core {
             return Err(ErrorCode::PROTOCOL_ERROR);
         }
         match header.kind {
+            FrameType::DATA | FrameType::HEADERS => {}
+            FrameType::SETTINGS => R::on_overhead(self, SETTINGS_OVERHEAD)?,
+            _ => R::on_overhead(self, 1)?,
+        }
+        match header.kind {
             FrameType::DATA => {
                 let content = frame::without_padding(header, payload).ok_or(ErrorCode::PROTOCOL_ERROR)?;
                 self.begin_data(header, content.len())?;
@@ -151,18 +156,18 @@ impl Core {
             FrameType::WINDOW_UPDATE => self.on_window_update(header, payload),
             FrameType::GOAWAY if header.stream != 0 => Err(ErrorCode::PROTOCOL_ERROR),
             FrameType::GOAWAY if payload.len() < 8 => Err(ErrorCode::FRAME_SIZE_ERROR),
-            // A client must not push (8.4).
+            // A client must not push (8.4), and the client's role has disabled push (6.6).
             FrameType::PUSH_PROMISE => Err(ErrorCode::PROTOCOL_ERROR),
             FrameType::GOAWAY => {
                 self.peer_sent_goaway = true;
-                Ok(())
+                R::on_goaway(self, frame::read_number(payload).unwrap_or_default() & 0x7fff_ffff)
             }
             // Unknown frame types are ignored (4.1).
             _ => Ok(()),
         }
     }
 
-    /// Resets a stream for a protocol error of the client, and counts it.
+    /// Resets a stream for a protocol error of the peer, and counts it.
     pub fn reset_for_error(&mut self, key: StreamKey, code: ErrorCode) {
         self.reset(key, code);
         self.count_protocol_error();
@@ -170,7 +175,7 @@ impl Core {
 
     /// Counts a protocol error. A client that makes one after another has requests started and discarded,
     /// which is an attack (CVE-2025-8671, "MadeYouReset").
-    fn count_protocol_error(&mut self) {
+    pub fn count_protocol_error(&mut self) {
         self.protocol_errors += 1;
         if self.protocol_errors > PROTOCOL_ERRORS_MAX {
             self.end(ErrorCode::ENHANCE_YOUR_CALM);
@@ -180,15 +185,10 @@ impl Core {
     /// Looks a stream up. Returns `None` if it is closed, and an error if it was never opened.
     fn find_stream(&self, id: u32) -> Result<Option<StreamKey>, ErrorCode> {
         match self.streams.key(id) {
-            None if self.is_after_goaway(id) => Ok(None),
+            None if R::ignores(self, id) => Ok(None),
             None if id == 0 || id > self.last || id.is_multiple_of(2) => Err(ErrorCode::PROTOCOL_ERROR),
             key => Ok(key),
         }
-    }
-
-    /// Whether our GOAWAY excluded the stream (RFC 9113, 6.8). The client may not have received that yet.
-    fn is_after_goaway(&self, id: u32) -> bool {
-        self.shutdown == GracefulShutdown::Final && id > self.last && !id.is_multiple_of(2)
     }
 
     /// Starts a DATA frame with `content` bytes besides its padding: charges the windows and checks the
@@ -200,6 +200,9 @@ impl Core {
         if self.receive_window < 0 {
             return Err(ErrorCode::FLOW_CONTROL_ERROR);
         }
+        if content == 0 && !header.has(END_STREAM) {
+            R::on_overhead(self, 1)?;
+        }
         match key {
             Some(key) => {
                 if self.streams.get(key).is_some_and(|state| state.is_cancelled) {
@@ -208,17 +211,22 @@ impl Core {
                 } else if let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) {
                     state.receive_window -= length;
                     let (is_over, ended) = (state.receive_window < 0, state.ended);
+                    let is_expected = R::accepts_data(&state.role);
                     if ended {
                         self.reset_for_error(key, ErrorCode::STREAM_CLOSED);
+                    } else if !is_expected {
+                        self.reset_for_error(key, ErrorCode::PROTOCOL_ERROR);
                     } else if is_over {
                         self.reset_for_error(key, ErrorCode::FLOW_CONTROL_ERROR);
                     }
                 } else {
                     self.discarded_data_frames += 1;
+                    R::on_overhead(self, 1)?;
                 }
             }
-            None if self.may_have_been_reset(header.stream) || self.is_after_goaway(header.stream) => {
+            None if self.may_have_been_reset(header.stream) || R::ignores(self, header.stream) => {
                 self.discarded_data_frames += 1;
+                R::on_overhead(self, 1)?;
             }
             None => {
                 self.send_reset(header.stream, ErrorCode::STREAM_CLOSED);
@@ -284,13 +292,14 @@ impl Core {
     }
 
     fn on_continuation(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), ErrorCode> {
-        let max_bytes = (self.settings.max_head_bytes as usize).max(PAYLOAD_MAX_BYTES);
+        let max_bytes = R::block_max_bytes(self);
         let block = self
             .block
             .as_mut()
             .filter(|block| block.stream == header.stream)
             .ok_or(ErrorCode::PROTOCOL_ERROR)?;
         if block.bytes.len() + payload.len() > max_bytes {
+            R::on_oversized_block(self, header.stream);
             return Err(ErrorCode::ENHANCE_YOUR_CALM);
         }
         extend_tightly(&mut block.bytes, payload);
@@ -307,62 +316,12 @@ impl Core {
         self.extra_cost += HEAD_COST_BYTES.max(fields.size() as u64);
         if decoded.is_err() {
             let is_bomb = fields.is_bomb();
+            if is_bomb {
+                R::on_oversized_block(self, block.stream);
+            }
             return Err(if is_bomb { ErrorCode::ENHANCE_YOUR_CALM } else { ErrorCode::COMPRESSION_ERROR });
         }
-        let id = block.stream;
-        if let Some(key) = self.streams.key(id) {
-            if self.streams.get(key).is_some_and(|state| state.is_cancelled) {
-                return Err(ErrorCode::STREAM_CLOSED);
-            }
-            let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) else {
-                self.recycle_fields(fields);
-                return Ok(());
-            };
-            if state.ended {
-                self.reset_for_error(key, ErrorCode::STREAM_CLOSED);
-                return Ok(());
-            }
-            state.ended = true;
-            if block.is_own_parent
-                || !block.ends_stream
-                || !check::are_allowed(fields.iter())
-                || state.has_wrong_length()
-            {
-                self.reset_for_error(key, ErrorCode::PROTOCOL_ERROR);
-                return Ok(());
-            }
-            // Trailers that exceed the limit are cut. Their reader checks that and answers with the reason.
-            let queued_bytes = if state.is_queued { fields.size() } else { 0 };
-            state.trailers = Some(fields);
-            wake(&mut state.reader);
-            self.queued_bytes.add(queued_bytes);
-            return Ok(());
-        }
-        if id <= self.last && !self.was_reset_recently(id) {
-            return Err(ErrorCode::STREAM_CLOSED);
-        }
-        if id <= self.last || self.is_after_goaway(id) {
-            self.recycle_fields(fields);
-            return Ok(());
-        }
-        self.last = id;
-        // A stream whose fields form no request is opened anyway, so that it can be answered with the reason.
-        let refusal = if block.is_own_parent {
-            Some(ErrorCode::PROTOCOL_ERROR)
-        } else if self.open_streams() >= self.settings.max_concurrent_streams as usize {
-            Some(ErrorCode::REFUSED_STREAM)
-        } else {
-            None
-        };
-        match refusal {
-            None => self.open_stream(id, fields, block.ends_stream),
-            Some(code) => {
-                self.refused += 1;
-                self.recycle_fields(fields);
-                self.send_reset(id, code);
-            }
-        }
-        Ok(())
+        R::on_section(self, block, fields)
     }
 
     fn on_priority(&mut self, header: FrameHeader, payload: &[u8]) -> Result<(), ErrorCode> {
@@ -393,10 +352,13 @@ impl Core {
             return Ok(());
         };
         if state.reset.is_none() {
+            let stays_readable = R::survives_reset(state.ended);
             state.reset = Some(ErrorCode(code));
             state.is_cancelled = true;
             state.wake_all();
-            self.discard_received(key);
+            if !stays_readable {
+                self.discard_received(key);
+            }
         }
         Ok(())
     }
@@ -411,6 +373,7 @@ impl Core {
         let before = self.peer_settings;
         let mut peer_settings = PeerSettings { hpack_table: None, ..before };
         peer_settings.apply(payload)?;
+        R::on_settings(self, &peer_settings)?;
         self.peer_settings = peer_settings;
         if let Some((fewest, now)) = peer_settings.hpack_table {
             self.encoder.resize(fewest);
@@ -443,12 +406,11 @@ impl Core {
             return Err(ErrorCode::FRAME_SIZE_ERROR);
         }
         if header.has(ACK) {
-            if payload == GOAWAY_PING {
-                self.finish_graceful_shutdown();
+            if let Some(payload) = payload.first_chunk() {
+                R::on_ping_ack(self, *payload);
             }
         } else {
-            frame::write_header(&mut self.out, FrameType::PING, ACK, 0, 8);
-            self.out.extend_from_slice(payload);
+            frame::write_ping(&mut self.out, ACK, payload);
         }
         self.wake();
         Ok(())

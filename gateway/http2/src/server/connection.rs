@@ -9,12 +9,13 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::core::Core;
-use crate::error_code::ErrorCode;
-use crate::fields::FieldSection;
-use crate::settings::LocalSettings;
-use crate::stream::RequestStream;
-use crate::totals::MemoryTotals;
+use crate::shared::core::Core;
+use crate::shared::error_code::ErrorCode;
+use crate::shared::fields::FieldSection;
+use crate::server::role::ServerRole;
+use crate::server::settings::LocalSettings;
+use crate::server::stream::RequestStream;
+use crate::shared::totals::MemoryTotals;
 
 /// A request whose head was received.
 #[derive(Debug)]
@@ -28,14 +29,14 @@ pub struct IncomingRequest {
 /// The handle of a connection for the task that reads and writes its socket.
 #[derive(Debug)]
 pub struct ServerConnection {
-    core: Rc<RefCell<Core>>,
+    core: Rc<RefCell<Core<ServerRole>>>,
 }
 
 impl ServerConnection {
     /// Starts a connection. `totals` is shared with the other connections of the worker.
     #[must_use]
     pub fn new(settings: LocalSettings, totals: &MemoryTotals) -> Self {
-        Self { core: Rc::new(RefCell::new(Core::new(settings, totals))) }
+        Self { core: Rc::new(RefCell::new(Core::server(settings, totals))) }
     }
 
     /// Parses received bytes until the [extra cost](ServerConnection::extra_cost) has grown by `max_cost`.
@@ -57,20 +58,20 @@ impl ServerConnection {
     /// Whether received requests wait for [`ServerConnection::next_request`].
     #[must_use]
     pub fn has_request(&self) -> bool {
-        !self.core.borrow().queue.is_empty()
+        !self.core.borrow().role.queue.is_empty()
     }
 
     /// Bytes of memory that the fields of queued requests take: their heads, and trailers that have already
     /// arrived.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
-        self.core.borrow().queued_bytes.own()
+        self.core.borrow().role.queued_bytes.own()
     }
 
     /// The same for all connections that share the totals.
     #[must_use]
     pub fn queued_bytes_of_all(&self) -> usize {
-        self.core.borrow().queued_bytes.all()
+        self.core.borrow().role.queued_bytes.all()
     }
 
     /// Whether the client's SETTINGS frame was received. Until then every other frame is an error.
@@ -82,14 +83,14 @@ impl ServerConnection {
     /// How many streams were reset before the caller took them from the queue.
     #[must_use]
     pub fn reset_before_start(&self) -> u64 {
-        self.core.borrow().reset_before_start
+        self.core.borrow().role.reset_before_start
     }
 
     /// How many streams were refused because too many were open at once, or because they depended on
     /// themselves.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.core.borrow().refused
+        self.core.borrow().role.refused
     }
 
     /// CPU cost of the frames received so far beyond their size, expressed in bytes of body. Heads and
@@ -124,18 +125,9 @@ impl ServerConnection {
     /// Errors of `write`; `WriteZero` if it accepts nothing.
     pub fn poll_write(
         &self,
-        mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
+        write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<()>> {
-        let core = &mut *self.core.borrow_mut();
-        while core.unwritten() > 0 {
-            match write(&core.out[core.written..]) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => core.has_written(count),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        Poll::Ready(Ok(()))
+        self.core.borrow_mut().poll_write(write)
     }
 
     /// Registers the task to be woken when there is something to write.

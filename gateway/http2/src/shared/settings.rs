@@ -1,39 +1,34 @@
-//! SETTINGS that each side sends to the other (RFC 9113, 6.5). The proxy passes [`LocalSettings`] when it
-//! creates a connection. [`PeerSettings`] holds what the client has sent, with the RFC's defaults until then.
+//! SETTINGS that each side sends to the other (RFC 9113, 6.5). [`ReceiveLimits`] is what a connection
+//! announces in either role. [`PeerSettings`] holds what the peer has sent, with the RFC's defaults until then.
 
-use crate::error_code::ErrorCode;
-use crate::frame::{self, FrameType, PAYLOAD_MAX_BYTES};
+use crate::shared::error_code::ErrorCode;
+use crate::shared::frame::{self, FrameType, PAYLOAD_MAX_BYTES};
 
 /// Default size of a window in bytes.
 pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 /// Largest size of a window in bytes (RFC 9113, 6.9.1).
 pub(crate) const WINDOW_MAX_BYTES: i64 = (1 << 31) - 1;
 
-/// The settings that the gateway sends to clients.
+/// What this side of the connection accepts.
 #[derive(Clone, Copy, Debug)]
-pub struct LocalSettings {
-    /// Concurrent streams.
-    pub max_concurrent_streams: u32,
-    /// Receive window of a stream: bytes of each request's body that the client may send before they are
-    /// read.
+pub(crate) struct ReceiveLimits {
+    /// Receive windows of a stream and of the connection, in bytes.
     pub stream_window: u32,
-    /// Receive window of the connection, for all bodies together, in bytes. At least 65,535.
     pub connection_window: u32,
     /// Largest head in bytes; each field counts 32 more.
     pub max_head_bytes: u32,
 }
 
-impl LocalSettings {
-    /// Appends the SETTINGS frame, and the WINDOW_UPDATE that enlarges the connection's window.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        // MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE and ENABLE_CONNECT_PROTOCOL,
-        // which allows WebSocket (RFC 8441, 3). Their ids are 3, 4, 6 and 8, the last with the value 1.
-        let list =
-            [(3, self.max_concurrent_streams), (4, self.stream_window), (6, self.max_head_bytes), (8, 1)];
-        frame::write_header(out, FrameType::SETTINGS, 0, 0, 6 * list.len());
-        for (name, value) in list {
-            out.extend_from_slice(&u16::to_be_bytes(name));
-            out.extend_from_slice(&u32::to_be_bytes(value));
+impl ReceiveLimits {
+    /// Appends a SETTINGS frame with these limits and `more` settings, and the WINDOW_UPDATE that enlarges
+    /// the connection's window.
+    pub fn write(&self, more: &[(u16, u32)], out: &mut Vec<u8>) {
+        // INITIAL_WINDOW_SIZE and MAX_HEADER_LIST_SIZE.
+        let list = [(4, self.stream_window), (6, self.max_head_bytes)];
+        frame::write_header(out, FrameType::SETTINGS, 0, 0, 6 * (list.len() + more.len()));
+        for (name, value) in list.iter().chain(more) {
+            out.extend_from_slice(&u16::to_be_bytes(*name));
+            out.extend_from_slice(&u32::to_be_bytes(*value));
         }
         let more = self.connection_window.saturating_sub(DEFAULT_WINDOW_BYTES);
         if more > 0 {
@@ -42,12 +37,18 @@ impl LocalSettings {
     }
 }
 
-/// The settings that the client has sent.
+/// The settings that the peer has sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerSettings {
     pub initial_window: i64,
     pub max_frame_payload: usize,
-    /// If the frame changed the size of the client's HPACK table: the smallest size in the frame, and the
+    /// Concurrent streams that the peer allows.
+    pub max_concurrent_streams: u32,
+    /// Whether the peer supports extended CONNECT (RFC 8441, 3).
+    pub allows_connect_protocol: bool,
+    /// Whether the peer enabled server push. A server must not (RFC 9113, 6.5.2).
+    pub enables_push: bool,
+    /// If the frame changed the size of the peer's HPACK table: the smallest size in the frame, and the
     /// final one, in bytes.
     pub hpack_table: Option<(usize, usize)>,
 }
@@ -57,6 +58,9 @@ impl Default for PeerSettings {
         Self {
             initial_window: DEFAULT_WINDOW_BYTES.into(),
             max_frame_payload: PAYLOAD_MAX_BYTES,
+            max_concurrent_streams: u32::MAX,
+            allows_connect_protocol: false,
+            enables_push: false,
             hpack_table: None,
         }
     }
@@ -81,17 +85,18 @@ impl PeerSettings {
                         Some((self.hpack_table.map_or(now, |(fewest, _)| fewest.min(now)), now));
                 }
                 2 if value > 1 => return Err(ErrorCode::PROTOCOL_ERROR),
+                2 => self.enables_push = value == 1,
+                3 => self.max_concurrent_streams = value,
                 4 if i64::from(value) > WINDOW_MAX_BYTES => return Err(ErrorCode::FLOW_CONTROL_ERROR),
                 4 => self.initial_window = value.into(),
                 5 if !(PAYLOAD_MAX_BYTES as u32..1 << 24).contains(&value) => {
                     return Err(ErrorCode::PROTOCOL_ERROR);
                 }
-                // Larger frames would bring nothing: a response is read and forwarded in pieces of about this
+                // Larger frames would bring nothing: a body is read and forwarded in pieces of about this
                 // size.
                 5 => self.max_frame_payload = (value as usize).min(PAYLOAD_MAX_BYTES),
-                // RFC 8441, 3: ENABLE_CONNECT_PROTOCOL from a client has no meaning for a server; only its
-                // value is checked.
                 8 if value > 1 => return Err(ErrorCode::PROTOCOL_ERROR),
+                8 => self.allows_connect_protocol = value == 1,
                 _ => {}
             }
         }

@@ -1,5 +1,4 @@
-//! The state of a connection, which its [`ServerConnection`](crate::ServerConnection) and its
-//! [`RequestStream`](crate::RequestStream)s share.
+//! The state of a connection, which the handle of the connection and those of its streams share.
 //!
 //! `receive` and `send` extend [`Core`] with the parsing and the writing of frames. This module keeps the
 //! streams, the windows and the output buffer. Invariant: every received byte of a body is unread in a
@@ -8,14 +7,15 @@
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
-use crate::error_code::ErrorCode;
-use crate::fields::FieldSection;
-use crate::frame::{self, FrameType, HEADER_BYTES};
-use crate::hpack::{HpackDecoder, HpackEncoder};
-use crate::output_limit::OutputLimit;
-use crate::settings::{DEFAULT_WINDOW_BYTES, LocalSettings, PeerSettings};
-use crate::streams::{ResponseProgress, StreamKey, StreamState, Streams, wake};
-use crate::totals::{ConnectionShare, MemoryTotals};
+use crate::shared::error_code::ErrorCode;
+use crate::shared::fields::FieldSection;
+use crate::shared::frame::{self, FrameType, HEADER_BYTES};
+use crate::shared::hpack::{HpackDecoder, HpackEncoder};
+use crate::shared::output_limit::OutputLimit;
+use crate::shared::role::Role;
+use crate::shared::settings::{DEFAULT_WINDOW_BYTES, PeerSettings, ReceiveLimits};
+use crate::shared::streams::{SendProgress, StreamKey, StreamState, Streams, wake};
+use crate::shared::totals::MemoryTotals;
 
 /// How many streams that were reset here are remembered. Frames that were in flight for them are not an
 /// error.
@@ -27,7 +27,7 @@ pub(crate) const KEPT_CAPACITY_BYTES: usize = 16 * 1024;
 const IDLE_CAPACITY_BYTES: usize = 1024;
 
 /// How many [`FieldSection`] are kept for reuse, and how many queued heads keep their full capacity.
-const SPARE_FIELDS_MAX: usize = 32;
+pub(crate) const SPARE_FIELDS_MAX: usize = 32;
 
 /// A head or trailer section whose last frame has not arrived.
 #[derive(Debug)]
@@ -47,49 +47,30 @@ pub(crate) struct PartialData {
     pub ends_stream: bool,
 }
 
-/// The state of a graceful shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GracefulShutdown {
-    None,
-    /// GOAWAY was sent, and a PING after it. New streams are still accepted until the client acknowledges the
-    /// PING, which shows that it received the GOAWAY.
-    Announced,
-    /// The second GOAWAY was sent; it names the last stream. Later ones are ignored.
-    Final,
-}
-
 #[derive(Debug)]
-pub(crate) struct Core {
-    pub settings: LocalSettings,
+pub(crate) struct Core<R: Role> {
+    pub role: R,
+    pub limits: ReceiveLimits,
     pub peer_settings: PeerSettings,
     /// How many bytes of the preface were received.
     pub preface: usize,
     pub partial: Vec<u8>,
     pub partial_data: Option<PartialData>,
     pub block: Option<HeaderBlock>,
-    /// Whether the client's SETTINGS were received, which must be its first frame.
+    /// Whether the peer's SETTINGS were received, which must be its first frame.
     pub has_peer_settings: bool,
     pub decoder: HpackDecoder,
     pub encoder: HpackEncoder,
-    pub streams: Streams,
-    /// Streams that wait in the queue of received requests, each with its fields.
-    pub queue: VecDeque<(StreamKey, FieldSection)>,
-    /// Bytes of memory that the fields of queued streams take, trailers included. A few bytes of HPACK can
-    /// name kilobytes, so the size on the wire would say little.
-    pub queued_bytes: ConnectionShare,
-    /// Streams that were reset before they were taken from the queue.
-    pub reset_before_start: u64,
-    /// Streams that were refused: more than may be open at once, or ones that depend on themselves.
-    pub refused: u64,
+    pub streams: Streams<R::Stream>,
     /// CPU cost of received frames beyond their own bytes, expressed in bytes of body.
     pub extra_cost: u64,
     /// DATA frames for streams that are closed or were reset.
     pub discarded_data_frames: u64,
-    /// Streams that were reset because the client broke the protocol.
+    /// Streams that were reset because the peer broke the protocol.
     pub protocol_errors: u32,
-    /// The highest id of a stream that the client has opened.
+    /// The highest id of a stream that the client of the connection has opened.
     pub last: u32,
-    /// The connection's receive window: bytes of bodies that the client may still send. `unreturned` counts
+    /// The connection's receive window: bytes of bodies that the peer may still send. `unreturned` counts
     /// bytes that were consumed and not yet returned to the window.
     pub receive_window: i64,
     pub unreturned: u32,
@@ -102,8 +83,7 @@ pub(crate) struct Core {
     /// last.
     pub waiting: Vec<StreamKey>,
     pub writer: Option<StreamKey>,
-    pub shutdown: GracefulShutdown,
-    /// Whether the client has sent GOAWAY.
+    /// Whether the peer has sent GOAWAY.
     pub peer_sent_goaway: bool,
     /// The reason why the connection ended. Once set, nothing is read and no stream opens.
     pub ended: Option<ErrorCode>,
@@ -116,11 +96,12 @@ pub(crate) struct Core {
     spare_fields: Vec<FieldSection>,
 }
 
-impl Core {
-    pub fn new(settings: LocalSettings, totals: &MemoryTotals) -> Self {
-        let receive_window = settings.connection_window.max(DEFAULT_WINDOW_BYTES).into();
+impl<R: Role> Core<R> {
+    pub fn new(role: R, limits: ReceiveLimits, encoder: HpackEncoder, totals: &MemoryTotals) -> Self {
+        let receive_window = limits.connection_window.max(DEFAULT_WINDOW_BYTES).into();
         Self {
-            settings,
+            role,
+            limits,
             peer_settings: PeerSettings::default(),
             preface: 0,
             partial: Vec::new(),
@@ -128,12 +109,8 @@ impl Core {
             block: None,
             has_peer_settings: false,
             decoder: HpackDecoder::new(),
-            encoder: HpackEncoder::new(),
+            encoder,
             streams: Streams::default(),
-            queue: VecDeque::new(),
-            queued_bytes: ConnectionShare::of(totals.queued_bytes.clone()),
-            reset_before_start: 0,
-            refused: 0,
             extra_cost: 0,
             discarded_data_frames: 0,
             protocol_errors: 0,
@@ -146,7 +123,6 @@ impl Core {
             output_limit: OutputLimit::new(totals),
             waiting: Vec::new(),
             writer: None,
-            shutdown: GracefulShutdown::None,
             peer_sent_goaway: false,
             ended: None,
             task: None,
@@ -167,13 +143,13 @@ impl Core {
 
     /// Registers the task to be woken when there is something to write.
     pub fn register_waker(&mut self, cx: &Context<'_>) {
-        crate::streams::register_waker(&mut self.task, cx);
+        crate::shared::streams::register_waker(&mut self.task, cx);
     }
 
     /// Takes empty fields to decode into, from the pool if it has any.
     pub fn take_fields(&mut self) -> FieldSection {
         let mut fields = self.spare_fields.pop().unwrap_or_else(FieldSection::with_typical_capacity);
-        fields.clear(self.settings.max_head_bytes as usize);
+        fields.clear(self.limits.max_head_bytes as usize);
         fields
     }
 
@@ -190,6 +166,7 @@ impl Core {
         self.partial.shrink_to(IDLE_CAPACITY_BYTES);
         self.decoder.shrink_to(IDLE_CAPACITY_BYTES);
         self.spare_fields.truncate(1);
+        self.streams.shrink_idle();
     }
 
     /// Ends the connection with a GOAWAY that carries the reason. Does nothing if it has already ended.
@@ -198,7 +175,8 @@ impl Core {
             return;
         }
         self.ended = Some(code);
-        frame::write_numbers(&mut self.out, FrameType::GOAWAY, 0, &[self.last, code.0]);
+        let last = R::last_peer_stream(self);
+        frame::write_numbers(&mut self.out, FrameType::GOAWAY, 0, &[last, code.0]);
         self.abort();
         self.wake();
     }
@@ -207,10 +185,7 @@ impl Core {
     /// [`Core::wake_ended_streams`] wakes them.
     pub fn abort(&mut self) {
         self.ended.get_or_insert(ErrorCode::CANCEL);
-        for (key, _) in std::mem::take(&mut self.queue) {
-            self.streams.remove(key);
-        }
-        self.queued_bytes.set(0);
+        R::on_abort(self);
         for state in self.streams.iter().filter(|state| state.is_counted()) {
             state.reset.get_or_insert(ErrorCode::CANCEL);
         }
@@ -266,49 +241,36 @@ impl Core {
         id <= self.forgotten_up_to || self.was_reset_recently(id)
     }
 
-    /// Discards what was received for a reset stream. If it was still in the queue of received requests,
-    /// removes it altogether.
+    /// Discards what was received for a reset stream.
     pub fn discard_received(&mut self, key: StreamKey) {
         let Some(state) = self.streams.get(key) else { return };
         let unread = state.data.len() - state.consumed;
         (state.data, state.consumed) = (Vec::new(), 0);
-        let (is_new, trailers) = (state.is_queued, state.trailers_size());
         let was_waiting = std::mem::take(&mut state.is_waiting);
         self.return_window(unread);
         if was_waiting {
             self.stop_waiting(key);
         }
-        if is_new {
-            self.reset_before_start += 1;
-            if let Some(at) = self.queue.iter().position(|(other, _)| *other == key)
-                && let Some((_, fields)) = self.queue.remove(at)
-            {
-                self.queued_bytes.subtract(fields.size() + trailers);
-                self.recycle_fields(fields);
-            }
-            self.streams.remove(key);
-        }
+        R::on_discard(self, key);
     }
 
     /// Removes a stream whose handle was dropped. If the exchange is incomplete, resets the stream.
     pub fn drop_stream(&mut self, key: StreamKey) {
-        let Some(state) = self.streams.remove(key) else { return };
+        let Some(mut state) = self.streams.remove(key) else { return };
         let unread = state.data.len() - state.consumed;
         if state.reset.is_none() && self.ended.is_none() {
-            match (state.sent, state.ended) {
-                (ResponseProgress::End, true) => {}
-                // RFC 9113, 8.1: a complete response lets the server refuse the rest of the request.
-                (ResponseProgress::End, false) => self.send_reset(state.id, ErrorCode::NO_ERROR),
-                (ResponseProgress::Nothing | ResponseProgress::Head, _) => {
-                    self.send_reset(state.id, ErrorCode::CANCEL);
-                }
+            let has_sent_end = state.sent == SendProgress::End;
+            if !(has_sent_end && state.ended) {
+                self.send_reset(state.id, R::drop_code(has_sent_end));
             }
         }
         self.return_window(unread);
         if state.is_waiting {
             self.stop_waiting(key);
         }
-        if self.shutdown != GracefulShutdown::None || self.peer_sent_goaway || self.ended.is_some() {
+        R::clear(&mut state.role);
+        self.streams.recycle(state);
+        if R::may_be_finished(self) || self.peer_sent_goaway || self.ended.is_some() {
             self.wake();
         }
     }
@@ -318,7 +280,7 @@ impl Core {
     pub fn return_window(&mut self, count: usize) {
         self.unreturned += count as u32;
         let is_due = i64::from(self.unreturned) * 2
-            >= i64::from(self.settings.connection_window.max(DEFAULT_WINDOW_BYTES));
+            >= i64::from(self.limits.connection_window.max(DEFAULT_WINDOW_BYTES));
         // After the end no more data is read, and a frame written now could follow the close of this
         // direction.
         if is_due && self.ended.is_none() {
@@ -331,7 +293,7 @@ impl Core {
 
     /// Returns `count` consumed bytes to a stream's window.
     pub fn return_stream_window(&mut self, key: StreamKey, count: usize) {
-        let half = i64::from(self.settings.stream_window);
+        let half = i64::from(self.limits.stream_window);
         let Some(state) = self.streams.get(key) else { return };
         state.unreturned += count as u32;
         if i64::from(state.unreturned) * 2 >= half
@@ -352,16 +314,6 @@ impl Core {
         self.waiting.retain(|other| *other != key);
     }
 
-    /// Takes the next stream from the queue of received requests.
-    pub fn next_request(&mut self) -> Option<(StreamKey, FieldSection)> {
-        let (key, fields) = self.queue.pop_front()?;
-        let state = self.streams.get(key)?;
-        state.is_queued = false;
-        let trailers = state.trailers_size();
-        self.queued_bytes.subtract(fields.size() + trailers);
-        Some((key, fields))
-    }
-
     /// Wakes the streams that wait for room. The last writer comes after the others.
     pub fn wake_writers(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
@@ -374,37 +326,6 @@ impl Core {
                 wake(&mut state.writer);
             }
         }
-    }
-
-    /// Whether the connection is finished: no stream can be opened, none is open, and everything was written.
-    pub fn is_finished(&self) -> bool {
-        (self.shutdown == GracefulShutdown::Final || self.peer_sent_goaway)
-            && self.streams.len() == 0
-            && self.unwritten() == 0
-    }
-
-    /// How many streams count against the limit of concurrent streams. Below the limit the result may include
-    /// streams that do not count, which spares a scan.
-    pub fn open_streams(&mut self) -> usize {
-        if self.streams.len() < self.settings.max_concurrent_streams as usize {
-            return self.streams.len();
-        }
-        self.streams.iter().filter(|state| state.is_counted()).count()
-    }
-
-    /// Opens a stream and puts it into the queue of received requests.
-    pub fn open_stream(&mut self, id: u32, mut fields: FieldSection, ended: bool) {
-        if self.queue.len() >= SPARE_FIELDS_MAX {
-            // The head may wait long, together with many on other connections, and its capacity will not be
-            // reused.
-            fields.shrink_to_fit();
-        }
-        // A client that has not received our SETTINGS yet may send up to the default window.
-        let window = self.settings.stream_window.max(DEFAULT_WINDOW_BYTES).into();
-        let state = StreamState::new(id, window, self.peer_settings.initial_window, ended);
-        let key = self.streams.add(state);
-        self.queued_bytes.add(fields.size());
-        self.queue.push_back((key, fields));
     }
 
     /// Bytes that wait to be written.

@@ -1,5 +1,4 @@
-//! Header compression (RFC 7541) of one connection: a decoder for requests, an encoder for responses, and
-//! their tables.
+//! Header compression (RFC 7541) of one connection: a decoder, an encoder, and their tables.
 
 mod decoder;
 mod encoder;

@@ -7,9 +7,9 @@ mod protocol_errors;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::fields::FieldSection;
-use crate::frame::{self, END_HEADERS, END_STREAM, FrameHeader, FrameType, HEADER_BYTES};
-use crate::hpack::{HpackDecoder, HpackEncoder};
+use crate::shared::fields::FieldSection;
+use crate::shared::frame::{self, END_HEADERS, END_STREAM, FrameHeader, FrameType, HEADER_BYTES};
+use crate::shared::hpack::{HpackDecoder, HpackEncoder};
 use crate::{
     ErrorCode, IncomingRequest, LocalSettings, MemoryTotals, PREFACE, RequestStream, ServerConnection,
 };
@@ -71,7 +71,7 @@ impl Client {
     fn silent_to(settings: LocalSettings) -> Self {
         Self {
             connection: ServerConnection::new(settings, &MemoryTotals::default()),
-            encoder: HpackEncoder::new(),
+            encoder: HpackEncoder::for_responses(),
             decoder: HpackDecoder::new(),
         }
     }

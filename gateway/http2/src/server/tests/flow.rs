@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use super::*;
-use crate::frame::PAYLOAD_MAX_BYTES;
+use crate::shared::frame::PAYLOAD_MAX_BYTES;
 
 /// Counts how often it was woken.
 #[derive(Default)]

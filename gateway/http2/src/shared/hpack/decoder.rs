@@ -3,7 +3,7 @@
 
 use super::table::{HpackTable, STATIC};
 use super::{MalformedBlock, TABLE_MAX_BYTES, huffman, integer};
-use crate::fields::FieldSection;
+use crate::shared::fields::FieldSection;
 
 /// The decoder's state, which follows the peer's encoder.
 #[derive(Debug)]

@@ -3,6 +3,8 @@
 //!
 //! - `server`: a [`ServerConnection`] belongs to the task that reads and writes a client's socket, and each
 //!   [`RequestStream`] to the task that answers a request.
+//! - `client`: a [`ClientConnection`] belongs to the task that reads and writes an endpoint's socket, and each
+//!   [`ResponseStream`] to the exchange that sends a request.
 //! - `shared`: what both roles have in common. `receive` parses frames in place in the receive buffer, and
 //!   `send` appends frames to one output buffer. A message is not queued beyond that: the sender keeps what
 //!   the windows do not let through. `hpack` holds the header tables. A decoded head is a [`FieldSection`],
@@ -12,9 +14,13 @@
 //! or ends, as the RFC requires. Memory is bounded whatever a peer sends: a connection keeps its windows,
 //! a bounded number of heads per stream, and the output buffer, which has a limit.
 
+mod client;
 mod server;
 mod shared;
 
+pub use self::client::{
+    ClientConnection, ClientSettings, MalformedResponse, RequestPseudo, ResponseFailure, ResponseStream,
+};
 pub use self::server::{IncomingRequest, LocalSettings, MalformedRequest, RequestStream, ServerConnection};
 pub use self::shared::error_code::ErrorCode;
 pub use self::shared::fields::{FieldIter, FieldSection};

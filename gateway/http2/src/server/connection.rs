@@ -9,12 +9,12 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::shared::core::Core;
-use crate::shared::error_code::ErrorCode;
-use crate::shared::fields::FieldSection;
 use crate::server::role::ServerRole;
 use crate::server::settings::LocalSettings;
 use crate::server::stream::RequestStream;
+use crate::shared::core::Core;
+use crate::shared::error_code::ErrorCode;
+use crate::shared::fields::FieldSection;
 use crate::shared::totals::MemoryTotals;
 
 /// A request whose head was received.
@@ -123,10 +123,7 @@ impl ServerConnection {
     ///
     /// # Errors
     /// Errors of `write`; `WriteZero` if it accepts nothing.
-    pub fn poll_write(
-        &self,
-        write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
-    ) -> Poll<io::Result<()>> {
+    pub fn poll_write(&self, write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>) -> Poll<io::Result<()>> {
         self.core.borrow_mut().poll_write(write)
     }
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use crate::server::role::{ServerRole, ServerStream};
-use crate::shared::core::{Core, KEPT_CAPACITY_BYTES};
+use crate::shared::core::Core;
 use crate::shared::error_code::ErrorCode;
 use crate::shared::fields::FieldSection;
 use crate::shared::send::StreamClosed;
@@ -77,17 +77,7 @@ impl RequestStream {
             register_waker(&mut state.reader, cx);
             return Poll::Pending;
         }
-        let count = received.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&received[..count]);
-        state.consumed += count;
-        if state.consumed == state.data.len() {
-            state.consumed = 0;
-            state.data.clear();
-            state.data.shrink_to(KEPT_CAPACITY_BYTES);
-        }
-        core.return_stream_window(self.key, count);
-        core.return_window(count);
-        Poll::Ready(Ok(count))
+        Poll::Ready(Ok(core.read(self.key, buffer)))
     }
 
     /// Whether the connection's window lets the client send more of the body.
@@ -181,21 +171,7 @@ impl RequestStream {
     /// # Errors
     /// As [`RequestStream::send_head`].
     pub fn poll_capacity(&self, cx: &mut Context<'_>) -> Poll<Result<usize, StreamClosed>> {
-        let core = &mut *self.core.borrow_mut();
-        match core.sendable(self.key) {
-            Ok(0) => {
-                if let Some(state) = core.streams.get(self.key) {
-                    register_waker(&mut state.writer, cx);
-                    // If the stream's own window is closed, only a WINDOW_UPDATE for the stream helps.
-                    if state.send_window > 0 && !std::mem::replace(&mut state.is_waiting, true) {
-                        core.waiting.push(self.key);
-                    }
-                }
-                Poll::Pending
-            }
-            Ok(_) => Poll::Ready(Ok(core.output_limit.available())),
-            Err(gone) => Poll::Ready(Err(gone)),
-        }
+        self.core.borrow_mut().poll_capacity(self.key, cx)
     }
 
     /// Whether the client's windows let no data through. Heads, trailers and the end of a stream need no

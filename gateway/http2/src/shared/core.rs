@@ -254,6 +254,24 @@ impl<R: Role> Core<R> {
         R::on_discard(self, key);
     }
 
+    /// Copies received bytes of a body into `buffer`, and returns them to the windows. Returns how many.
+    #[inline]
+    pub fn read(&mut self, key: StreamKey, buffer: &mut [u8]) -> usize {
+        let Some(state) = self.streams.get(key) else { return 0 };
+        let received = &state.data[state.consumed..];
+        let count = received.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&received[..count]);
+        state.consumed += count;
+        if state.consumed == state.data.len() {
+            state.consumed = 0;
+            state.data.clear();
+            state.data.shrink_to(KEPT_CAPACITY_BYTES);
+        }
+        self.return_stream_window(key, count);
+        self.return_window(count);
+        count
+    }
+
     /// Removes a stream whose handle was dropped. If the exchange is incomplete, resets the stream.
     pub fn drop_stream(&mut self, key: StreamKey) {
         let Some(mut state) = self.streams.remove(key) else { return };

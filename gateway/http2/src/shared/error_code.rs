@@ -16,4 +16,5 @@ impl ErrorCode {
     pub const CANCEL: Self = Self(8);
     pub const COMPRESSION_ERROR: Self = Self(9);
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
+    pub const HTTP_1_1_REQUIRED: Self = Self(13);
 }

@@ -4,13 +4,13 @@
 //! progress with [`Core::has_written`].
 
 use std::io::{self, IoSlice};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use crate::shared::core::{Core, KEPT_CAPACITY_BYTES};
 use crate::shared::frame::{self, END_HEADERS, END_STREAM, FrameType, HEADER_BYTES};
 use crate::shared::hpack::HpackEncoder;
 use crate::shared::role::Role;
-use crate::shared::streams::{SendProgress, StreamKey};
+use crate::shared::streams::{SendProgress, StreamKey, register_waker};
 
 /// Error: the stream was reset, its message was complete, or the connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,24 @@ impl<R: Role> Core<R> {
         Ok(usize::try_from(state.send_window.min(window)).unwrap_or(0).min(available))
     }
 
+    /// Waits until a part of a body can be sent. Returns how many bytes the output buffer accepts.
+    pub fn poll_capacity(&mut self, key: StreamKey, cx: &Context<'_>) -> Poll<Result<usize, StreamClosed>> {
+        match self.sendable(key) {
+            Ok(0) => {
+                if let Some(state) = self.streams.get(key) {
+                    register_waker(&mut state.writer, cx);
+                    // If the stream's own window is closed, only a WINDOW_UPDATE for the stream helps.
+                    if state.send_window > 0 && !std::mem::replace(&mut state.is_waiting, true) {
+                        self.waiting.push(key);
+                    }
+                }
+                Poll::Pending
+            }
+            Ok(_) => Poll::Ready(Ok(self.output_limit.available())),
+            Err(gone) => Poll::Ready(Err(gone)),
+        }
+    }
+
     /// Writes the part of a body that may be sent now. If that is everything and `last` is set, the final
     /// frame carries END_STREAM. Returns how many bytes it wrote.
     pub fn write_data(
@@ -90,7 +108,8 @@ impl<R: Role> Core<R> {
         if count == 0 && !ends {
             return Ok(0);
         }
-        let state = self.streams.get(key).ok_or(StreamClosed)?;
+        let state =
+            self.streams.get(key).filter(|state| state.sent != SendProgress::End).ok_or(StreamClosed)?;
         state.send_window -= count as i64;
         if ends {
             state.sent = SendProgress::End;

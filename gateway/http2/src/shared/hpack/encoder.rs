@@ -1,10 +1,14 @@
-//! Encodes fields into a block of bytes (RFC 7541, 6). `send` uses one [`HpackEncoder`] for all responses of
-//! a connection. It decides which fields enter the table, and never compresses with Huffman codes.
+//! Encodes fields into a block of bytes (RFC 7541, 6). `send` uses one [`HpackEncoder`] for all heads of a
+//! connection. It decides which fields enter the table.
+//!
+//! In responses a field enters when it is sent for the second time. In requests it also enters when its name
+//! is new, because most fields of a connection's requests repeat from the first one on. A name whose value
+//! changed is from then on treated as in responses, and written as a reference to the entry with that name.
 
 use tollgate_http::Name;
 
-use super::table::{HpackTable, STATIC};
-use super::{TABLE_MAX_BYTES, integer};
+use super::table::{HpackTable, STATIC, TableEntry};
+use super::{TABLE_MAX_BYTES, huffman, integer};
 
 /// Bytes of the largest field that is added to the table. A larger one would evict most other entries.
 const INDEXED_FIELD_MAX_BYTES: usize = TABLE_MAX_BYTES / 4;
@@ -14,7 +18,7 @@ const NEVER_INDEXED: &[u8] = b"set-cookie";
 /// How many recently sent fields are remembered.
 const RECENT_FIELDS: usize = 64;
 
-/// Encodes heads and trailers. A field that is sent a second time is likely to repeat, so the encoder adds it
+/// Encodes heads and trailers. In a response, a field that is sent a second time is likely to repeat, so the encoder adds it
 /// to the table. Fields that are new in each message (an id, a length) never repeat, so they evict nothing.
 /// Literals are not Huffman-coded: a repeated field is written out only until it is in the table.
 #[derive(Debug)]
@@ -26,9 +30,15 @@ pub(crate) struct HpackEncoder {
     /// How many entries were ever added.
     added: u64,
     recent: Box<[RecentField; RECENT_FIELDS]>,
+    /// Names of requests' fields that were sent, with the newest entry of each; empty in a server.
+    names: Vec<RecentField>,
 }
 
-/// A recently sent field: its hash, and the number of its table entry; 0 if it has none.
+/// How many names of requests' fields are remembered, the first ones of a connection. Fields with other names
+/// are treated as in responses.
+const NAMES_MAX: usize = 32;
+
+/// A recently sent field, or a name: its hash, and the number of its table entry; 0 if it has none.
 #[derive(Clone, Copy, Debug, Default)]
 struct RecentField {
     hash: u32,
@@ -36,6 +46,11 @@ struct RecentField {
 }
 
 impl HpackEncoder {
+    /// Creates the encoder of a client.
+    pub fn for_requests() -> Self {
+        Self { names: Vec::with_capacity(NAMES_MAX / 2), ..Self::for_responses() }
+    }
+
     /// Creates the encoder of a server.
     pub fn for_responses() -> Self {
         Self {
@@ -43,6 +58,7 @@ impl HpackEncoder {
             resized: None,
             added: 0,
             recent: Box::new([RecentField::default(); RECENT_FIELDS]),
+            names: Vec::new(),
         }
     }
 
@@ -84,7 +100,7 @@ impl HpackEncoder {
             return literal(0x10, 4, name, value, out);
         }
         let hash = hash(name, value);
-        let slot = hash as usize % RECENT_FIELDS;
+        let slot = self::slot(hash);
         let recent = self.recent[slot];
         if recent.hash != hash {
             self.recent[slot] = RecentField { hash, number: 0 };
@@ -107,6 +123,132 @@ impl HpackEncoder {
         if self.table.add(&small, value) {
             self.added += 1;
             self.recent[slot].number = self.added;
+        }
+    }
+}
+
+/// The static entries with pseudo-fields of requests.
+const AUTHORITY: usize = 1;
+const METHOD: usize = 2;
+const PATH: usize = 4;
+const HTTP: usize = 6;
+
+impl HpackEncoder {
+    /// Adds the pseudo-fields of a request. `protocol` is that of an extended CONNECT.
+    pub fn request(
+        &mut self,
+        method: &[u8],
+        (is_secure, authority, path): (bool, &[u8], &[u8]),
+        protocol: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) {
+        match method {
+            b"GET" => out.push(0x80 | METHOD as u8),
+            b"POST" => out.push(0x80 | (METHOD + 1) as u8),
+            _ => self.request_literal(METHOD, b":method", method, false, out),
+        }
+        out.push(0x80 | (HTTP + usize::from(is_secure)) as u8);
+        self.request_literal(AUTHORITY, b":authority", authority, true, out);
+        match path {
+            b"/" => out.push(0x80 | PATH as u8),
+            _ => self.request_literal(PATH, b":path", path, false, out),
+        }
+        if let Some(protocol) = protocol {
+            self.request_literal(0, b":protocol", protocol, false, out);
+        }
+    }
+
+    /// Appends a field of a request; its name is written in lower case. Credentials, and all fields of a
+    /// request with `secrets`, are sent as never indexed.
+    pub fn request_field(&mut self, name: &[u8], value: &[u8], secrets: bool, out: &mut Vec<u8>) {
+        let known = Name::of(name);
+        if secrets || known.is_credential() {
+            self.name(0x10, 4, request_index(known), name, out);
+            return text(value, out);
+        }
+        self.request_literal(request_index(known), name, value, true, out);
+    }
+
+    /// Appends a field whose name has this static index; 0 if it has none. `is_new_indexed`: the field enters
+    /// the table if its name is new.
+    fn request_literal(
+        &mut self,
+        static_index: usize,
+        name: &[u8],
+        value: &[u8],
+        is_new_indexed: bool,
+        out: &mut Vec<u8>,
+    ) {
+        let name_hash = hash(name, b"");
+        let known = self.names.iter().position(|known| known.hash == name_hash);
+        let mut index = static_index;
+        if let Some(known) = known
+            && let Some((at, entry)) = self.entry(self.names[known].number)
+            && entry.name().eq_ignore_ascii_case(name)
+        {
+            if entry.value() == value {
+                return integer::write(out, 0x80, 7, at);
+            }
+            if index == 0 {
+                index = at;
+            }
+        }
+        let hash = hash(name, value);
+        let slot = self::slot(hash);
+        let recent = self.recent[slot];
+        let repeats = recent.hash == hash;
+        if repeats
+            && let Some((at, entry)) = self.entry(recent.number)
+            && entry.value() == value
+            && entry.name().eq_ignore_ascii_case(name)
+        {
+            return integer::write(out, 0x80, 7, at);
+        }
+        if !repeats {
+            self.recent[slot] = RecentField { hash, number: 0 };
+        }
+        let is_new = known.is_none() && self.names.len() < NAMES_MAX;
+        let enters =
+            (repeats || is_new_indexed && is_new) && name.len() + value.len() <= INDEXED_FIELD_MAX_BYTES;
+        let (first, bits) = if enters { (0x40, 6) } else { (0, 4) };
+        self.name(first, bits, index, name, out);
+        text(value, out);
+        let known = known.or(is_new.then_some(self.names.len()));
+        if is_new {
+            self.names.push(RecentField { hash: name_hash, number: 0 });
+        }
+        if enters && self.table.add(&name.to_ascii_lowercase(), value) {
+            self.added += 1;
+            self.recent[slot].number = self.added;
+            if let Some(known) = known {
+                self.names[known].number = self.added;
+            }
+        }
+    }
+
+    /// Returns a dynamic entry by its number, with its index.
+    fn entry(&self, number: u64) -> Option<(usize, &TableEntry)> {
+        // The position, counted from the newest.
+        let behind = self.added.wrapping_sub(number) as usize;
+        let entry = self.table.get(behind).filter(|_| number > 0)?;
+        Some((STATIC.len() + 1 + behind, entry))
+    }
+
+    /// Appends the start of a literal: its kind above a prefix of `bits` bits, and its name as an index or,
+    /// if that is 0, in the shorter of both codings.
+    fn name(&self, first: u8, bits: u32, index: usize, name: &[u8], out: &mut Vec<u8>) {
+        integer::write(out, first, bits, index);
+        if index > 0 {
+            return;
+        }
+        let lower = || name.iter().map(u8::to_ascii_lowercase);
+        let length = huffman::encoded_length(lower());
+        if length < name.len() {
+            integer::write(out, 0x80, 7, length);
+            huffman::encode(lower(), out);
+        } else {
+            integer::write(out, 0, 7, name.len());
+            out.extend(lower());
         }
     }
 }
@@ -142,6 +284,21 @@ fn index(name: Name) -> usize {
     }
 }
 
+/// As [`index`], with the names of requests.
+fn request_index(name: Name) -> usize {
+    match name {
+        Name::Accept => 19,
+        Name::Authorization => 23,
+        Name::Cookie => 32,
+        Name::Expect => 35,
+        Name::ProxyAuthorization => 49,
+        Name::Referer => 51,
+        Name::UserAgent => 58,
+        Name::Via => 60,
+        _ => index(name),
+    }
+}
+
 /// Hashes the value and, roughly and ignoring case, the name: multiply and rotate, eight bytes at a time. A
 /// collision is harmless: the colliding fields are written out in full.
 fn hash(name: &[u8], value: &[u8]) -> u32 {
@@ -157,6 +314,11 @@ fn hash(name: &[u8], value: &[u8]) -> u32 {
     let hash = mix(hash, last);
     // Never 0: that marks an unused slot.
     (hash >> 32) as u32 | 1
+}
+
+/// The slot of a hash, which is odd.
+fn slot(hash: u32) -> usize {
+    (hash >> 1) as usize % RECENT_FIELDS
 }
 
 #[cfg(test)]
@@ -204,6 +366,69 @@ mod tests {
         }
         // The status, the two that repeat, the length at most written out, and the id.
         assert!(last <= 1 + 2 + 4 + 2 + 12 + 31, "{last}");
+    }
+
+    #[test]
+    fn a_request_that_repeats_is_a_byte_a_field() {
+        let (mut encoder, mut decoder) = (HpackEncoder::for_requests(), HpackDecoder::new());
+        let mut last = Vec::new();
+        for at in 0..1_000 {
+            let id = format!("{at:030}");
+            let fields =
+                [("User-Agent", "any/1"), ("X-Request-Id", id.as_str()), ("x-forwarded-for", "10.0.0.1")];
+            last.clear();
+            encoder.begin(&mut last);
+            encoder.request(b"PUT", (true, b"shop.example:8443", b"/a?b"), None, &mut last);
+            for (name, value) in fields {
+                encoder.request_field(name.as_bytes(), value.as_bytes(), false, &mut last);
+            }
+            let pseudo = [
+                (":method", "PUT"),
+                (":scheme", "https"),
+                (":authority", "shop.example:8443"),
+                (":path", "/a?b"),
+            ];
+            let wanted: Vec<(String, String)> = pseudo
+                .iter()
+                .chain(&fields)
+                .map(|(name, value)| (name.to_lowercase(), (*value).to_owned()))
+                .collect();
+            assert_eq!(read(&mut decoder, &last), wanted);
+        }
+        // Six fields that repeat; the id with a reference to its name of two bytes.
+        assert!(last.len() <= 6 + 2 + 31, "{}", last.len());
+    }
+
+    #[test]
+    fn names_share_no_slot_by_mistake() {
+        let (mut encoder, mut decoder) = (HpackEncoder::for_requests(), HpackDecoder::new());
+        for round in 0..4 {
+            for at in 0..500 {
+                let (name, value) = (format!("x-{at}"), format!("{}", at / (round + 1)));
+                let mut block = Vec::new();
+                encoder.request_field(name.as_bytes(), value.as_bytes(), at % 5 == 0, &mut block);
+                assert_eq!(read(&mut decoder, &block), [(name, value)]);
+            }
+            encoder.resize([4096, 100, 0, 4096][round]);
+            let mut block = Vec::new();
+            encoder.begin(&mut block);
+            assert_eq!(read(&mut decoder, &block), []);
+        }
+    }
+
+    #[test]
+    fn credentials_and_secrets_of_requests_are_never_indexed() {
+        let (mut encoder, mut decoder) = (HpackEncoder::for_requests(), HpackDecoder::new());
+        for (name, secrets) in
+            [("authorization", false), ("cookie", false), ("proxy-authorization", false), ("x", true)]
+        {
+            for _ in 0..3 {
+                let mut block = Vec::new();
+                encoder.request_field(name.as_bytes(), b"1", secrets, &mut block);
+                assert_eq!(block[0] & 0xf0, 0x10, "{name}");
+                assert_eq!(read(&mut decoder, &block), [(name.to_owned(), "1".to_owned())]);
+            }
+        }
     }
 
     #[test]

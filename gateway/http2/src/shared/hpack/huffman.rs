@@ -1,5 +1,5 @@
-//! Decodes the Huffman code of strings (RFC 7541, 5.2 and Appendix B). The tables are computed at compile
-//! time from the lengths of the codes. Nothing encodes: see [`HpackEncoder`](super::HpackEncoder).
+//! The Huffman code of strings (RFC 7541, 5.2 and Appendix B). The tables are computed at compile time from
+//! the lengths of the codes. Only names of fields are encoded: see [`HpackEncoder`](super::HpackEncoder).
 
 use super::MalformedBlock;
 
@@ -76,6 +76,47 @@ const fn code() -> DecodeTables {
         length += 1;
     }
     made
+}
+
+/// The code of each byte, and its length in bits.
+static CODES: [(u32, u8); 256] = {
+    let mut codes = [(0, 0); 256];
+    let mut symbol = 0;
+    while symbol < codes.len() {
+        let length = LENGTHS[symbol] as usize;
+        let (first, from) = CODE.first[length];
+        let mut place = from as usize;
+        while CODE.sorted[place] as usize != symbol {
+            place += 1;
+        }
+        codes[symbol] = (first + (place - from as usize) as u32, length as u8);
+        symbol += 1;
+    }
+    codes
+};
+
+/// Returns the length of the encoded string in bytes.
+pub(super) fn encoded_length(bytes: impl Iterator<Item = u8>) -> usize {
+    bytes.map(|byte| usize::from(CODES[usize::from(byte)].1)).sum::<usize>().div_ceil(8)
+}
+
+/// Encodes `bytes` and appends the result to `out`.
+pub(super) fn encode(bytes: impl Iterator<Item = u8>, out: &mut Vec<u8>) {
+    let (mut bits, mut have) = (0_u64, 0_u32);
+    for byte in bytes {
+        let (code, length) = CODES[usize::from(byte)];
+        bits = bits << length | u64::from(code);
+        have += u32::from(length);
+        while have >= 8 {
+            have -= 8;
+            out.push((bits >> have) as u8);
+        }
+    }
+    if have > 0 {
+        // The padding is a prefix of EOS: all ones.
+        let padding = 8 - have;
+        out.push((bits << padding) as u8 | ((1 << padding) - 1) as u8);
+    }
 }
 
 /// Decodes `bytes` and appends the result to `out`.
@@ -156,6 +197,22 @@ mod tests {
             assert_eq!(decode(bytes, &mut out), Ok(()), "{symbol}");
             assert_eq!(out, [symbol; 3]);
         }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let all: Vec<u8> = (0..=255).collect();
+        for bytes in [&b""[..], b"www.example.com", b"no-cache", b"x-key", &all] {
+            let (mut encoded, mut out) = (Vec::new(), Vec::new());
+            encode(bytes.iter().copied(), &mut encoded);
+            assert_eq!(encoded.len(), encoded_length(bytes.iter().copied()));
+            assert_eq!(decode(&encoded, &mut out), Ok(()));
+            assert_eq!(out, bytes);
+        }
+        // RFC 7541, C.4.2.
+        let mut encoded = Vec::new();
+        encode(b"no-cache".iter().copied(), &mut encoded);
+        assert_eq!(encoded, [0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf]);
     }
 
     #[test]

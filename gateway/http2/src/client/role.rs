@@ -61,7 +61,8 @@ pub(crate) enum StreamFailure {
     NotProcessed,
     /// The endpoint broke the protocol.
     Malformed,
-    /// A head, or the trailers at the end, are so large that they ended the connection.
+    /// A head or trailer section is so large that it ended the connection. `is_end`: it was the end of the
+    /// stream, so it is trailers or, in gRPC, a head that is also the trailers.
     TooLarge { is_end: bool },
 }
 
@@ -140,11 +141,11 @@ impl Role for ClientRole {
         if is_interim { Self::on_overhead(core, 1) } else { Ok(()) }
     }
 
-    fn on_oversized_block(core: &mut Core<Self>, id: u32) {
+    fn on_oversized_block(core: &mut Core<Self>, id: u32, ends_stream: bool) {
         if let Some(key) = core.streams.key(id)
             && let Some(state) = core.streams.get(key)
         {
-            state.role.failure.get_or_insert(StreamFailure::TooLarge { is_end: state.role.has_final });
+            state.role.failure.get_or_insert(StreamFailure::TooLarge { is_end: ends_stream });
         }
     }
 

@@ -114,7 +114,7 @@ impl Role for ServerRole {
         Ok(())
     }
 
-    fn on_oversized_block(_: &mut Core<Self>, _: u32) {}
+    fn on_oversized_block(_: &mut Core<Self>, _: u32, _: bool) {}
 
     /// The proxy's flood meter weighs the frames of clients.
     #[inline]

@@ -299,7 +299,8 @@ impl<R: Role> Core<R> {
             .filter(|block| block.stream == header.stream)
             .ok_or(ErrorCode::PROTOCOL_ERROR)?;
         if block.bytes.len() + payload.len() > max_bytes {
-            R::on_oversized_block(self, header.stream);
+            let ends_stream = block.ends_stream;
+            R::on_oversized_block(self, header.stream, ends_stream);
             return Err(ErrorCode::ENHANCE_YOUR_CALM);
         }
         extend_tightly(&mut block.bytes, payload);
@@ -317,7 +318,7 @@ impl<R: Role> Core<R> {
         if decoded.is_err() {
             let is_bomb = fields.is_bomb();
             if is_bomb {
-                R::on_oversized_block(self, block.stream);
+                R::on_oversized_block(self, block.stream, block.ends_stream);
             }
             return Err(if is_bomb { ErrorCode::ENHANCE_YOUR_CALM } else { ErrorCode::COMPRESSION_ERROR });
         }

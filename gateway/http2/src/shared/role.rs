@@ -36,7 +36,7 @@ pub(crate) trait Role: Debug + Sized {
     fn on_section(core: &mut Core<Self>, block: &HeaderBlock, fields: FieldSection) -> Result<(), ErrorCode>;
 
     /// Called before the connection ends because the field block of stream `id` is too large.
-    fn on_oversized_block(core: &mut Core<Self>, id: u32);
+    fn on_oversized_block(core: &mut Core<Self>, id: u32, ends_stream: bool);
 
     /// Called for a frame that transfers nothing by itself.
     ///

@@ -148,7 +148,7 @@ fn data_belongs_to_a_response_in_progress() {
     refused_by("6.1, no stream", frame(kind::DATA, 0, 0, b"a"), End::Connection(PROTOCOL_ERROR));
     refused_by("5.1, an idle stream", frame(kind::DATA, 0, 7, b"a"), End::Connection(PROTOCOL_ERROR));
     refused_by("8.1, no head", frame(kind::DATA, 0, 1, b"a"), End::Stream(PROTOCOL_ERROR));
-    let padding = [head(1, 0), frame(kind::DATA, PADDED, 1, &[9, 0])].concat();
+    let padding = frame(kind::DATA, PADDED, 1, &[9, 0]);
     refused_by("6.1, padding beyond the frame", padding, End::Connection(PROTOCOL_ERROR));
     let late = [head(1, END_STREAM), frame(kind::DATA, 0, 1, b"a")].concat();
     refused_by("5.1, behind the end", late, End::Stream(STREAM_CLOSED));
@@ -242,12 +242,14 @@ fn settings_are_the_first_frame() {
 
 #[test]
 fn a_refused_stream_and_one_beyond_a_goaway_are_sent_again() {
-    for refusal in [frame(kind::RST_STREAM, 0, 1, &[0, 0, 0, 7]), frame(kind::GOAWAY, 0, 0, &[0; 8])] {
+    for refusal in
+        [frame(kind::RST_STREAM, 0, 3, &[0, 0, 0, 7]), frame(kind::GOAWAY, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0])]
+    {
         let count = std::sync::atomic::AtomicUsize::new(0);
         let origin = Origin::play(move |conn| {
             let mut streams = first_request(conn).map(|()| 1);
             while let Some(stream) = streams {
-                if count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+                if count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
                     conn.send(&refusal);
                 } else {
                     conn.send(head(stream, END_STREAM));
@@ -266,6 +268,7 @@ fn a_refused_stream_and_one_beyond_a_goaway_are_sent_again() {
              \x20   retry: {{attempts: 2, on: [connect_failure], budget: 100%}}\n    outlier: off\n",
             origin.address()
         ));
+        assert_eq!(gateway.client().get("/").status, 200);
         assert_eq!(gateway.client().post("/", b"body").status, 200, "8.7 and 6.8: any method");
     }
 }

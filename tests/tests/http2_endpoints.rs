@@ -6,6 +6,7 @@ mod heads;
 mod hedging;
 mod hostile;
 mod retries;
+mod rules;
 mod tls;
 mod websocket;
 

@@ -59,6 +59,56 @@ fn origin() -> SocketAddr {
     address
 }
 
+/// Answers each request over HTTP/2, by prior knowledge, with 4 bytes. Works in a fixed buffer.
+fn http2_origin() -> SocketAddr {
+    const HEADER_BYTES: usize = 9;
+    const SETTINGS: [u8; 18] = [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            std::thread::spawn(move || {
+                stream.set_nodelay(true).expect("no delay");
+                let mut buffer = [0; 32 * 1024];
+                stream.read_exact(&mut buffer[..24]).expect("a preface");
+                stream.write_all(&SETTINGS).expect("sent");
+                let mut filled = 0;
+                while let Ok(count @ 1..) = stream.read(&mut buffer[filled..]) {
+                    filled += count;
+                    let mut at = 0;
+                    while at + HEADER_BYTES <= filled {
+                        let header = &buffer[at..at + HEADER_BYTES];
+                        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+                        if at + HEADER_BYTES + length as usize > filled {
+                            break;
+                        }
+                        let (kind, ends, id) =
+                            (header[3], header[4] & 1 != 0, [header[5], header[6], header[7], header[8]]);
+                        at += HEADER_BYTES + length as usize;
+                        if kind == 0 && length > 0 {
+                            // The connection's window opens again.
+                            let mut update = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+                            update[HEADER_BYTES..].copy_from_slice(&length.to_be_bytes());
+                            stream.write_all(&update).expect("sent");
+                        }
+                        if kind <= 1 && ends {
+                            // `:status: 200`, and `content-length: 4`; then the body.
+                            let mut answer =
+                                *b"\0\0\x05\x01\x04\0\0\0\0\x88\x0f\x0d\x014\0\0\x04\0\x01\0\0\0\0end\n";
+                            answer[5..9].copy_from_slice(&id);
+                            answer[19..23].copy_from_slice(&id);
+                            stream.write_all(&answer).expect("answered");
+                        }
+                    }
+                    buffer.copy_within(at..filled, 0);
+                    filled -= at;
+                }
+            });
+        }
+    });
+    address
+}
+
 /// Starts a worker with metrics, whose access log goes to `/dev/null`.
 fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
     tollgate_policy::register();
@@ -106,9 +156,11 @@ fn ask(stream: &mut TcpStream, request: &[u8], end: &[u8], times: usize, buffer:
 
 #[test]
 fn a_steady_request_allocates_nothing() {
-    let origin = origin();
-    let routes =
-        format!("routes: [{{match: \"a.example.com/*\", to: \"{origin}\"}}, {{match: /x, respond: 204}}]");
+    let (origin, http2_origin) = (origin(), http2_origin());
+    let routes = format!(
+        "routes: [{{match: \"a.example.com/h2\", to: \"h2c://{http2_origin}\"}}, \
+         {{match: \"a.example.com/*\", to: \"{origin}\"}}, {{match: /x, respond: 204}}]"
+    );
     let body = format!("{}end\n", "z".repeat(1020));
     let fields = "Host: a.example.com\r\nUser-Agent: test\r\nAccept: */*\r\nX-Other: 1\r\n";
     let get = |path: &str| (path.to_owned(), format!("GET /{path} HTTP/1.1\r\n{fields}\r\n"));
@@ -127,6 +179,11 @@ fn a_steady_request_allocates_nothing() {
                 "POST /4 HTTP/1.1\r\n{fields}Transfer-Encoding: chunked\r\n\r\n400\r\n{}\r\n0\r\n\r\n",
                 "z".repeat(1024)
             ),
+        ),
+        get("h2"),
+        (
+            "a body of 1 KiB to an HTTP/2 endpoint".to_owned(),
+            format!("POST /h2 HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len()),
         ),
         ("a path that is not normal".to_owned(), format!("GET /a/../%34 HTTP/1.1\r\n{fields}\r\n")),
     ];

@@ -1,5 +1,5 @@
-//! Converts the heads of HTTP/2 responses. The proxy calls it with the fields that the h2 library has
-//! decoded, and gets the same [`ResponseHead`] as for HTTP/1.
+//! Converts the heads of HTTP/2 responses. The proxy calls it with the decoded fields of a stream, and gets the
+//! same [`ResponseHead`] as for HTTP/1.
 
 use super::request::{push, push_known};
 use crate::body_length::without_leading_zeros;

@@ -49,9 +49,8 @@ pub(crate) async fn dispatch<S: ClientSide>(
                     Ok(Box::pin(translate::forward_web(client, worker, state, active, to)).await)
                 }
                 Ok(to) if to.upstream.is_http2() => {
-                    // In a box of its own, so that this rarer case does not enlarge the future of every
-                    // request.
-                    Box::pin(forward::<S, EndpointStream>(client, worker, state, active, to)).await
+                    // Smaller than the future for HTTP/1 below (2.9 and 3.6 KB), with which it shares its memory.
+                    forward::<S, EndpointStream>(client, worker, state, active, to).await
                 }
                 Ok(_) if client.stream.may_be_grpc() && state.grpc.is_some() => {
                     let close = skip_body(state, close);

@@ -4,16 +4,13 @@
 //! The two messages have one field each, so this module encodes and decodes them by hand (protobuf's
 //! "Encoding"). A library and a code generator would be larger than the code that they replace.
 
-use bytes::Bytes;
-use h2::client::{Builder, SendRequest};
-use h2::{Reason, RecvStream};
-use http::{HeaderMap, Request, Response};
+use tollgate_http2::{FieldSection, ResponseStream};
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::http::{HEAD_MAX_BYTES, PROBE_AGENT};
-use super::io::{ProbeIo, drive};
-use crate::endpoint_io::FaultCell;
+use super::http::PROBE_AGENT;
+use super::http2::{ProbeRequest, ask, read_body, read_head};
+use super::io::FaultCell;
 
 /// Upper bound, in bytes, of the answer's message, which normally has two bytes.
 const MESSAGE_MAX_BYTES: usize = 1024;
@@ -28,55 +25,41 @@ pub(super) async fn check(
     service: &str,
     fault: &FaultCell,
 ) -> Result<(), ProbeFailure> {
-    let scheme = if stream.is_tls() { "https" } else { "http" };
-    let request = Request::post(format!("{scheme}://{host}/grpc.health.v1.Health/Check"))
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .header("user-agent", PROBE_AGENT)
-        .body(())
-        .map_err(|_| ProbeFailure::Protocol)?;
-    let mut client = Builder::new();
-    client.enable_push(false).max_header_list_size(HEAD_MAX_BYTES);
-    let (sender, connection) =
-        client.handshake::<_, Bytes>(ProbeIo::new(stream, fault)).await.map_err(|error| failure(&error))?;
-    drive(connection, call(sender, request, encode_request(service))).await
+    let request = ProbeRequest {
+        method: "POST",
+        host,
+        path: "/grpc.health.v1.Health/Check",
+        fields: &[("content-type", "application/grpc"), ("te", "trailers"), ("user-agent", PROBE_AGENT)],
+        body: &encode_request(service),
+    };
+    ask(stream, request, fault, check_response).await
 }
 
-async fn call(sender: SendRequest<Bytes>, request: Request<()>, message: Bytes) -> Result<(), ProbeFailure> {
-    let mut sender = sender.ready().await.map_err(|error| failure(&error))?;
-    let (response, mut body) = sender.send_request(request, false).map_err(|error| failure(&error))?;
-    body.send_data(message, true).map_err(|error| failure(&error))?;
-    let result = check_response(response.await.map_err(|error| failure(&error))?).await;
-    // The server must not continue an answer that no task reads.
-    body.send_reset(Reason::CANCEL);
-    result
-}
-
-async fn check_response(response: Response<RecvStream>) -> Result<(), ProbeFailure> {
-    let (head, mut body) = response.into_parts();
-    if head.status != 200 {
-        return Err(ProbeFailure::Status(head.status.as_u16()));
+async fn check_response(response: &ResponseStream) -> Result<(), ProbeFailure> {
+    let (head_status, head) = read_head(response).await?;
+    if head_status != 200 {
+        return Err(ProbeFailure::Status(head_status));
     }
-    let kind = head.headers.get("content-type").map_or(&b""[..], |kind| kind.as_bytes());
-    if !kind.starts_with(b"application/grpc") {
+    if !value(&head, b"content-type").is_some_and(|kind| kind.starts_with(b"application/grpc")) {
         return Err(ProbeFailure::Protocol);
     }
     // An answer without a message has its status in its head.
-    status(&head.headers).map_or(Ok(()), Err)?;
-    let mut message = Vec::new();
-    while let Some(data) = body.data().await {
-        let data = data.map_err(|error| failure(&error))?;
-        message.extend_from_slice(&data);
+    if let Some(status) = value(&head, b"grpc-status") {
+        check_status(status)?;
+    }
+    let (mut message, mut buffer) = (Vec::new(), Vec::new());
+    loop {
+        let data = read_body(response, &mut buffer).await?;
+        if data.is_empty() {
+            break;
+        }
+        message.extend_from_slice(data);
         if message.len() > MESSAGE_MAX_BYTES {
             return Err(ProbeFailure::Protocol);
         }
-        body.flow_control().release_capacity(data.len()).map_err(|error| failure(&error))?;
     }
-    let trailers = body.trailers().await.map_err(|error| failure(&error))?.unwrap_or_default();
-    if !trailers.contains_key("grpc-status") {
-        return Err(ProbeFailure::Closed);
-    }
-    status(&trailers).map_or(Ok(()), Err)?;
+    let trailers = response.take_trailers().unwrap_or_default();
+    check_status(value(&trailers, b"grpc-status").ok_or(ProbeFailure::Closed)?)?;
     match decode_response(&message) {
         Some(SERVING) => Ok(()),
         Some(_) => Err(ProbeFailure::NotServing),
@@ -84,25 +67,21 @@ async fn check_response(response: Response<RecvStream>) -> Result<(), ProbeFailu
     }
 }
 
-/// Returns the failure for a `grpc-status` other than 0.
-fn status(fields: &HeaderMap) -> Option<ProbeFailure> {
-    let value = fields.get("grpc-status")?.to_str().ok();
-    match value.and_then(|value| value.parse().ok()) {
-        Some(0) => None,
-        // A value that is not a number counts as UNKNOWN.
-        number => Some(ProbeFailure::Grpc(number.unwrap_or(2))),
-    }
+fn value<'a>(fields: &'a FieldSection, name: &[u8]) -> Option<&'a [u8]> {
+    fields.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
-fn failure(error: &h2::Error) -> ProbeFailure {
-    match error.is_io() || error.is_go_away() || error.is_reset() && error.is_remote() {
-        true => ProbeFailure::Closed,
-        false => ProbeFailure::Protocol,
+/// Returns the failure for a `grpc-status` other than 0.
+fn check_status(value: &[u8]) -> Result<(), ProbeFailure> {
+    match str::from_utf8(value).ok().and_then(|value| value.parse().ok()) {
+        Some(0) => Ok(()),
+        // A value that is not a number counts as UNKNOWN.
+        number => Err(ProbeFailure::Grpc(number.unwrap_or(2))),
     }
 }
 
 /// Encodes `HealthCheckRequest { string service = 1; }`, with the five-byte prefix of a message.
-fn encode_request(service: &str) -> Bytes {
+fn encode_request(service: &str) -> Vec<u8> {
     let mut message = Vec::with_capacity(service.len() + 3);
     if !service.is_empty() {
         message.push(0x0a);
@@ -117,7 +96,7 @@ fn encode_request(service: &str) -> Bytes {
     let mut framed = vec![0];
     framed.extend_from_slice(&(message.len() as u32).to_be_bytes());
     framed.extend_from_slice(&message);
-    framed.into()
+    framed
 }
 
 /// Decodes the status of `HealthCheckResponse { ServingStatus status = 1; }`. It is 0, UNKNOWN, if the field

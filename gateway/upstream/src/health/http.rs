@@ -10,8 +10,7 @@ use memchr::memmem;
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::io::{ProbeIo, drive};
-use crate::endpoint_io::FaultCell;
+use super::io::{FaultCell, ProbeIo, drive};
 
 /// The `User-Agent` of probes, for the endpoint's log.
 pub(super) const PROBE_AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");

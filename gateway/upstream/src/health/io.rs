@@ -1,15 +1,26 @@
-//! Adapts a stream to hyper and h2, and drives their connections during a probe.
+//! Adapts a stream to hyper, and drives connections during a probe.
 
+use std::cell::OnceCell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tollgate_net::Stream;
+use tollgate_net::{Stream, TlsFault};
 
-use crate::endpoint_io::{FaultCell, store_fault};
+/// The TLS failure of a connection that a library owns.
+pub(super) type FaultCell = Rc<OnceCell<TlsFault>>;
+
+/// Stores a TLS failure in the cell.
+#[cold]
+fn store_fault(cell: &FaultCell, error: &io::Error) {
+    if let Some(fault) = TlsFault::of_io(error) {
+        // Only the first failure counts; it ended the connection.
+        let _ = cell.set(fault);
+    }
+}
 
 /// Drives a connection until the work on it has finished, and returns the result of the work.
 pub(super) async fn drive<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
@@ -28,7 +39,7 @@ pub(super) async fn drive<T>(connection: impl Future, work: impl Future<Output =
     .await
 }
 
-/// A stream with the traits that hyper and h2 need.
+/// A stream with the traits that hyper needs.
 #[derive(Debug)]
 pub(super) struct ProbeIo(Stream, FaultCell);
 
@@ -40,7 +51,7 @@ impl ProbeIo {
 
     fn poll_some(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let Self(stream, fault) = self;
-        stream.poll_read(cx, buffer).map(|read| read.inspect_err(|error| store_fault(Some(fault), error)))
+        stream.poll_read(cx, buffer).map(|read| read.inspect_err(|error| store_fault(fault, error)))
     }
 }
 
@@ -67,32 +78,6 @@ impl Write for ProbeIo {
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Nothing is buffered.
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.poll_shutdown(cx)
-    }
-}
-
-impl AsyncRead for ProbeIo {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        to: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let count = ready!(self.poll_some(cx, to.initialize_unfilled()))?;
-        to.advance(count);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for ProbeIo {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.0.poll_write(cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 

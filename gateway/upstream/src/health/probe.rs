@@ -10,8 +10,8 @@ use tollgate_net::{Address, Deadline, ProxyHeader, ProxyVersion, Stream, is_shor
 use tollgate_plan::{Health, Probe, Tls};
 
 use super::http::{Expected, probe_http1};
+use super::io::FaultCell;
 use super::{ProbeFailure, grpc};
-use crate::endpoint_io::FaultCell;
 use crate::proxy_protocol::write_header;
 use crate::tls::connect_tls;
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tollgate_http2::MemoryTotals;
 use tollgate_net::{ProxyVersion, Timers};
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Pool as PoolSettings, Tls, Upstream as Planned};
@@ -29,11 +30,13 @@ pub(crate) struct PoolContext {
     pub http2: Cell<bool>,
     /// The version of the PROXY protocol header that connections begin with, if any.
     pub proxy_protocol: Cell<Option<ProxyVersion>>,
-    /// Upper bound, in bytes, of the field sections that endpoints send over HTTP/2, as the `h2` crate counts
-    /// them.
+    /// Upper bound, in bytes, of the field sections that endpoints send over HTTP/2; each field counts 32
+    /// more.
     pub header_list_max_bytes: Cell<u32>,
     /// The read buffer that all HTTP/2 connections share.
     pub read_buffer: Rc<RefCell<Vec<u8>>>,
+    /// What waits for the sockets of all HTTP/2 connections.
+    pub http2_totals: MemoryTotals,
     /// When TLS, HTTP version, PROXY protocol or source address last changed. Connections opened earlier are
     /// not reused.
     kind_changed_at: Cell<Option<Instant>>,
@@ -74,6 +77,7 @@ impl PoolContext {
             proxy_protocol: Cell::new(planned.proxy_protocol),
             header_list_max_bytes: Cell::new(header_list(planned)),
             read_buffer: Rc::default(),
+            http2_totals: MemoryTotals::default(),
             kind_changed_at: Cell::new(None),
             idle,
             must_offer: Cell::new(false),

@@ -1,34 +1,30 @@
 //! A stream of a connection to an endpoint as the [endpoint's side](crate::exchange::upstream_side) of an exchange.
 //!
-//! [`EndpointStream`] sends a request through the `h2` crate and reads the response. It translates between
-//! that crate's types and HTTP/1 lines. It occupies a [`StreamPermit`] on a shared connection, which also
-//! reports what `h2` does not: malformed responses and dropped trailer fields.
+//! [`EndpointStream`] sends a request on a stream of [`tollgate_http2`] and reads the response. It translates
+//! between fields and HTTP/1 lines. It occupies a [`StreamPermit`] on a shared connection. Nothing is queued
+//! here: what the windows do not let through stays in the exchange's [`Backlog`].
 
 mod fields;
-mod send_half;
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::io::IoSlice;
-use std::pin::Pin;
+use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use bytes::{Buf, Bytes};
-use h2::client::ResponseFuture;
-use h2::{Reason as Code, RecvStream};
-use http::{HeaderMap, Response};
 use tollgate_http::h1::{BodyLength, BodyReader};
-use tollgate_http::h2::{decode_response, decode_switched, decode_trailers};
-use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead, websocket};
+use tollgate_http::h2::{decode_response, decode_switched, decode_trailers, fields as lines};
+use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead, reason_phrase, websocket};
+use tollgate_http2::{
+    ErrorCode, FieldIter, FieldSection, MalformedResponse, RequestPseudo, ResponseFailure, ResponseStream,
+    StreamClosed,
+};
 use tollgate_net::ProxyHeader;
 use tollgate_observe::Reason;
 use tollgate_upstream::http2::{OpeningWaiter, StreamPermit};
 use tollgate_upstream::{Acquired, ConnectError, Pool};
 
-use self::fields::Switch;
-use self::send_half::{SendHalf, stream_closed};
+use self::fields::{Http2Request, Switch};
 use crate::exchange::upstream_side::{NoHead, UpstreamSide};
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::Duplex;
@@ -39,18 +35,11 @@ use crate::state::worker::Worker;
 /// not ended.
 #[derive(Debug)]
 pub(crate) struct EndpointStream {
-    /// The final head, until it has arrived.
-    response: Option<ResponseFuture>,
-    body: Option<RecvStream>,
-    /// The stream's number; 0 until the request's head is sent.
-    id: u32,
-    /// Data that has arrived and was not read.
-    data: Bytes,
+    /// The stream, once the request's head is sent.
+    stream: Option<ResponseStream>,
     /// Bytes of the body still to come, if the head gives its length.
     left: Option<u64>,
     trailers: Vec<u8>,
-    /// The sending half, once the request's head is sent.
-    send_half: Option<SendHalf>,
     end: RequestEnd,
     sent: Instant,
     /// Heads that were put back, to be read again.
@@ -68,22 +57,29 @@ pub(crate) struct EndpointStream {
 enum RequestEnd {
     /// Not known yet.
     Open,
-    /// The whole body is in the backlog. These trailers follow, or the plain end.
-    Due(Option<HeaderMap>),
+    /// The whole body is in the backlog. These trailer lines follow, or the plain end if they are empty.
+    Due(Vec<u8>),
     /// The end was sent.
     Sent,
+}
+
+/// Returns the error for a stream that no longer exists.
+fn stream_closed() -> PeerError {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+impl From<StreamClosed> for PeerError {
+    fn from(_: StreamClosed) -> Self {
+        stream_closed()
+    }
 }
 
 impl EndpointStream {
     fn new(place: StreamPermit) -> Self {
         Self {
-            response: None,
-            body: None,
-            id: 0,
-            data: Bytes::new(),
+            stream: None,
             left: None,
             trailers: Vec::new(),
-            send_half: None,
             end: RequestEnd::Open,
             sent: tollgate_net::now(),
             ahead: VecDeque::new(),
@@ -93,13 +89,16 @@ impl EndpointStream {
         }
     }
 
+    fn stream(&self) -> Result<&ResponseStream, PeerError> {
+        self.stream.as_ref().ok_or_else(stream_closed)
+    }
+
     /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
     /// was sent.
     fn data(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> Result<(), PeerError> {
-        let send_half = self.send_half.as_mut().ok_or_else(stream_closed)?;
         let mut taken = 0;
         if backlog.is_empty() {
-            taken = send_half.write(&[IoSlice::new(data)], last)?;
+            taken = self.stream()?.send(&[IoSlice::new(data)], last)?;
             if last && taken == data.len() {
                 self.end = RequestEnd::Sent;
             }
@@ -107,35 +106,40 @@ impl EndpointStream {
         backlog.keep(&data[taken..])
     }
 
+    /// Sends the end, with trailers if there are any.
+    fn send_end(&self, trailers: &[u8]) -> Result<(), PeerError> {
+        let stream = self.stream()?;
+        match trailers {
+            [] => stream.end()?,
+            _ => stream.send_trailers(lines(trailers))?,
+        }
+        Ok(())
+    }
+
     /// Decodes a head into `response`. `ended`: the stream has no body. `request_method` is the method of the
     /// request.
     fn decode(
         &mut self,
-        head: &Response<()>,
+        (status, fields): (u16, FieldIter<'_>),
         response: &mut ResponseHead,
         ended: bool,
         request_method: Method,
         limits: &HeadLimits,
     ) -> Result<(), NoHead> {
-        let status = (head.status().as_u16(), head.status().canonical_reason().unwrap_or_default());
-        let fields = head.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        // If a gRPC call ends before its first message, its head is also its trailers.
-        let is_end = ended && head.headers().contains_key("grpc-status");
-        let bad = |error| {
-            NoHead::Bad(match error {
-                HeadError::TooLarge | HeadError::TooMany if is_end => Reason::ResponseTrailersTooLarge,
-                HeadError::TooLarge | HeadError::TooMany => Reason::ResponseHeadersTooLarge,
-                _ => Reason::HttpProtocolError,
-            })
+        let bad = |error| match error {
+            HeadError::TooLarge | HeadError::TooMany => too_large(ended, fields),
+            _ => NoHead::Bad(Reason::HttpProtocolError),
         };
-        if let Some(Switch { protocol, key }) = self.switch.as_ref().filter(|_| head.status().is_success()) {
-            let accept = key.as_ref().map(|key| websocket::accept(key.as_bytes()));
+        if let Some(Switch { protocol, key }) = self.switch.as_ref().filter(|_| (200..300).contains(&status))
+        {
+            let accept = key.as_ref().map(|key| websocket::accept(key));
             let accept = accept.as_ref().map(|accept| accept.as_bytes());
             // An interim head before it had no body; the data of the new protocol has no length.
             self.left = None;
-            return decode_switched(response, fields, protocol.as_bytes(), accept, limits).map_err(bad);
+            return decode_switched(response, fields, protocol, accept, limits).map_err(bad);
         }
-        decode_response(response, status, fields, ended, request_method, limits).map_err(bad)?;
+        decode_response(response, (status, reason_phrase(status)), fields, ended, request_method, limits)
+            .map_err(bad)?;
         self.left = match response.length {
             BodyLength::None => Some(0),
             BodyLength::Exactly(length) => Some(length),
@@ -143,31 +147,67 @@ impl EndpointStream {
         };
         Ok(())
     }
+
+    /// Returns a head's fields for reuse. A malformed response resets its stream.
+    fn after_head(&self, head: FieldSection, is_malformed: bool) {
+        if let Some(stream) = &self.stream {
+            stream.recycle_fields(head);
+            if is_malformed {
+                stream.reset(ErrorCode::PROTOCOL_ERROR);
+            }
+        }
+    }
+
+    /// Decodes the trailers that followed the body, if there are any.
+    fn decode_trailers(&mut self) -> Result<(), PeerError> {
+        let stream = self.stream()?;
+        let Some(trailers) = stream.take_trailers() else { return Ok(()) };
+        let decoded = match trailers.is_cut() {
+            true => Err(HeadError::TooLarge),
+            false => decode_trailers(trailers.iter(), &self.limits),
+        };
+        stream.recycle_fields(trailers);
+        self.trailers = decoded.map_err(|error| match error {
+            HeadError::TooLarge => PeerError::Rejected(Reason::ResponseTrailersTooLarge),
+            _ => PeerError::Malformed,
+        })?;
+        Ok(())
+    }
 }
 
-/// Returns whether the library closed the connection because a field section exceeds its own limit.
-fn is_calmed(error: &h2::Error) -> bool {
-    error.is_library()
-        && error.is_go_away()
-        && matches!(error.reason(), Some(Code::ENHANCE_YOUR_CALM | Code::COMPRESSION_ERROR))
+/// Returns the failure for a head that exceeds a limit. If a gRPC call ends before its first message, its head
+/// is also its trailers.
+#[cold]
+fn too_large(ended: bool, mut fields: FieldIter<'_>) -> NoHead {
+    let is_end = ended && fields.any(|(name, _)| name == b"grpc-status");
+    NoHead::Bad(if is_end { Reason::ResponseTrailersTooLarge } else { Reason::ResponseHeadersTooLarge })
 }
 
 /// Returns the error for a failed read from a stream.
-fn unread(error: &h2::Error) -> PeerError {
-    if is_calmed(error) { PeerError::Rejected(Reason::ResponseTrailersTooLarge) } else { stream_closed() }
+fn unread(failure: ResponseFailure) -> PeerError {
+    match failure {
+        ResponseFailure::HeadTooLarge | ResponseFailure::TrailersTooLarge => {
+            PeerError::Rejected(Reason::ResponseTrailersTooLarge)
+        }
+        ResponseFailure::Malformed => PeerError::Malformed,
+        ResponseFailure::NotProcessed
+        | ResponseFailure::Refused
+        | ResponseFailure::Http11Required
+        | ResponseFailure::Closed => stream_closed(),
+    }
 }
 
-/// Returns why there is no head, from the library's error.
-fn no_head(error: &h2::Error) -> NoHead {
-    match error.reason() {
-        // RFC 9113, 6.8: a GOAWAY ends only streams that the endpoint has not processed.
-        Some(_) if error.is_go_away() && error.is_remote() => NoHead::Unseen,
-        // RFC 9113, 8.7.
-        Some(Code::REFUSED_STREAM) if error.is_remote() => NoHead::Refused,
-        _ if is_calmed(error) => NoHead::Bad(Reason::ResponseHeadersTooLarge),
-        Some(Code::HTTP_1_1_REQUIRED) if error.is_remote() => NoHead::Bad(Reason::HttpProtocolError),
-        Some(_) if error.is_library() => NoHead::Bad(Reason::HttpProtocolError),
-        _ => NoHead::Broken,
+/// Returns why there is no head.
+fn no_head(failure: ResponseFailure) -> NoHead {
+    match failure {
+        ResponseFailure::NotProcessed => NoHead::Unseen,
+        ResponseFailure::Refused => NoHead::Refused,
+        ResponseFailure::HeadTooLarge => NoHead::Bad(Reason::ResponseHeadersTooLarge),
+        ResponseFailure::TrailersTooLarge => NoHead::Bad(Reason::ResponseTrailersTooLarge),
+        ResponseFailure::Malformed | ResponseFailure::Http11Required => {
+            NoHead::Bad(Reason::HttpProtocolError)
+        }
+        ResponseFailure::Closed => NoHead::Broken,
     }
 }
 
@@ -211,19 +251,24 @@ impl UpstreamSide for EndpointStream {
         spooled: bool,
         secrets: bool,
     ) -> Result<bool, PeerError> {
-        let (request, switch) = fields::request(head, self.place.is_secure(), secrets)?;
-        self.switch = switch;
+        let mut request = Http2Request::of(head)?;
+        self.switch = request.switch.take();
         let ends = self.switch.is_none() && body.is_done() && data.is_empty() && backlog.is_empty();
-        let (response, stream) = self.place.send(request, ends).map_err(|_| stream_closed())?;
-        self.id = response.stream_id().as_u32();
-        self.response = Some(response);
-        self.send_half = Some(SendHalf::new(stream, self.place.budget().clone()));
+        let pseudo = RequestPseudo {
+            method: request.method,
+            is_secure: self.place.is_secure(),
+            authority: request.host,
+            path: &request.target,
+            protocol: self.switch.as_ref().map(|switch| switch.protocol.as_slice()),
+        };
+        let fields = request.fields(self.switch.is_some());
+        self.stream = Some(self.place.connection().send_request(pseudo, fields, secrets, ends)?);
         if ends {
             self.end = RequestEnd::Sent;
         } else if self.switch.is_some() {
             // The bytes that follow are not a body.
         } else if spooled {
-            self.end = RequestEnd::Due(None);
+            self.end = RequestEnd::Due(Vec::new());
         } else if !data.is_empty() {
             self.send(backlog, body, false, data)?;
         }
@@ -244,15 +289,11 @@ impl UpstreamSide for EndpointStream {
         if !body.is_done() || matches!(self.end, RequestEnd::Sent) {
             return Ok(());
         }
-        // It is not known here which trailers are secret, and trailers hardly repeat: all are marked as
-        // secret.
-        let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers, true)?) };
-        match &mut self.send_half {
-            Some(send_half) if backlog.is_empty() => {
-                send_half.end(trailers)?;
-                self.end = RequestEnd::Sent;
-            }
-            _ => self.end = RequestEnd::Due(trailers),
+        if backlog.is_empty() {
+            self.send_end(trailers)?;
+            self.end = RequestEnd::Sent;
+        } else {
+            self.end = RequestEnd::Due(trailers.to_vec());
         }
         Ok(())
     }
@@ -260,9 +301,9 @@ impl UpstreamSide for EndpointStream {
     fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<Result<(), PeerError>> {
         ready!(backlog.poll_flush(cx, self))?;
         if let RequestEnd::Due(trailers) = &mut self.end {
-            let trailers = trailers.take();
+            let trailers = std::mem::take(trailers);
             self.end = RequestEnd::Sent;
-            self.send_half.as_mut().ok_or_else(stream_closed)?.end(trailers)?;
+            self.send_end(&trailers)?;
         }
         Poll::Ready(Ok(()))
     }
@@ -278,28 +319,17 @@ impl UpstreamSide for EndpointStream {
             *response = head;
             return Poll::Ready(Ok(()));
         }
-        let Some(future) = &mut self.response else { return Poll::Ready(Err(NoHead::Broken)) };
-        let head = match ready!(future.poll_informational(cx)) {
-            Some(head) => head,
-            None => ready!(Pin::new(future).poll(cx)).map(|head| {
-                let (parts, body) = head.into_parts();
-                self.body = Some(body);
-                Response::from_parts(parts, ())
-            }),
-        };
-        let too_long =
-            || self.send_half.as_ref().and_then(|send_half| self.place.is_too_long(send_half.stream_id()));
-        let head = head.map_err(|error| match (no_head(&error), too_long()) {
-            (NoHead::Bad(_), Some(true)) => NoHead::Bad(Reason::ResponseTrailersTooLarge),
-            (NoHead::Bad(_), Some(false)) => NoHead::Bad(Reason::ResponseHeadersTooLarge),
-            (no_head, _) => no_head,
-        })?;
+        let Some(stream) = &self.stream else { return Poll::Ready(Err(NoHead::Broken)) };
+        let head = ready!(stream.poll_head(cx)).map_err(no_head)?;
         self.limits = *limits;
-        if self.place.is_malformed(self.id) {
-            return Poll::Ready(Err(NoHead::Bad(Reason::HttpProtocolError)));
-        }
-        let ended = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
-        Poll::Ready(self.decode(&head, response, ended, request_method, limits))
+        let ended = stream.is_ended();
+        let decoded = match head.response() {
+            Ok(parts) => self.decode(parts, response, ended, request_method, limits),
+            Err(MalformedResponse::Cut) => Err(too_large(ended, head.iter())),
+            Err(MalformedResponse::Pseudo) => Err(NoHead::Bad(Reason::HttpProtocolError)),
+        };
+        self.after_head(head, decoded.is_err());
+        Poll::Ready(decoded)
     }
 
     fn put_back(&mut self, head: ResponseHead) {
@@ -309,7 +339,7 @@ impl UpstreamSide for EndpointStream {
     /// The stream itself marks the end of the body, and `poll_read` checks the announced length. Only a
     /// response without a body has nothing to wait for.
     fn reader(&self, length: BodyLength, _: &HeadLimits) -> BodyReader {
-        let ended = self.body.as_ref().is_none_or(RecvStream::is_end_stream);
+        let ended = self.stream.as_ref().is_none_or(ResponseStream::is_ended);
         BodyReader::new(if ended || length == BodyLength::None {
             BodyLength::None
         } else {
@@ -332,64 +362,36 @@ impl UpstreamSide for EndpointStream {
 
 impl Sink for EndpointStream {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
-        self.send_half.as_mut().ok_or_else(stream_closed)?.write(pieces, false)
+        Ok(self.stream()?.send(pieces, false)?)
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
-        match &mut self.send_half {
-            Some(send_half) => send_half.poll_write(cx, bytes),
-            None => Poll::Ready(Err(stream_closed())),
-        }
+        let stream = self.stream()?;
+        ready!(stream.poll_capacity(cx))?;
+        Poll::Ready(Ok(stream.send(&[IoSlice::new(bytes)], false)?))
     }
 }
 
 impl Duplex for EndpointStream {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
-        let body = self.body.as_mut().ok_or_else(stream_closed)?;
-        while self.data.is_empty() {
-            match ready!(body.poll_data(cx)) {
-                Some(data) => self.data = data.map_err(|error| unread(&error))?,
-                None => {
-                    let trailers = ready!(body.poll_trailers(cx)).map_err(|error| unread(&error))?;
-                    if self.place.is_malformed(self.id) {
-                        return Poll::Ready(Err(PeerError::Malformed));
-                    }
-                    if let Some(trailers) = trailers {
-                        let fields =
-                            trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-                        let decoded = match self.place.is_too_long(body.stream_id().as_u32()) {
-                            // The library has dropped some fields.
-                            Some(_) => Err(HeadError::TooLarge),
-                            None => decode_trailers(fields, &self.limits),
-                        };
-                        self.trailers = decoded.map_err(|error| match error {
-                            HeadError::TooLarge => PeerError::Rejected(Reason::ResponseTrailersTooLarge),
-                            _ => PeerError::Malformed,
-                        })?;
-                    }
-                    // RFC 9113, 8.1.1: the length must equal the sum of the DATA. The library checks that
-                    // too; but a client of HTTP/1 finds its next response by the length, so it is checked
-                    // here as well.
-                    let short = self.left.is_some_and(|left| left > 0);
-                    return Poll::Ready(if short { Err(PeerError::Malformed) } else { Ok(0) });
-                }
+        let count = ready!(self.stream()?.poll_read(cx, buffer)).map_err(unread)?;
+        if count > 0 {
+            if let Some(left) = &mut self.left {
+                *left = left.checked_sub(count as u64).ok_or(PeerError::Malformed)?;
             }
+            return Poll::Ready(Ok(count));
         }
-        let count = self.data.len().min(buffer.len());
-        if let Some(left) = &mut self.left {
-            *left = left.checked_sub(count as u64).ok_or(PeerError::Malformed)?;
-        }
-        buffer[..count].copy_from_slice(&self.data[..count]);
-        self.data.advance(count);
-        // The reader has room for these bytes only now, so only now may the endpoint send more.
-        let _ = body.flow_control().release_capacity(count);
-        Poll::Ready(Ok(count))
+        self.decode_trailers()?;
+        // RFC 9113, 8.1.1: the length must equal the sum of the DATA. A client of HTTP/1 finds its next
+        // response by the length.
+        let short = self.left.is_some_and(|left| left > 0);
+        Poll::Ready(if short { Err(PeerError::Malformed) } else { Ok(0) })
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
-        if let (RequestEnd::Open, Some(send_half)) = (&self.end, &mut self.send_half) {
+        if matches!(self.end, RequestEnd::Open) && self.stream.is_some() {
             self.end = RequestEnd::Sent;
-            send_half.end(None)?;
+            self.send_end(b"")?;
         }
         Poll::Ready(Ok(()))
     }
@@ -397,12 +399,8 @@ impl Duplex for EndpointStream {
 
 impl Drop for EndpointStream {
     fn drop(&mut self) {
-        if self.id > 0 {
-            self.place.forget(self.id);
-        }
-        let answered = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
-        // The library resets a stream that has not ended.
-        if self.send_half.is_some() && !(answered && matches!(self.end, RequestEnd::Sent)) {
+        // The codec resets a stream that has not ended.
+        if self.stream.as_ref().is_some_and(|stream| !(stream.is_received() && stream.has_sent_end())) {
             self.place.count_cancelled();
         }
     }

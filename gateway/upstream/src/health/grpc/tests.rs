@@ -1,8 +1,10 @@
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::net::TcpListener;
 use std::pin::pin;
 use std::thread;
 
+use bytes::Bytes;
+use http::Response;
 use proptest::prelude::*;
 use tollgate_net::{Address, Runtime};
 

@@ -1,20 +1,18 @@
 //! The wait for a stream, and opening an HTTP/2 connection, once for all requests that wait for it.
 
-use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Poll, ready};
 
-use h2::client::Builder;
-use tollgate_http::h2::{BudgetedData, ResponseInspector};
+use tollgate_http2::{ClientConnection, ClientSettings};
 use tollgate_net::ProxyHeader;
 
 use super::connection::{Http2Connection, OpenParts};
 use super::opening::Opening;
 use super::stream::StreamPermit;
-use super::{CONNECTION_WINDOW_BYTES, SEND_BUFFER_BYTES, SPARE_FIELDS, STREAM_WINDOW_BYTES, STREAMS_MAX};
-use crate::endpoint_io::{EndpointIo, FaultCell};
+use super::{CONNECTION_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX};
+use crate::endpoint_io::EndpointIo;
 use crate::pool::Pool;
 use crate::pool::connecting::{Acquired, dial};
 use crate::pool::connection::InUse;
@@ -138,42 +136,29 @@ async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Htt
     if stream.is_tls() && stream.alpn() != Some(b"h2") {
         return Err(ConnectError::NoHttp2);
     }
-    let last_read = Rc::new(Cell::new(tollgate_net::now()));
-    let list = context.header_list_max_bytes.get();
-    let inspector = Rc::new(RefCell::new(ResponseInspector::with_limit(list as usize)));
-    let fault = FaultCell::default();
-    let io = EndpointIo::new(stream, context.read_buffer.clone(), last_read.clone(), inspector.clone())
-        .with_fault_cell(fault.clone());
-    let failed = |error: &h2::Error| match fault.get() {
-        // The library keeps only the kind of such an error.
-        Some(fault) => {
-            pool.tls_failed(fault);
-            ConnectError::Tls(fault.clone())
-        }
-        None => failed(error),
+    let settings = ClientSettings {
+        stream_window: STREAM_WINDOW_BYTES,
+        connection_window: CONNECTION_WINDOW_BYTES,
+        max_head_bytes: context.header_list_max_bytes.get(),
     };
-    let mut builder = Builder::new();
-    builder
-        // Zero until the endpoint's SETTINGS arrive, which then decide.
-        .initial_max_send_streams(0)
-        .enable_push(false)
-        .initial_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_header_list_size(list.saturating_mul(SPARE_FIELDS.0).saturating_add(SPARE_FIELDS.1))
-        .max_send_buffer_size(SEND_BUFFER_BYTES);
-    let (sender, mut frames) =
-        builder.handshake::<_, BudgetedData>(io).await.map_err(|error| failed(&error))?;
-    poll_fn(|cx: &mut Context<'_>| match Pin::new(&mut frames).poll(cx) {
-        Poll::Ready(Ok(())) => Poll::Ready(Err(ConnectError::Refused)),
-        Poll::Ready(Err(error)) => Poll::Ready(Err(failed(&error))),
-        Poll::Pending if sender.current_max_send_streams() > 0 => Poll::Ready(Ok(())),
+    let client = ClientConnection::new(&settings, &context.http2_totals);
+    let mut io = EndpointIo::new(stream, context.read_buffer.clone());
+    let is_open = poll_fn(|cx| match io.poll(&client, cx) {
+        Poll::Ready(()) => Poll::Ready(false),
+        Poll::Pending if client.max_concurrent_streams() > 0 => Poll::Ready(client.can_open()),
         Poll::Pending => Poll::Pending,
     })
-    .await?;
-    let open = OpenParts { frames, permit };
-    Ok(Http2Connection::start(context.clone(), &pool.http2, open, sender, (last_read, inspector)))
-}
-
-fn failed(error: &h2::Error) -> ConnectError {
-    if error.is_io() || error.is_remote() { ConnectError::Refused } else { ConnectError::NoHttp2 }
+    .await;
+    if is_open {
+        let open = OpenParts { io, permit };
+        return Ok(Http2Connection::start(context.clone(), &pool.http2, open, client));
+    }
+    if let Some(fault) = io.fault() {
+        pool.tls_failed(fault);
+        return Err(ConnectError::Tls(fault.clone()));
+    }
+    Err(match client.violation() {
+        Some(_) => ConnectError::NoHttp2,
+        None => ConnectError::Refused,
+    })
 }

@@ -4,14 +4,12 @@
 //! when it was idle for too long, or when its pool needs its permit.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use h2::client::{Connection, SendRequest};
-use tollgate_http::h2::{BudgetedData, ResponseInspector, SendBudget};
+use tollgate_http2::ClientConnection;
 use tollgate_net::Deadline;
 
 use super::{Http2Pool, RESETS_MAX, STREAMS_MAX};
@@ -19,20 +17,21 @@ use crate::Permit;
 use crate::endpoint_io::EndpointIo;
 use crate::pool::context::PoolContext;
 
+/// After this time without a byte, a connection with requests is asked for one by a PING; after twice this
+/// time without a byte it is lost.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
 /// One connection to an endpoint.
 #[derive(Debug)]
 pub(crate) struct Http2Connection {
     context: Rc<PoolContext>,
     /// The connections among which requests choose, until their pool is dropped.
     pool: Weak<Http2Pool>,
-    pub(super) sender: SendRequest<BudgetedData>,
-    pub(super) budget: Rc<SendBudget>,
+    pub(super) client: ClientConnection,
     opened: Instant,
     /// When bytes last arrived.
-    last_read: Rc<Cell<Instant>>,
-    /// Finds responses from which the `h2` crate dropped fields.
-    pub(super) inspector: Rc<RefCell<ResponseInspector>>,
-    /// Since when it carries no request.
+    last_read: Cell<Instant>,
+    /// Since when it carries no request, or carries some.
     since: Cell<Instant>,
     /// How many requests it carries now, and how many it has carried in all.
     streams: Cell<usize>,
@@ -41,7 +40,7 @@ pub(crate) struct Http2Connection {
     cancelled: Cell<u32>,
     /// It accepts no further request.
     retired: Cell<bool>,
-    /// Passes when it has carried no request for too long.
+    /// Passes when it may have been idle or silent for too long.
     idle: Deadline,
     task: RefCell<Option<Waker>>,
     /// `None` after it was closed.
@@ -51,8 +50,8 @@ pub(crate) struct Http2Connection {
 /// The parts of a connection that exist while it is open.
 #[derive(Debug)]
 pub(super) struct OpenParts {
-    pub frames: Connection<EndpointIo, BudgetedData>,
-    // Below the frames, because fields are dropped in order: the socket is closed before the permit is
+    pub io: EndpointIo,
+    // Below the socket, because fields are dropped in order: the socket is closed before the permit is
     // returned.
     pub permit: Permit,
 }
@@ -63,17 +62,14 @@ impl Http2Connection {
         context: Rc<PoolContext>,
         pool: &Rc<Http2Pool>,
         open: OpenParts,
-        sender: SendRequest<BudgetedData>,
-        (last_read, inspector): (Rc<Cell<Instant>>, Rc<RefCell<ResponseInspector>>),
+        client: ClientConnection,
     ) -> Rc<Self> {
         let now = tollgate_net::now();
         let connection = Rc::new(Self {
             pool: Rc::downgrade(pool),
-            sender,
-            budget: Rc::default(),
+            client,
             opened: now,
-            last_read,
-            inspector,
+            last_read: Cell::new(open.io.last_read()),
             since: Cell::new(now),
             streams: Cell::new(0),
             requests: Cell::new(0),
@@ -88,7 +84,7 @@ impl Http2Connection {
         context.stats.upstream_opened(context.slot);
         context.count_idle(1);
         pool.add(connection.clone());
-        connection.idle.set(now, context.settings.borrow().idle_timeout);
+        connection.watch(now);
         let task = connection.clone();
         tollgate_net::spawn(async move { poll_fn(|cx| task.poll(cx)).await });
         connection
@@ -100,32 +96,60 @@ impl Http2Connection {
             *self.task.borrow_mut() = Some(cx.waker().clone());
         }
         let ended = match &mut *self.open.borrow_mut() {
-            Some(open) => Pin::new(&mut open.frames).poll(cx).is_ready(),
+            Some(open) => {
+                let ended = open.io.poll(&self.client, cx).is_ready();
+                self.last_read.set(open.io.last_read());
+                ended
+            }
             None => return Poll::Ready(()),
         };
         if ended {
             self.close();
             return Poll::Ready(());
         }
+        if !self.client.can_open() {
+            // After a GOAWAY, the requests in progress are the last ones.
+            self.retire();
+            if self.open.borrow().is_none() {
+                return Poll::Ready(());
+            }
+        }
         while self.idle.poll_passed(cx).is_ready() {
-            let Some(left) = self.idle_left() else {
+            let Some(left) = self.time_left() else {
                 self.close();
                 return Poll::Ready(());
             };
-            self.idle.set(tollgate_net::now(), left);
+            self.idle.set(tollgate_net::now(), Some(left));
         }
         Poll::Pending
     }
 
-    /// Returns how much longer it may be idle. `None` if it has been idle for long enough; `Some(None)` if no
-    /// timeout applies.
-    fn idle_left(&self) -> Option<Option<Duration>> {
+    /// Returns how much longer it may be idle or silent; `None` if it must be closed. Sends a PING on a
+    /// connection that was silent for too long.
+    fn time_left(&self) -> Option<Duration> {
         // Without its pool no request can find it.
         self.pool.upgrade()?;
-        let bound = self.context.settings.borrow().idle_timeout;
-        let Some(bound) = bound.filter(|_| self.streams.get() == 0) else { return Some(None) };
-        let idle = tollgate_net::now().saturating_duration_since(self.since.get());
-        (idle < bound).then(|| Some(bound - idle))
+        let now = tollgate_net::now();
+        if self.is_idle() {
+            let Some(bound) = self.context.settings.borrow().idle_timeout else { return Some(SILENCE_MAX) };
+            let idle = now.saturating_duration_since(self.since.get());
+            return bound.checked_sub(idle).filter(|left| !left.is_zero());
+        }
+        let silence = now.saturating_duration_since(self.last_read.get().max(self.since.get()));
+        if silence < SILENCE_MAX {
+            return Some(SILENCE_MAX - silence);
+        }
+        if self.client.awaits_pong() {
+            return (SILENCE_MAX * 2).checked_sub(silence).filter(|left| !left.is_zero());
+        }
+        self.client.send_ping();
+        Some(SILENCE_MAX)
+    }
+
+    /// Sets the deadline of a connection that carries no request since `now`. It remains set when a request
+    /// begins, and then bounds the silence.
+    fn watch(&self, now: Instant) {
+        self.idle.set(now, self.context.settings.borrow().idle_timeout.or(Some(SILENCE_MAX)));
     }
 
     /// Whether it carries no request.
@@ -145,19 +169,13 @@ impl Http2Connection {
         settings.max_requests.is_some_and(|bound| self.requests.get() >= bound)
             || settings.max_age.is_some_and(|bound| now.saturating_duration_since(self.opened) >= bound)
             || !self.context.is_current(self.opened)
-            || self.has_goaway()
-    }
-
-    /// Whether a GOAWAY or the end of the connection has arrived.
-    fn has_goaway(&self) -> bool {
-        let ready = self.sender.clone().poll_ready(&mut Context::from_waker(Waker::noop()));
-        matches!(ready, Poll::Ready(Err(_)))
+            || !self.client.can_open()
     }
 
     /// Whether it can carry one more request now.
     pub fn has_capacity(&self) -> bool {
         let streams = self.streams.get();
-        !self.retired.get() && streams < STREAMS_MAX && streams < self.sender.current_max_send_streams()
+        !self.retired.get() && streams < STREAMS_MAX && streams < self.client.max_concurrent_streams()
     }
 
     /// Counts a request that starts on the connection. `reused` says that the connection was already open.
@@ -165,6 +183,7 @@ impl Http2Connection {
         let context = &self.context;
         if self.streams.replace(self.streams.get() + 1) == 0 {
             context.count_idle(-1);
+            self.since.set(tollgate_net::now());
         }
         self.requests.set(self.requests.get() + 1);
         if reused {
@@ -181,7 +200,7 @@ impl Http2Connection {
         if self.is_idle() {
             let now = tollgate_net::now();
             self.since.set(now);
-            self.idle.set(now, self.context.settings.borrow().idle_timeout);
+            self.watch(now);
             self.context.count_idle(1);
         }
         true
@@ -222,8 +241,9 @@ impl Http2Connection {
 
     /// Closes it, and with it its streams. Returns its permit, if it was still open.
     pub fn close(&self) -> Option<Permit> {
-        let OpenParts { frames, permit } = self.open.borrow_mut().take()?;
-        drop(frames);
+        let OpenParts { io, permit } = self.open.borrow_mut().take()?;
+        drop(io);
+        self.client.abort();
         self.retired.set(true);
         if let Some(task) = self.task.borrow_mut().take() {
             task.wake();

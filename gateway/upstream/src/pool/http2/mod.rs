@@ -1,7 +1,7 @@
 //! HTTP/2 connections to endpoints: a worker has few to each endpoint, and each carries many concurrent
 //! requests.
 //!
-//! The `h2` crate handles frames, HPACK and flow control. This module decides when a connection is opened
+//! [`tollgate_http2`] handles frames, HPACK and flow control. This module decides when a connection is opened
 //! (`connecting`), which connection takes a request (`assignment`), and how a connection ends (`connection`). A
 //! request gets a [`StreamPermit`]: the right to one stream. A connection knows only the other connections to
 //! its endpoint; `assignment` and `connecting` join them to the [`Pool`](super::Pool) and its queue.
@@ -41,15 +41,6 @@ const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 /// The same for all responses of a connection together. It is so large that streams whose clients read
 /// nothing leave enough for the others.
 const CONNECTION_WINDOW_BYTES: u32 = STREAM_WINDOW_BYTES * STREAMS_MAX as u32;
-/// The limit of a field section that the library enforces: this multiple of the endpoint's limit, plus this
-/// many bytes. The library drops the fields beyond its limit. The rest then still exceeds the endpoint's
-/// limit, so the reader of the section notices. Only a longer single field could go unnoticed; the
-/// [inspector](tollgate_http::h2::ResponseInspector) finds it.
-const SPARE_FIELDS: (u32, u32) = (4, 8 * 1024);
-/// Bytes that the library may buffer of one request. The [budget](tollgate_http::h2::SendBudget) bounds those of all
-/// requests.
-const SEND_BUFFER_BYTES: usize = 128 * 1024;
-
 /// The HTTP/2 connections of one pool, open or being opened.
 #[derive(Debug, Default)]
 pub(crate) struct Http2Pool {

@@ -3,10 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use h2::SendStream;
-use h2::client::ResponseFuture;
-use http::Request;
-use tollgate_http::h2::{BudgetedData, SendBudget};
+use tollgate_http2::ClientConnection;
 
 use super::connection::Http2Connection;
 use crate::pool::Pool;
@@ -50,42 +47,13 @@ impl StreamPermit {
     /// 8441, 3).
     #[must_use]
     pub fn can_switch(&self) -> bool {
-        self.connection.sender.is_extended_connect_protocol_enabled()
+        self.connection.client.allows_connect_protocol()
     }
 
-    /// The budget that bounds the bytes that the connection was given and has not sent.
+    /// The connection, on which the request opens its stream.
     #[must_use]
-    pub fn budget(&self) -> &Rc<SendBudget> {
-        &self.connection.budget
-    }
-
-    /// Sends the head of a request. With `ended`, the request has no body.
-    ///
-    /// # Errors
-    /// Returns an error if the connection is gone or the head is invalid.
-    pub fn send(
-        &self,
-        request: Request<()>,
-        ended: bool,
-    ) -> Result<(ResponseFuture, SendStream<BudgetedData>), h2::Error> {
-        self.connection.sender.clone().send_request(request, ended)
-    }
-
-    /// Whether a field section of this stream was too long. `Some(true)` if the stream ended with it.
-    #[must_use]
-    pub fn is_too_long(&self, stream: u32) -> Option<bool> {
-        self.connection.inspector.borrow().is_too_long(stream)
-    }
-
-    /// Whether pseudo-fields make the response on this stream malformed (RFC 9113, 8.3).
-    #[must_use]
-    pub fn is_malformed(&self, stream: u32) -> bool {
-        self.connection.inspector.borrow().is_malformed(stream)
-    }
-
-    /// Drops the state of a stream that has no reader.
-    pub fn forget(&self, stream: u32) {
-        self.connection.inspector.borrow_mut().forget(stream);
+    pub fn connection(&self) -> &ClientConnection {
+        &self.connection.client
     }
 
     /// Records that the request was cancelled and its stream reset. After `RESETS_MAX` of these, the

@@ -106,6 +106,13 @@ impl Upstream {
         self.members.pick(&self.planned, hints)
     }
 
+    /// Returns whether the plan gives it no endpoints, and no way to discover any.
+    #[must_use]
+    #[cold]
+    pub fn is_without_endpoints(&self) -> bool {
+        self.planned.endpoints.is_empty() && self.planned.discover.is_none()
+    }
+
     /// The rules by which an endpoint is chosen.
     #[must_use]
     pub fn balance(&self) -> &Balance {

@@ -190,6 +190,8 @@ fn field_spec(field: &config::FieldMatch) -> FieldSpec {
         config::ValueMatch::Absent => ValueSpec::Absent,
         config::ValueMatch::Exact(text) => ValueSpec::Exact(text.clone()),
         config::ValueMatch::Regex(pattern) => ValueSpec::Regex(pattern.clone()),
+        config::ValueMatch::NotExact(text) => ValueSpec::NotExact(text.clone()),
+        config::ValueMatch::NotRegex(pattern) => ValueSpec::NotRegex(pattern.clone()),
     };
     FieldSpec { name: field.name.clone(), value }
 }

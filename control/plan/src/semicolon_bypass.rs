@@ -92,7 +92,7 @@ impl Request for Sample<'_> {
     fn header(&self, lower_case_name: &str) -> Option<&[u8]> {
         let field = self.matches.headers.iter().find(|field| field.name == lower_case_name)?;
         match &field.value {
-            ValueMatch::Absent => None,
+            ValueMatch::Absent | ValueMatch::NotExact(_) | ValueMatch::NotRegex(_) => None,
             ValueMatch::Exact(text) => Some(text.as_bytes()),
             ValueMatch::Present | ValueMatch::Regex(_) => Some(b"x"),
         }

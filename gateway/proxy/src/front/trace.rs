@@ -422,6 +422,8 @@ fn conditions(spec: &RouteSpec) -> Vec<String> {
             ValueSpec::Absent => "is absent",
             ValueSpec::Exact(_) => "has the value",
             ValueSpec::Regex(_) => "matches",
+            ValueSpec::NotExact(_) => "has another value, or is absent",
+            ValueSpec::NotRegex(_) => "does not match, or is absent",
         };
         format!("the {what} `{}` {holds}", field.name)
     };

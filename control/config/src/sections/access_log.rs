@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use crate::model::{Percent, Spanned};
 use crate::scalar::file_path::{self, file_path};
+use crate::scalar::quantity;
 use crate::scalar::status;
 use crate::scalar::template::{self, Piece};
-use crate::section::{
-    Field, Fields, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, Value, quantity,
-};
+use crate::section::{Field, Fields, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, Value};
 use crate::suggest;
 
 use super::collector::{Collector, ExportSettings};

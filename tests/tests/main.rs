@@ -37,6 +37,7 @@ mod keepalive;
 mod leaks;
 mod limits;
 mod listen;
+mod listeners;
 mod log;
 mod loops;
 mod mended;

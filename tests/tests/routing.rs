@@ -210,6 +210,34 @@ fn methods_headers_and_query() {
 }
 
 #[test]
+fn a_negated_condition_holds_for_every_other_value_and_for_none() {
+    let gateway = gateway(&[
+        ("other", "{path: /a, headers: {X-Env: {not: prod}}}"),
+        ("prod", "{path: /a}"),
+        ("people", "{path: /b, headers: {User-Agent: {not_regex: '.*[Bb]ot.*'}}}"),
+        ("query", "{path: /c, query: {debug: {not: \"1 2\"}}}"),
+        ("pattern", "{path: /d, query: {v: {not_regex: '[0-9]+'}}}"),
+    ]);
+    decides(
+        &gateway,
+        &[
+            ("GET", "h", "/a", "", "other"),
+            ("GET", "h", "/a", "X-Env: test\r\n", "other"),
+            ("GET", "h", "/a", "X-Env: prod\r\n", "prod"),
+            ("GET", "h", "/a", "X-Env: prod\r\nX-Env: test\r\n", "prod"),
+            ("GET", "h", "/b", "User-Agent: a browser\r\n", "people"),
+            ("GET", "h", "/b", "User-Agent: a robot\r\n", ""),
+            ("GET", "h", "/c", "", "query"),
+            ("GET", "h", "/c?debug=12", "", "query"),
+            ("GET", "h", "/c?debug=1%202", "", ""),
+            ("GET", "h", "/c?debug=1+2&debug=3", "", ""),
+            ("GET", "h", "/d?v=x", "", "pattern"),
+            ("GET", "h", "/d?v=%31", "", ""),
+        ],
+    );
+}
+
+#[test]
 fn a_list_of_matches_is_any_of_them() {
     let gateway = gateway(&[("many", "[\"/a\", \"/b/*\", {path: \"/c\", method: GET}]")]);
     decides(

@@ -48,6 +48,59 @@ fn targets_of_a_route_have_weights() {
     assert_eq!((count(&seen, 'a'), count(&seen, 'b')), (30, 10), "{seen}");
 }
 
+/// A deployment that is scaled to zero.
+#[test]
+fn an_upstream_without_endpoints_answers_503_until_it_has_some() {
+    let origin = Origin::named("a");
+    let config = |list: &str| {
+        format!(
+            "listen: \"$LISTEN\"\nroutes:\n- {{match: /a, to: short}}\n- {{match: /b, to: long}}\n\
+             - {{match: /c, to: short, fallback: {{on: 503, respond: {{status: 200, body: later}}}}}}\n\
+             upstreams: {{short: {list}, long: {{endpoints: {list}, balance: least_requests}}}}\n"
+        )
+    };
+    let gateway = Gateway::start(&config("[]"));
+    let mut client = gateway.client();
+    for path in ["/a", "/b"] {
+        let answer = client.get(path);
+        assert_eq!((answer.status, answer.reason().to_owned()), (503, "no_endpoints".to_owned()), "{path}");
+    }
+    assert_eq!(client.get("/c").text(), "later", "a fallback takes it");
+    gateway.write_config(&config(&format!("[\"{}\"]", origin.address())));
+    gateway.signal(Signal::HUP);
+    eventually("the endpoint", || client.get("/a").status == 200);
+    assert_eq!(client.get("/b").text(), "a");
+    gateway.write_config(&config("[]"));
+    gateway.signal(Signal::HUP);
+    eventually("no endpoint", || client.get("/a").status == 503);
+    assert_eq!(client.get("/b").reason(), "no_endpoints");
+}
+
+#[test]
+fn a_fixed_answer_takes_its_share() {
+    let a = Origin::named("a");
+    let gateway = Gateway::start(&format!(
+        "routes:\n  - match: \"/*\"\n    to: [{{address: \"{}\", weight: 3}}, {{respond: {{status: 500, body: x}}}}]\n\
+         \x20 - {{match: /none, to: [{{respond: 418}}]}}\n  - {{match: /off, to: [{{upstream: u}}, {{respond: 418, weight: 0}}]}}\n\
+         \x20 - match: /chain\n    policies: {{headers: {{response: {{set: {{X-Seen: yes}}}}}}}}\n    to: [{{upstream: u}}, {{respond: {{status: 404, body: n}}}}]\n\
+         upstreams: {{u: {{endpoints: \"{}\", policies: {{headers: {{response: {{set: {{X-Upstream: yes}}}}}}}}}}}}\n",
+        a.address(),
+        a.address()
+    ));
+    let seen = sequence(&gateway, 40);
+    assert_eq!((count(&seen, 'a'), count(&seen, 'x')), (30, 10), "{seen}");
+    let mut client = gateway.client();
+    assert_eq!(client.get("/none").status, 418);
+    assert!((0..10).all(|_| client.get("/off").status == 200), "a weight of 0 takes none");
+    // The policies of an upstream see only the requests that go there.
+    for _ in 0..4 {
+        let answer = client.get("/chain");
+        assert_eq!(answer.headers.get("x-seen"), Some("yes"));
+        assert_eq!(answer.headers.get("x-upstream").is_some(), answer.status == 200, "{}", answer.status);
+    }
+    gateway.reconcile(&[&a]);
+}
+
 #[test]
 fn a_list_of_endpoints_is_shared_equally_and_weight_0_takes_none() {
     let (a, b, c) = (Origin::named("a"), Origin::named("b"), Origin::named("c"));

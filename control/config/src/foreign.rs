@@ -303,6 +303,7 @@ const PLACES: [Place; 4] = [
         keys: &[
             "name",
             "match",
+            "listeners",
             "to",
             "redirect",
             "respond",
@@ -350,6 +351,7 @@ const PLACES: [Place; 4] = [
         help: "write it under `listen`",
         keys: &[
             "bind",
+            "name",
             "mode",
             "owner",
             "tls",

@@ -11,7 +11,7 @@ mod policies;
 mod upstream;
 
 pub use crate::position::{At, SourceFile, Spanned};
-pub use crate::scalar::address::{Address, EndpointAddress, Scheme, TargetKind};
+pub use crate::scalar::address::{Address, EndpointAddress, Scheme};
 pub use crate::scalar::cidr::Cidr;
 pub use crate::sections::*;
 pub use percent::Percent;

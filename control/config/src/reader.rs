@@ -346,7 +346,7 @@ impl Reader {
     }
 
     /// Reads a size, count or percentage within the bounds of its table entry. A percentage is returned in
-    /// millionths. `Some(None)` is `off`.
+    /// trillionths. `Some(None)` is `off`.
     pub fn number(&mut self, field: Option<Field<'_>>) -> Option<Option<u64>> {
         let field = field?;
         let off = match field.key.shape {

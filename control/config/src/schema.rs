@@ -170,7 +170,9 @@ fn add(shape: &Shape, forms: &mut Vec<Value>) {
         }
         Shape::Percent { min, max, off } => {
             forms.push(json!({ "type": "number", "minimum": min, "maximum": max }));
-            forms.push(json!({ "type": "string", "pattern": r"^[0-9]+(\.[0-9]{1,4})? ?%?$" }));
+            forms.push(
+                json!({ "type": "string", "pattern": r"^([0-9]+(\.[0-9]{1,10})? ?%?|[0-9]+ ?/ ?[0-9]+)$" }),
+            );
             if *off {
                 forms.push(self::off());
             }

@@ -57,7 +57,7 @@ pub use redirect::*;
 pub use respond::Respond;
 pub use rewrite::*;
 pub use route::*;
-pub use target::Target;
+pub use target::{Target, TargetKind};
 pub use timeouts::*;
 pub use tls::*;
 pub use upstream::*;

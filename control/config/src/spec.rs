@@ -145,7 +145,7 @@ pub enum Shape {
     Duration,
     /// A time within bounds.
     Time { min: Duration, max: Duration, off: bool },
-    /// A percentage with up to four decimals, with or without a percent sign.
+    /// A percentage with up to ten decimals, with or without a percent sign, or a fraction.
     Percent { min: u64, max: u64, off: bool },
     /// A whole number.
     Count { min: u64, max: u64, off: bool },
@@ -203,7 +203,7 @@ impl Shape {
             }
             Shape::Percent { min, max, off } => {
                 let or = if *off { ", or `off`" } else { "" };
-                format!("a percentage from {min} to {max}, such as `20%` or `0.5%`{or}")
+                format!("a percentage from {min} to {max}, such as `20%`, `0.5%` or `1/1000`{or}")
             }
             Shape::Count { min, max, off } => {
                 let or = if *off { ", or `off`" } else { "" };

@@ -126,6 +126,7 @@ fn summary(config: &Config) -> String {
     };
     for listener in &config.listen {
         line("listen", &listener.bind, &());
+        line("  name", &listener.name, &None::<()>);
         line("  tls", &listener.tls, &None::<()>);
         line("  http2", &listener.http2, &tollgate_config::Http2::On);
         line("  proxy_protocol", &listener.proxy_protocol, &Vec::<tollgate_config::Cidr>::new());
@@ -172,6 +173,7 @@ fn summary(config: &Config) -> String {
     for route in &config.routes {
         line("route", &route.name, &None::<()>);
         line("  match", &route.matches, &());
+        line("  listeners", &route.listeners, &Vec::<()>::new());
         line("  enabled", &route.enabled, &true);
         line("  action", &route.action, &());
         line("  rewrite", &route.rewrite, &tollgate_config::Rewrite::default());

@@ -137,7 +137,7 @@ fn it_rejects_what_a_schema_can_see() {
         json!({ "health": { "interval": "5s" } }),
         json!({ "discover": "orders.internal" }),
         json!({ "discover": { "dns": "a", "srv": "b" } }),
-        json!({ "adaptive": { "tolerance": "0.55555" } }),
+        json!({ "adaptive": { "tolerance": "0.55555555555" } }),
         json!({ "circuit_breaker": true }),
     ] {
         let mut upstream = json!({ "endpoints": "a:80" });

@@ -1,6 +1,6 @@
 //! `compile(Config) -> Plan`. Finds the mistakes that show only when parts of a configuration are combined.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_config as config;
@@ -17,9 +17,9 @@ use crate::matches::{Matches, matches, path_rules};
 use crate::policies::PolicyCompiler;
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location,
+    Action, AnswerShare, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location,
     LocationGroups, PathRewrite, Plan, Pool, QueryRewrite, Rates, Redirect, Replacement, Respond, Rewrite,
-    Route, Rules, Upstream, UpstreamShare,
+    Route, Rules, Targets, Upstream, UpstreamShare,
 };
 use crate::{self_loops, semicolon_bypass};
 
@@ -64,7 +64,9 @@ pub fn compile_with_cache(
 ) -> Result<Compiled, Vec<Problem>> {
     let config = parts.config;
     let rules = path_rules(&config.paths);
-    let Matches { router, prefixes, problems, mut warnings } = matches(&parts.routes, &rules, cache);
+    let Matches { routers, numbers, prefixes, mut problems, mut warnings } =
+        matches(&parts.routes, &rules, cache);
+    problems.extend(unknown_listeners(parts));
     let mut compiler = Compiler {
         config,
         written: &parts.upstreams,
@@ -94,11 +96,11 @@ pub fn compile_with_cache(
             planned
         })
         .collect::<Vec<Arc<Route>>>();
-    if let Some(router) = &router {
+    if let Some(routers) = &routers {
         let guards = |number: usize| {
             routes[number].policies.as_ref().map(|chains| policy_compiler.guards(chains)).unwrap_or_default()
         };
-        warnings.extend(semicolon_bypass::warnings(&parts.routes, router, &rules, guards));
+        warnings.extend(semicolon_bypass::warnings(&parts.routes, routers, &rules, guards));
     }
     warnings.extend(self_loops::warnings(parts));
     warnings.extend(tls::unused_certificates(parts));
@@ -110,17 +112,17 @@ pub fn compile_with_cache(
     problems.extend(ineffective_keep_entries(config));
     let logs = logs::all(parts, &mut problems);
     let (policies, chains, upstream_chains) = policy_compiler.finish(upstreams.len());
-    let listeners = tls::listeners(parts, cache, &mut problems);
+    let listeners = tls::listeners(parts, &numbers, cache, &mut problems);
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
-    if router.is_some() && problems.is_empty() {
+    if routers.is_some() && problems.is_empty() {
         cache.commit();
     }
-    match router {
-        Some(router) if problems.is_empty() => Ok(Compiled {
+    match routers {
+        Some(routers) if problems.is_empty() => Ok(Compiled {
             plan: Plan {
                 settings: settings(config, rules),
-                router,
+                routers,
                 routes,
                 upstreams,
                 listeners,
@@ -137,6 +139,37 @@ pub fn compile_with_cache(
             Err(problems)
         }
     }
+}
+
+/// Reports the listeners that routes name and that do not exist.
+fn unknown_listeners(parts: &CombinedResources<'_>) -> Vec<Problem> {
+    let names: HashSet<&str> = parts
+        .config
+        .listen
+        .iter()
+        .filter_map(|listener| Some(listener.name.as_ref()?.value.as_str()))
+        .collect();
+    let mut problems: Vec<Problem> = Vec::new();
+    for name in parts.routes.iter().flat_map(|route| &route.listeners) {
+        // A route with several matches is several routes.
+        if names.contains(name.value.as_str()) || problems.last().is_some_and(|last| last.at == name.at) {
+            continue;
+        }
+        let problem = Problem::error(name.at, format!("there is no listener named `{}`", name.value));
+        let mut known: Vec<&str> = names.iter().copied().collect();
+        known.sort_unstable();
+        let near = config::nearest(&name.value, known.iter().copied());
+        problems.push(match (near, known.is_empty()) {
+            (Some(near), _) => problem.help(format!("did you mean `{near}`?")),
+            (None, true) => problem
+                .help(format!("no listener has a name: `listen: {{bind: \":8080\", name: {}}}`", name.value)),
+            (None, false) => {
+                let known: Vec<String> = known.iter().take(8).map(|name| format!("`{name}`")).collect();
+                problem.help(format!("names of listeners: {}", known.join(", ")))
+            }
+        });
+    }
+    problems
 }
 
 /// Reports entries of `forwarded.keep` that have no effect.
@@ -261,8 +294,8 @@ impl<'a> Compiler<'a> {
     ) -> Arc<Route> {
         let (forward, upstream) = match &route.action {
             config::Action::Forward(targets) => {
-                let (shares, upstream) = self.forward(targets);
-                (Some(shares), upstream)
+                let (targets, upstream) = self.forward(targets);
+                (Some(targets), upstream)
             }
             config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => {
                 (None, None)
@@ -280,7 +313,7 @@ impl<'a> Compiler<'a> {
             && known.body_limit == body_limit
             && known.rates == rates
             && known.buffer == buffer
-            && known.shares() == forward.as_deref()
+            && known.shares() == forward.as_ref().map(|targets| targets.shares.as_slice())
             && known.fallback == fallback
         {
             return known.clone();
@@ -291,7 +324,7 @@ impl<'a> Compiler<'a> {
             (config::Action::Files(files), _) => {
                 Action::Files(Files { site: Arc::new(site(files)), matched: prefix.unwrap_or(0) })
             }
-            (config::Action::Forward(_), shares) => Action::Forward(shares.unwrap_or_default()),
+            (config::Action::Forward(_), targets) => Action::Forward(targets.unwrap_or_default()),
         };
         let path = route.rewrite.path.as_ref();
         let path = path.and_then(|path| self.path_rewrite(path, &paths));
@@ -341,7 +374,7 @@ impl<'a> Compiler<'a> {
     /// route and of its first upstream, and passes no others. An upstream with policies of its own is
     /// therefore refused: the fallback would circumvent them.
     fn fallback_target(&mut self, target: &'a config::Target) -> Option<usize> {
-        let (shares, named) = self.forward(std::slice::from_ref(target));
+        let (Targets { shares, .. }, named) = self.forward(std::slice::from_ref(target));
         if let Some(upstream) = named.map(|index| self.written[index])
             && !upstream.policies.is_empty()
         {
@@ -369,13 +402,17 @@ impl<'a> Compiler<'a> {
     /// Returns the shares of a route's targets. All endpoints written in place form one upstream; each named
     /// upstream has a share of its own. If a named upstream is the only one, its index in `written` is
     /// returned too, since its timeouts apply.
-    fn forward(&mut self, targets: &'a [config::Target]) -> (Vec<UpstreamShare>, Option<usize>) {
+    fn forward(&mut self, targets: &'a [config::Target]) -> (Targets, Option<usize>) {
         let mut shares: Vec<UpstreamShare> = Vec::new();
+        let mut answers = Vec::new();
         let mut own = Vec::new();
         let mut named = Vec::new();
         for target in targets {
             match &target.to {
                 TargetKind::Endpoint(endpoint) => own.push((endpoint, target.weight)),
+                TargetKind::Respond(respond) => {
+                    answers.push(AnswerShare { respond: fixed(respond), weight: target.weight });
+                }
                 TargetKind::Upstream(name) => match self.names.get(name) {
                     Some((upstream, index)) => {
                         shares.push(UpstreamShare { upstream: *upstream, weight: target.weight });
@@ -401,7 +438,7 @@ impl<'a> Compiler<'a> {
             shares.push(UpstreamShare { upstream, weight });
         }
         let only = (shares.len() == 1).then(|| named.first().copied()).flatten();
-        (shares, only)
+        (Targets { shares, answers }, only)
     }
 
     /// Returns the settings of HTTP/2 to endpoints, which follow from the gateway's limits.
@@ -420,7 +457,7 @@ impl<'a> Compiler<'a> {
         let mut texts = Vec::new();
         let own = targets.iter().filter_map(|target| match &target.to {
             TargetKind::Endpoint(endpoint) => Some((endpoint, target)),
-            TargetKind::Upstream(_) => None,
+            TargetKind::Upstream(_) | TargetKind::Respond(_) => None,
         });
         let scheme = self.scheme(own.clone().map(|(endpoint, target)| (endpoint.scheme, target.at)));
         for (endpoint, target) in own {

@@ -24,8 +24,9 @@ pub use endpoint_list::read_endpoints;
 pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use plan::{
-    Action, Certificate, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Plan,
-    PlannedListener, Rates, Redirect, Respond, Route, Tls, Upstream, UpstreamShare,
+    Action, AnswerShare, Certificate, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files,
+    GatewaySettings, Plan, PlannedListener, Rates, Redirect, Respond, Route, Targets, Tls, Upstream,
+    UpstreamShare,
 };
 pub use policies::{AttachedPolicy, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replacement, Rewrite};

@@ -1,20 +1,23 @@
 //! Builds the router from the matches of a configuration. Paths are brought to their normal form first, and
 //! each error carries the position at which the faulty part was written.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tollgate_config::{self as config, At, PartialConfig, Problem};
 use tollgate_route::{
-    BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, PreparedRoute, RoutePosition,
-    RouteSpec, Router, Semicolon, Tie, ValueSpec, normalise,
+    BuildError, EncodedSlash, FieldSpec, Groups, Normalised, PathRules, PathSpec, PreparedRoute,
+    RoutePosition, RouteSpec, Routers, Semicolon, Tie, ValueSpec, normalise,
 };
 
 use crate::compile_cache::{CachedRoute, CompileCache};
 
 /// The result of building the router.
-pub(crate) struct Matches {
-    /// `None` if the router itself cannot be built. It is complete only if there is no problem.
-    pub router: Option<Router>,
+pub(crate) struct Matches<'a> {
+    /// `None` if a router itself cannot be built. They are complete only if there is no problem.
+    pub routers: Option<Routers>,
+    /// The numbers of the routers of the listeners that routes name. All other listeners have the first router.
+    pub numbers: HashMap<&'a str, u32>,
     /// For each route the length of the path prefix that it matches, in normal form; `None` for other kinds
     /// of path.
     pub prefixes: Vec<Option<usize>>,
@@ -49,8 +52,18 @@ pub(crate) fn path_rules(paths: &config::Paths) -> PathRules {
     PathRules { merge_slashes: paths.merge_slashes, encoded_slash, semicolon }
 }
 
-pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, cache: &mut CompileCache) -> Matches {
-    let mut out = Matches { router: None, prefixes: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
+pub(crate) fn matches<'a>(
+    routes: &[&'a config::Route],
+    rules: &PathRules,
+    cache: &mut CompileCache,
+) -> Matches<'a> {
+    let mut out = Matches {
+        routers: None,
+        numbers: HashMap::new(),
+        prefixes: Vec::new(),
+        problems: Vec::new(),
+        warnings: Vec::new(),
+    };
     let mut prepared = Vec::with_capacity(routes.len());
     let mut errors = Vec::new();
     // The routes that are prepared. A route whose path no request can have is left out, so that the others
@@ -60,7 +73,7 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, cache: &mut 
     for route in routes {
         if let Some(known) = cache.get(route.identity).cloned() {
             out.prefixes.push(known.prefix);
-            kept.push(&route.matches);
+            kept.push(*route);
             prepared.push(known.matches.clone());
             cache.store_match(route.identity, known);
             continue;
@@ -88,17 +101,53 @@ pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, cache: &mut 
             }
             Err(more) => errors.extend(more),
         }
-        kept.push(&route.matches);
+        kept.push(*route);
     }
-    let built = if errors.is_empty() { Router::from_prepared(prepared) } else { Err(errors) };
+    let (groups, numbers) = groups(&kept);
+    out.numbers = numbers;
+    let kept: Vec<&config::Match> = kept.into_iter().map(|route| &route.matches).collect();
+    let built = if errors.is_empty() { Routers::build(prepared, groups) } else { Err(errors) };
     match built {
-        Ok((router, ties)) => {
-            out.router = Some(router);
+        Ok((routers, ties)) => {
+            out.routers = Some(routers);
             out.warnings.extend(ties.iter().map(|tie| tie_warning(&kept, tie)));
         }
         Err(errors) => out.problems.extend(errors.iter().map(|error| build_problem(&kept, error))),
     }
     out
+}
+
+/// Returns the routes of each listener that routes name, and the number of its group. The first group has the routes
+/// that name none; listeners with the same routes share a group. There are no groups if no route names a listener.
+fn groups<'a>(routes: &[&'a config::Route]) -> (Groups, HashMap<&'a str, u32>) {
+    let mut named: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let mut everywhere = Vec::new();
+    for (number, route) in (0..).zip(routes) {
+        if route.listeners.is_empty() {
+            everywhere.push(number);
+        }
+        for name in &route.listeners {
+            named.entry(name.value.as_str()).or_default().push(number);
+        }
+    }
+    if named.is_empty() {
+        return (Groups::default(), HashMap::new());
+    }
+    let mut members: Vec<Box<[u32]>> = vec![everywhere.as_slice().into()];
+    let mut known: HashMap<Vec<u32>, u32> = HashMap::new();
+    let mut numbers = HashMap::new();
+    for (name, mut own) in named {
+        own.extend(&everywhere);
+        own.sort_unstable();
+        // A route may name a listener twice.
+        own.dedup();
+        let number = *known.entry(own).or_insert_with_key(|own| {
+            members.push(own.as_slice().into());
+            members.len() as u32 - 1
+        });
+        numbers.insert(name, number);
+    }
+    (Groups { members }, numbers)
 }
 
 fn path_spec(matches: &config::Match, rules: &PathRules) -> Result<PathSpec, Problem> {
@@ -141,6 +190,8 @@ fn field_spec(field: &config::FieldMatch) -> FieldSpec {
         config::ValueMatch::Absent => ValueSpec::Absent,
         config::ValueMatch::Exact(text) => ValueSpec::Exact(text.clone()),
         config::ValueMatch::Regex(pattern) => ValueSpec::Regex(pattern.clone()),
+        config::ValueMatch::NotExact(text) => ValueSpec::NotExact(text.clone()),
+        config::ValueMatch::NotRegex(pattern) => ValueSpec::NotRegex(pattern.clone()),
     };
     FieldSpec { name: field.name.clone(), value }
 }

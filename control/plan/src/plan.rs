@@ -7,7 +7,7 @@ use tollgate_config::At;
 use tollgate_files::Site;
 use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
-use tollgate_route::{PathRules, Router};
+use tollgate_route::{PathRules, Routers};
 
 use crate::{
     AttachedPolicy, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
@@ -20,8 +20,9 @@ use crate::{
 pub struct Plan {
     /// Settings that apply to every route.
     pub settings: GatewaySettings,
-    /// Finds the route of a request, by index into `routes`.
-    pub router: Router,
+    /// Find the route of a request, by index into `routes`. The first one finds the routes that are attached to
+    /// no listener by name; [`PlannedListener::router`] has the number of a listener's own.
+    pub routers: Routers,
     /// The routes. A route that has not changed since the plan before is the same object.
     pub routes: Vec<Arc<Route>>,
     /// The upstreams, named ones first. An upstream that has not changed since the plan before is the same
@@ -48,6 +49,18 @@ impl Plan {
     pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<PlannedListener>> {
         self.listeners.iter().find(|listener| listener.bind.is_same_address(bind))
     }
+
+    /// Returns the number of the router for connections of a listener, which may be a listener of another plan:
+    /// that of the listener with its address, else of the one with its name, else of the first router.
+    #[must_use]
+    pub fn router_of(&self, listener: &PlannedListener) -> u32 {
+        if self.routers.is_single() {
+            return 0;
+        }
+        let is_named = |other: &&Arc<PlannedListener>| listener.name.is_some() && other.name == listener.name;
+        let found = self.listener(&listener.bind).or_else(|| self.listeners.iter().find(is_named));
+        found.map_or(0, |found| found.router)
+    }
 }
 
 /// A certificate of a listener; log, metrics and status page report when it expires.
@@ -66,6 +79,10 @@ pub struct Certificate {
 pub struct PlannedListener {
     /// The address as it is written in the file; its port may be 0.
     pub bind: ListenAddress,
+    /// The name by which routes refer to it.
+    pub name: Option<String>,
+    /// The number of its router in [`Plan::routers`].
+    pub router: u32,
     /// TLS; `None`: plain text.
     pub tls: Option<tollgate_tls::TlsServerConfig>,
     /// Its certificates, in the order in which `tls` has them.
@@ -228,7 +245,7 @@ impl Route {
     #[must_use]
     pub fn shares(&self) -> Option<&[UpstreamShare]> {
         match &self.action {
-            Action::Forward(shares) => Some(shares),
+            Action::Forward(targets) => Some(&targets.shares),
             Action::Redirect(_) | Action::Respond(_) | Action::Files(_) => None,
         }
     }
@@ -237,8 +254,8 @@ impl Route {
 /// How a route handles a request.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Forwards to one of these upstreams, chosen by weight.
-    Forward(Vec<UpstreamShare>),
+    /// Forwards to one of these upstreams, chosen by weight, or answers in the place of one.
+    Forward(Targets),
     /// Answers with a redirect.
     Redirect(Redirect),
     /// Answers with a fixed response.
@@ -254,6 +271,24 @@ pub struct Files {
     pub site: Arc<Site>,
     /// Length of the prefix that the route matches. The path after it is looked up, unless the route rewrites it.
     pub matched: usize,
+}
+
+/// The targets of a route. They are numbered from 0, the upstreams first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Targets {
+    /// The upstreams.
+    pub shares: Vec<UpstreamShare>,
+    /// The fixed responses.
+    pub answers: Vec<AnswerShare>,
+}
+
+/// A fixed response's share of a route's requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnswerShare {
+    /// The response.
+    pub respond: Respond,
+    /// Weight relative to the other shares.
+    pub weight: u32,
 }
 
 /// An upstream's share of a route's requests.

@@ -266,7 +266,9 @@ impl PolicyCompiler {
             chains
         };
         let further = match &planned.action {
-            Action::Forward(shares) => shares.iter().any(|share| self.upstream(share.upstream).is_some()),
+            Action::Forward(targets) => {
+                targets.shares.iter().any(|share| self.upstream(share.upstream).is_some())
+            }
             Action::Redirect(_) | Action::Respond(_) | Action::Files(_) => false,
         };
         let any =
@@ -357,7 +359,7 @@ fn canary_off_route(
         return Vec::new();
     };
     let Some(spec) = attached.spec.as_deref() else { return Vec::new() };
-    let shares = if let Action::Forward(shares) = &planned.action { shares.as_slice() } else { &[] };
+    let shares = planned.shares().unwrap_or_default();
     let is = |index: usize, name: &str| {
         parts.upstreams.get(index).is_some_and(|upstream| upstream.name.value == name)
     };

@@ -18,7 +18,7 @@ pub(crate) fn warnings(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let in_place = in_place.chain(fallbacks.filter_map(|fallback| fallback.instead.target()));
     let in_place = in_place.filter_map(|target| match &target.to {
         TargetKind::Endpoint(endpoint) => Some((endpoint, target.at)),
-        TargetKind::Upstream(_) => None,
+        TargetKind::Upstream(_) | TargetKind::Respond(_) => None,
     });
     let mut warned: HashSet<At> = HashSet::new();
     let warning = |(endpoint, at): (&config::EndpointAddress, At)| {

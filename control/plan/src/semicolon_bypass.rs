@@ -7,13 +7,17 @@
 use std::collections::HashSet;
 
 use tollgate_config::{self as config, PathMatch, Problem, ValueMatch};
-use tollgate_route::{Normalised, PathRules, Request, Router, Semicolon, normalise};
+use tollgate_route::{Normalised, PathRules, Request, Routers, Semicolon, normalise};
+
+/// In how many routers a guarded route is looked up. A route without `listeners` is in all of them, and there may be a
+/// thousand.
+const ROUTERS_MAX: usize = 16;
 
 /// Returns a warning for each path that policies guard if another route matches `PATH;x` without one of these
 /// policies. `guards` returns the kinds of a route's policies that decide whether a client is admitted.
 pub(crate) fn warnings<'g>(
     routes: &[&config::Route],
-    router: &Router,
+    routers: &Routers,
     rules: &PathRules,
     guards: impl Fn(usize) -> Vec<&'g str>,
 ) -> Vec<Problem> {
@@ -30,12 +34,13 @@ pub(crate) fn warnings<'g>(
         }
         let (PathMatch::Exact(text) | PathMatch::Prefix(text)) = &path.value else { continue };
         let Some(sample) = Sample::new(&route.matches, text, rules) else { continue };
-        let Some(other) = router.find(&sample).map(|other| other as usize).filter(|other| *other != number)
-        else {
-            continue;
-        };
-        let others = guards(other);
-        let Some(missing) = own.iter().find(|kind| !others.contains(kind)) else { continue };
+        let own_routers = routers.iter().filter(|router| router.has(number as u32)).take(ROUTERS_MAX);
+        let bypass = own_routers.filter_map(|router| router.find(&sample)).find_map(|other| {
+            let other = other as usize;
+            let others = if other == number { return None } else { guards(other) };
+            own.iter().find(|kind| !others.contains(kind)).map(|missing| (other, missing))
+        });
+        let Some((other, missing)) = bypass else { continue };
         if warned.insert(path.at) {
             let shown = String::from_utf8_lossy(&sample.path);
             let message = format!("a request for `{shown}` gets by the `{missing}` of this route");
@@ -87,7 +92,7 @@ impl Request for Sample<'_> {
     fn header(&self, lower_case_name: &str) -> Option<&[u8]> {
         let field = self.matches.headers.iter().find(|field| field.name == lower_case_name)?;
         match &field.value {
-            ValueMatch::Absent => None,
+            ValueMatch::Absent | ValueMatch::NotExact(_) | ValueMatch::NotRegex(_) => None,
             ValueMatch::Exact(text) => Some(text.as_bytes()),
             ValueMatch::Present | ValueMatch::Regex(_) => Some(b"x"),
         }

@@ -24,9 +24,10 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
 }
 
 /// Returns the listeners, each with its TLS: first its own certificates, then the named ones that apply to
-/// it.
+/// it. `routers` has the numbers of the routers of named listeners with routes of their own.
 pub(crate) fn listeners(
     parts: &config::CombinedResources<'_>,
+    routers: &HashMap<&str, u32>,
     cache: &mut CompileCache,
     problems: &mut Vec<Problem>,
 ) -> Vec<Arc<PlannedListener>> {
@@ -74,8 +75,11 @@ pub(crate) fn listeners(
             Some(server)
         });
         let sts = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
+        let name = listener.name.as_ref().map(|name| name.value.clone());
         listeners.push(Arc::new(PlannedListener {
             bind,
+            router: name.as_ref().and_then(|name| routers.get(name.as_str())).copied().unwrap_or(0),
+            name,
             tls,
             certificates,
             http2: listener.http2,

@@ -127,6 +127,8 @@ reasons! {
     LoopDetected = "loop_detected", 508;
     /// The upstream has no endpoint that takes requests.
     DestinationUnavailable = "destination_unavailable", 503;
+    /// The upstream is configured without endpoints (`endpoints: []`).
+    NoEndpoints = "no_endpoints", 503;
     /// The upstream's connection limit is reached, and its queue is full.
     ConnectionLimitReached = "connection_limit_reached", 503;
     /// No connection became free within the queue's timeout.

@@ -14,6 +14,7 @@
 //! | `router/trie.rs` | the configured paths of a host that lead to a request's path |
 //! | `router/pattern.rs` | regular expressions |
 //! | `router/conditions.rs`, `router/query.rs` | conditions on method, headers and query |
+//! | `router/routers.rs` | a router for each set of routes, for listeners with routes of their own |
 //! | `router/conflicts.rs` | identical routes, and routes that only list order separates |
 //! | `router/explain.rs` | why a route takes a request, and why every other route does not |
 
@@ -31,5 +32,6 @@ pub use router::error::{BuildError, RoutePosition};
 pub use router::explain::{Criterion, Explanation, MismatchReason};
 pub use router::pattern::PathPattern;
 pub use router::query::{is_form_encoding, query_parameter};
+pub use router::routers::{Groups, Routers};
 pub use router::{PreparedRoute, Router};
 pub use spec::{FieldSpec, PathSpec, RouteSpec, ValueSpec};

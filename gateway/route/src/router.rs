@@ -14,6 +14,7 @@ pub(crate) mod explain;
 mod hosts;
 pub(crate) mod pattern;
 pub(crate) mod query;
+pub(crate) mod routers;
 mod trie;
 
 use std::cmp::Reverse;
@@ -25,6 +26,7 @@ use regex_syntax::hir::Hir;
 use crate::{BuildError, Explanation, PathRules, PathSpec, Request, RoutePosition, RouteSpec, Tie};
 use conditions::Conditions;
 use hosts::{HostName, HostNames, Hosts};
+use routers::{Groups, Routers};
 use trie::{RegexRoute, Trie};
 
 /// Keys come from the configuration, so a client cannot fill a bucket. It can only look up existing keys, and
@@ -37,9 +39,11 @@ type Map<V> = HashMap<Box<[u8]>, V, foldhash::fast::RandomState>;
 /// [`find`](Router::find) allocates nothing, except that a thread's first requests fill the caches of the
 /// regular expressions that they reach.
 pub struct Router {
-    routes: Box<[Arc<PreparedRoute>]>,
+    routes: Arc<[Arc<PreparedRoute>]>,
     /// Rank of each route among the routes of equal host and path; 0 wins.
-    ranks: Box<[u32]>,
+    ranks: Arc<[u32]>,
+    /// The routes that it finds, in ascending order; `None`: all.
+    members: Option<Box<[u32]>>,
     index: RouteIndex,
 }
 
@@ -125,19 +129,7 @@ impl Router {
     /// # Errors
     /// Returns routes identical to an earlier one, and expressions that are too large together.
     pub fn from_prepared(routes: Vec<Arc<PreparedRoute>>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
-        let routes_with_shared_key = conflicts::routes_with_shared_key(&routes);
-        let errors = conflicts::identical(&routes, &routes_with_shared_key);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let ties = conflicts::ties(&routes, &routes_with_shared_key);
-        let order = order(&routes);
-        let mut ranks = vec![0; routes.len()];
-        for (rank, &route) in (0..).zip(&order) {
-            ranks[route as usize] = rank;
-        }
-        let index = RouteIndex::new(&routes, &order)?;
-        Ok((Router { routes: routes.into(), ranks: ranks.into(), index }, ties))
+        Routers::build(routes, Groups::default()).map(|(routers, ties)| (routers.first, ties))
     }
 
     /// Returns the number of the route that takes the request; `None`: no route does.
@@ -165,7 +157,20 @@ impl Router {
     /// changed since then.
     #[must_use]
     pub fn explain_choice<R: Request + ?Sized>(&self, winner: Option<u32>, request: &R) -> Explanation {
-        explain::explain(&self.routes, winner, request)
+        explain::explain(&self.routes, |route| self.has(route), winner, request)
+    }
+
+    /// Returns how many routes it may find, disabled ones included.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no caller asks whether there are none")]
+    pub fn len(&self) -> usize {
+        self.members.as_ref().map_or(self.routes.len(), |members| members.len())
+    }
+
+    /// Returns whether this router finds the route: it may be one of several, each with routes of its own.
+    #[must_use]
+    pub fn has(&self, route: u32) -> bool {
+        self.members.as_ref().is_none_or(|members| members.binary_search(&route).is_ok())
     }
 
     /// Returns the conditions of a route.
@@ -281,7 +286,7 @@ impl RouteIndex {
                 (PathSpec::Any | PathSpec::Regex(_), _) => trie.add_prefix(root, "", number),
             }
         }
-        let mut errors = too_large_disabled(routes);
+        let mut errors = Vec::new();
         for (node, routes) in &regexes {
             if let Err(message) = trie.set_regexes(*node, routes) {
                 errors.extend(too_large(routes, &message));

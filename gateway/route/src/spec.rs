@@ -54,4 +54,8 @@ pub enum ValueSpec {
     Exact(String),
     /// A regular expression that must match the whole value, byte by byte (no Unicode classes).
     Regex(String),
+    /// Absent, or anything but exactly these bytes.
+    NotExact(String),
+    /// Absent, or a value that the regular expression does not match as a whole.
+    NotRegex(String),
 }

@@ -50,6 +50,8 @@ fn value_matches(spec: &ValueSpec, value: Option<&str>) -> bool {
         ValueSpec::Exact(text) => value == Some(text),
         // The only generated expression is `1.*`.
         ValueSpec::Regex(_) => value.is_some_and(|value| value.starts_with('1')),
+        ValueSpec::NotExact(text) => value != Some(text),
+        ValueSpec::NotRegex(_) => !value.is_some_and(|value| value.starts_with('1')),
     }
 }
 
@@ -105,6 +107,8 @@ fn fields() -> impl Strategy<Value = Vec<FieldSpec>> {
             ValueSpec::Exact("1".into()),
             ValueSpec::Exact("12".into()),
             ValueSpec::Regex("1.*".into()),
+            ValueSpec::NotExact("1".into()),
+            ValueSpec::NotRegex("1.*".into()),
         ])
     };
     (any::<bool>(), subsequence(vec!["x", "y"], 0..=2), value(), value()).prop_map(

@@ -193,6 +193,9 @@ pub struct ExplainArgs {
     /// The client's address, which decides whether it is a trusted proxy.
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub from: IpAddr,
+    /// The name of the listener at which the request arrives. Without it, the port and the scheme of the URL decide.
+    #[arg(long, value_name = "NAME")]
+    pub listener: Option<String>,
     /// Show every route that does not win, not only the nearest.
     #[arg(long)]
     pub all: bool,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
 use tollgate_config as config;
-use tollgate_config::{Config, LogFormat, LogTarget};
+use tollgate_config::{Config, LogFormat, LogTarget, Percent};
 use tollgate_net::component;
 use tollgate_observe::{
     AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SeriesBounds, SyslogTarget,
@@ -399,7 +399,7 @@ fn observe_log(planned: &PlannedLog, side: &BackgroundIo) -> Log {
     let filter = log.filter.iter().map(|filter| LogFilter {
         statuses: filter.statuses.clone(),
         min_duration: filter.min_duration,
-        sample: filter.sample,
+        sample: filter.sample.map(Percent::parts),
     });
     let collector = collector.clone();
     Log {

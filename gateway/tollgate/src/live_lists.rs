@@ -255,7 +255,7 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
         let is_disabled = disabled.contains(&name);
         let configured = json!({
             "name": name, "configured": true, "enabled": !is_disabled, "source": item.source(), "match": condition,
-            "action": action, "targets": targets,
+            "action": action, "targets": targets, "listeners": texts(value.get("listeners")),
         });
         rows.push(RouteRow {
             counts: counted.remove(name.as_str()),
@@ -288,7 +288,7 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
 
 /// Returns the names of the disabled routes.
 fn disabled_routes(plan: &Plan) -> HashSet<String> {
-    let disabled = (0..).zip(&plan.routes).filter(|(number, _)| plan.router.conditions(*number).disabled);
+    let disabled = (0..).zip(&plan.routes).filter(|(number, _)| plan.routers.conditions(*number).disabled);
     disabled.map(|(_, route)| route.name.clone()).collect()
 }
 
@@ -324,7 +324,8 @@ fn targets(route: &Value) -> Vec<Target> {
             Value::String(name) => (name.clone(), None),
             entry => {
                 let name = ["upstream", "address"].iter().find_map(|key| entry.get(key)?.as_str());
-                (name.unwrap_or_default().to_owned(), entry.get("weight").cloned())
+                let answer = entry.get("respond").map(|_| "respond");
+                (name.or(answer).unwrap_or_default().to_owned(), entry.get("weight").cloned())
             }
         };
         Target { name, weight: weight.unwrap_or(1.into()) }
@@ -339,6 +340,15 @@ fn targets(route: &Value) -> Vec<Target> {
 /// Returns the key that says what a route does with a request: `to`, or the key that stands in its place.
 fn action(route: &Value) -> &'static str {
     ["redirect", "respond", "files"].into_iter().find(|key| route.get(key).is_some()).unwrap_or("to")
+}
+
+/// Returns the texts of a list, which may be written as one text.
+fn texts(value: Option<&Value>) -> Vec<&str> {
+    match value {
+        Some(Value::Array(entries)) => entries.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(text)) => vec![text],
+        _ => Vec::new(),
+    }
 }
 
 /// Returns a match in a few words: methods, host and path, and then the other conditions.

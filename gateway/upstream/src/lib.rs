@@ -51,6 +51,6 @@ pub use pool::{Acquired, ConnectPermit, Connection, Pool, PooledConnection, http
 pub use state::{
     EndpointState, InFlightGuard, Message, Permit, ProbeHealth, SendToWorker, UpstreamState, UpstreamStates,
 };
-pub use sticky::StickyValue;
+pub use sticky::{StickyField, StickyValue};
 pub use table::Upstreams;
 pub use upstream::Upstream;

@@ -11,10 +11,24 @@ use crate::hash;
 /// A cookie's value: an endpoint's tag in hexadecimal digits.
 pub type StickyValue = [u8; 16];
 
-/// Returns the name of an upstream's cookie: the configured one, or a name derived from the upstream's.
-pub(crate) fn cookie_name(sticky: &Sticky, upstream: &str) -> String {
-    let own = || format!("tollgate_{:08x}", hash(upstream.as_bytes()) >> 32);
-    sticky.cookie.clone().unwrap_or_else(own)
+/// The field in which a client sends the value that names its endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StickyField {
+    /// A cookie with this name.
+    Cookie(Box<str>),
+    /// A header with this name.
+    Header(Box<str>),
+}
+
+impl StickyField {
+    /// Returns the field of an upstream: the configured one, or a cookie whose name derives from the upstream's.
+    pub(crate) fn new(sticky: &Sticky, upstream: &str) -> Self {
+        if let Some(header) = &sticky.header {
+            return Self::Header(header.as_str().into());
+        }
+        let own = || format!("tollgate_{:08x}", hash(upstream.as_bytes()) >> 32).into();
+        Self::Cookie(sticky.cookie.as_deref().map_or_else(own, Into::into))
+    }
 }
 
 /// The cookie value of each endpoint: a hash of its address and its upstream's name, keyed with the

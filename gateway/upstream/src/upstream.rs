@@ -22,7 +22,7 @@ use crate::members::Members;
 use crate::outlier::Detector;
 use crate::pool::PoolSet;
 use crate::retry_budget::RequestCounter;
-use crate::sticky::cookie_name;
+use crate::sticky::StickyField;
 use crate::{
     AdaptiveFull, AdaptivePermit, BreakerPermit, CircuitOpen, InFlightGuard, Outcome, PickHints, Pool,
     StickyValue, UpstreamState,
@@ -37,8 +37,8 @@ pub struct Upstream {
     pub slot: Slot,
     planned: Arc<Planned>,
     pool_set: Rc<PoolSet>,
-    /// The name of its sticky cookie.
-    cookie: Option<String>,
+    /// The field that ties clients to its endpoints.
+    sticky: Option<StickyField>,
     members: Members,
     shared: Arc<UpstreamState>,
     detector: Detector,
@@ -64,7 +64,7 @@ impl Upstream {
         let old = old.map(|old| &old.members);
         let members = Members::new(&pool_set, workers, rng.fork(), planned, old);
         let name = planned.name.clone();
-        let cookie = planned.rules.balance.sticky.as_ref().map(|sticky| cookie_name(sticky, &name));
+        let sticky = planned.rules.balance.sticky.as_ref().map(|sticky| StickyField::new(sticky, &name));
         let context = pool_set.context();
         let (slot, shared, stats) = (context.slot, context.shared.clone(), context.stats.clone());
         let (breaker, adaptive) = (planned.rules.breaker.as_ref(), planned.rules.adaptive.as_ref());
@@ -72,7 +72,7 @@ impl Upstream {
             name,
             slot,
             planned: planned.clone(),
-            cookie,
+            sticky,
             members,
             detector: Detector::new(&planned.rules.outlier),
             requests: RequestCounter::new(&shared.budget, context.worker),
@@ -106,6 +106,13 @@ impl Upstream {
         self.members.pick(&self.planned, hints)
     }
 
+    /// Returns whether the plan gives it no endpoints, and no way to discover any.
+    #[must_use]
+    #[cold]
+    pub fn is_without_endpoints(&self) -> bool {
+        self.planned.endpoints.is_empty() && self.planned.discover.is_none()
+    }
+
     /// The rules by which an endpoint is chosen.
     #[must_use]
     pub fn balance(&self) -> &Balance {
@@ -118,10 +125,10 @@ impl Upstream {
         &self.planned.rules
     }
 
-    /// The name of its sticky cookie, if the upstream is sticky.
+    /// The field that ties clients to its endpoints, if the upstream is sticky.
     #[must_use]
-    pub fn cookie(&self) -> Option<&str> {
-        self.cookie.as_deref()
+    pub fn sticky_field(&self) -> Option<&StickyField> {
+        self.sticky.as_ref()
     }
 
     /// Whether a sticky cookie names an endpoint that takes requests.

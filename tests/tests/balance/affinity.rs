@@ -122,6 +122,25 @@ fn a_cookie_keeps_a_client_with_its_endpoint() {
 }
 
 #[test]
+fn a_header_keeps_a_client_without_cookies_with_its_endpoint() {
+    let origins = origins(3);
+    let gateway =
+        Gateway::start(&to(&origins, "balance: {policy: least_requests, sticky: {header: X-Session}}"));
+    for _ in 0..6 {
+        let first = ask(&gateway, "/", "");
+        let value = first.header("x-session").expect("the header").to_owned();
+        assert_eq!(cookie(&first), None);
+        for _ in 0..8 {
+            let next = ask(&gateway, "/", &format!("X-Session: {value}\r\n"));
+            assert_eq!((next.text(), next.header("X-Session")), (first.text(), None));
+        }
+    }
+    let other = ask(&gateway, "/", "X-Session: 0000000000000000\r\n");
+    assert!(other.header("X-Session").is_some(), "a value that names no endpoint is replaced");
+    gateway.reconcile(&origins.iter().collect::<Vec<_>>());
+}
+
+#[test]
 fn the_cookie_is_written_as_configured() {
     let origin = [Origin::named("a")];
     let line = |sticky: &str| {

@@ -68,7 +68,11 @@ fn percentages_have_decimals() {
         ("policies: {mirror: {to: up, percent: 0.1}}", true),
         ("overload: {shed_from: 92.5%, files: 99.9%}", true),
         ("policies: {trace: {otlp: \"http://127.0.0.1:1/\", sample: 0.1}}", false),
-        ("policies: {fault: {abort: {status: 503, percent: 0.00001}}}", false),
+        ("policies: {fault: {abort: {status: 503, percent: 0.00001}}}", true),
+        ("policies: {fault: {abort: {status: 503, percent: 0.00000000001}}}", false),
+        ("policies: {mirror: {to: up, percent: 1/3000000}}", true),
+        ("overload: {shed_from: 9/10}", true),
+        ("policies: {mirror: {to: up, percent: 1/0}}", false),
         ("policies: {mirror: {to: up, percent: 100.1}}", false),
         ("policies: {mirror: {to: up, percent: -0.1}}", false),
     ] {

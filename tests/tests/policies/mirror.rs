@@ -187,3 +187,23 @@ fn a_client_that_goes_meanwhile_leaves_nothing_behind() {
     assert_eq!(gateway.client().get("/in/").status, 200);
     eventually("the place is free", || shadow.count() == 1);
 }
+
+#[test]
+fn several_mirrors_take_their_own_shares() {
+    let (main, all, none) = (Origin::ok(), Origin::ok(), Origin::ok());
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: /*, to: main, policies: {{mirror: [all, {{to: none, percent: 1/3000000}}]}}}}]\n\
+         upstreams: {{main: \"{}\", all: \"{}\", none: \"{}\"}}\n",
+        main.address(),
+        all.address(),
+        none.address()
+    ));
+    let mut client = gateway.client();
+    for n in 1..=50 {
+        assert_eq!(client.get(&format!("/{n}")).status, 200);
+        eventually("the copy to the first mirror", || all.count() == n);
+    }
+    // One of three million: a request of fifty is among them once in 60,000 runs.
+    assert_eq!(none.count(), 0);
+    gateway.reconcile(&[&main]);
+}

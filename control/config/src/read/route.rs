@@ -58,6 +58,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             identity: Identity::new(),
             name: name.clone(),
             at: node.at,
+            listeners: keys.listeners.clone(),
             enabled: keys.enabled,
             matches,
             action: action.clone(),

@@ -60,7 +60,7 @@ fn upstream(
         return None;
     }
     if !matches!(node.kind, NodeKind::Map(_)) {
-        let endpoints = endpoints(reader, node, true);
+        let endpoints = endpoints(reader, node, false);
         return Some(Upstream::of_endpoints(name, endpoints));
     }
     let fields = reader.fields(node, Upstream::SPEC)?;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use super::{ScalarError, host};
 
-/// The destination of a target.
+/// The destination that a text names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TargetKind {
+pub(crate) enum TargetText {
     /// An endpoint's address, written in the route.
     Endpoint(EndpointAddress),
     /// An entry under `upstreams`.
@@ -117,7 +117,7 @@ fn port(text: &str, at: usize, min: u16) -> Result<u16, ScalarError> {
 const NO_PATH: &str = "an endpoint has no path: use `rewrite` to change the path of requests";
 
 /// Parses the target of a route: an endpoint or the name of an upstream.
-pub(crate) fn target(text: &str) -> Result<TargetKind, ScalarError> {
+pub(crate) fn target(text: &str) -> Result<TargetText, ScalarError> {
     if !text.contains(':') && !text.contains('/') {
         if text.bytes().all(|b| b.is_ascii_digit()) && !text.is_empty() {
             return Err(ScalarError::new("{} has no host")
@@ -126,9 +126,9 @@ pub(crate) fn target(text: &str) -> Result<TargetKind, ScalarError> {
         if text.parse::<Ipv4Addr>().is_ok() || text == "localhost" {
             return Err(ScalarError::new("{} has no port").suggest(format!("write `{text}:80`")));
         }
-        return upstream(text).map(TargetKind::Upstream);
+        return upstream(text).map(TargetText::Upstream);
     }
-    endpoint(text).map(TargetKind::Endpoint)
+    endpoint(text).map(TargetText::Endpoint)
 }
 
 /// Checks the name of an upstream.
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn names_and_endpoints_are_told_apart() {
-        assert_eq!(target("api"), Ok(TargetKind::Upstream("api".into())));
-        assert!(matches!(target("api:80"), Ok(TargetKind::Endpoint(_))));
+        assert_eq!(target("api"), Ok(TargetText::Upstream("api".into())));
+        assert!(matches!(target("api:80"), Ok(TargetText::Endpoint(_))));
         for text in ["10.0.0.1", "localhost", "8080", "", "a b"] {
             assert!(target(text).is_err(), "{text}");
         }

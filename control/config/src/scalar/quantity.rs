@@ -118,9 +118,12 @@ pub fn count(text: &str, min: u64, max: u64) -> Result<u64, ScalarError> {
     }
 }
 
-/// Parses `20%`, `20` or `0.05%` into millionths of the whole, with up to four decimals. With `shares`, a
+/// Parses `20%`, `20`, `0.05%` or `1/2000` into trillionths of the whole, with up to ten decimals. With `shares`, a
 /// number between 0 and 1 without a percent sign is rejected, because it may mean a share of 1.
 pub fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, ScalarError> {
+    if let Some((above, below)) = text.split_once('/') {
+        return range(fraction(above, below)?, min * PERCENT, max * PERCENT);
+    }
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
     let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
     if let Some(share) = share.filter(|_| shares && !text.ends_with('%')) {
@@ -129,20 +132,40 @@ pub fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, Scal
             fault.suggest(format!("write `{number}%`, or `{}%` for that share", (share * 1e6).round() / 1e4))
         );
     }
-    // One millionth of the whole is one ten-thousandth of a percent.
-    let Some(millionths) = scaled(number, 10_000) else {
+    let Some(parts) = scaled(number, u128::from(PERCENT)) else {
         let signed = number.strip_prefix(['-', '+']).unwrap_or(number);
         let is_number =
             !signed.is_empty() && signed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         return Err(match signed.split_once('.') {
-            Some((_, decimals)) if is_number && decimals.len() > 4 => {
-                ScalarError::new("{} has more than four decimals")
+            Some((_, decimals)) if is_number && decimals.len() > 10 => {
+                ScalarError::new("{} has more than ten decimals")
             }
             _ if is_number && signed.len() < number.len() => ScalarError::new("{} is out of range"),
             _ => ScalarError::new("{} is not a percentage"),
         });
     };
-    range(millionths, min * 10_000, max * 10_000)
+    range(parts, min * PERCENT, max * PERCENT)
+}
+
+/// One percent in trillionths of the whole.
+const PERCENT: u64 = 10_000_000_000;
+
+/// Returns a fraction in trillionths, rounded to the nearest.
+fn fraction(above: &str, below: &str) -> Result<u128, ScalarError> {
+    let number = |text: &str| {
+        let text = text.trim();
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // A longer one would not change the share.
+        if digits { text.parse::<u32>().ok().map(u128::from) } else { None }
+    };
+    let (Some(above), Some(below)) = (number(above), number(below)) else {
+        return Err(ScalarError::new("{} is not a fraction").help("write two whole numbers: `1/1000`"));
+    };
+    if below == 0 {
+        return Err(ScalarError::new("{} divides by 0"));
+    }
+    let parts = (above * u128::from(100 * PERCENT) + below / 2) / below;
+    Ok(parts)
 }
 
 fn range(number: u128, min: u64, max: u64) -> Result<u64, ScalarError> {
@@ -169,7 +192,7 @@ fn scaled(number: &str, factor: u128) -> Option<u128> {
         || !digits(whole)
         || !digits(fraction)
         || point == fraction.is_empty()
-        || fraction.len() > 9
+        || fraction.len() > 10
     {
         return None;
     }
@@ -258,27 +281,54 @@ mod tests {
     #[test]
     fn percentages() {
         for (text, number) in [
-            ("20%", 200_000),
-            ("20", 200_000),
-            ("20 %", 200_000),
+            ("20%", 200_000_000_000),
+            ("20", 200_000_000_000),
+            ("20 %", 200_000_000_000),
             ("0%", 0),
-            ("100%", 1_000_000),
-            ("0.1%", 1_000),
-            ("0.0001%", 1),
-            ("12.5", 125_000),
-            ("100.0", 1_000_000),
+            ("100%", 1_000_000_000_000),
+            ("0.1%", 1_000_000_000),
+            ("0.0001%", 1_000_000),
+            ("0.0000000001%", 1),
+            ("12.5", 125_000_000_000),
+            ("100.0", 1_000_000_000_000),
+            ("1/3000000", 333_333),
+            ("2/3", 666_666_666_667),
+            ("1 / 1", 1_000_000_000_000),
+            ("0/7", 0),
         ] {
             for shares in [true, false] {
                 assert_eq!(percent(text, 0, 100, shares), Ok(number), "{text}");
             }
         }
         for text in [
-            "", "%", "-1%", "101%", "100.0001", "%5", "20%%", "x", "NaN", "inf", ".5%", "5.%", "1e1",
-            "0.00001%",
+            "",
+            "%",
+            "-1%",
+            "101%",
+            "100.0001",
+            "%5",
+            "20%%",
+            "x",
+            "NaN",
+            "inf",
+            ".5%",
+            "5.%",
+            "1e1",
+            "0.00000000001%",
+            "1/0",
+            "/2",
+            "1/",
+            "3/2",
+            "1/2/3",
+            "1/2%",
+            "-1/2",
+            "1.5/2",
+            "1/4294967296",
         ] {
             assert!(percent(text, 0, 100, false).is_err(), "{text}");
         }
-        assert_eq!(percent("0.2", 0, 100, false), Ok(2_000));
+        assert_eq!(percent("0.2", 0, 100, false), Ok(2_000_000_000));
+        assert!(percent("1/200", 1, 100, false).is_err(), "below the least");
         assert!(percent("0.5%", 1, 100, false).is_err());
         let fault = percent("0.2", 0, 100, true).unwrap_err();
         assert_eq!(fault.suggestion.as_deref(), Some("write `0.2%`, or `20%` for that share"));

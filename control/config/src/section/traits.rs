@@ -94,7 +94,7 @@ impl Value for Percent {
     const SHAPE: Shape = Shape::Percent { min: 0, max: 100, off: false };
 
     fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
-        reader.number(Some(field)).flatten().and_then(|number| Self::try_from(number).ok())
+        reader.number(Some(field)).flatten().map(Self::from)
     }
 }
 

@@ -4,8 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::model::Spanned;
+use crate::model::{Percent, Spanned};
 use crate::scalar::file_path::{self, file_path};
+use crate::scalar::quantity;
 use crate::scalar::status;
 use crate::scalar::template::{self, Piece};
 use crate::section::{Field, Fields, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, Value};
@@ -138,13 +139,12 @@ pub struct LogFilter {
     #[key(time = "0s"..="1d", also = ["duration", "slower_than", "min_time"])]
     pub min_duration: Option<Duration>,
     /// Percentage of the exchanges that is logged; errors always are.
-    ///
-    /// In millionths.
     #[key(
-        expected = "a percentage from 0 to 100, such as `1%` or `0.1%`", pattern = r"^[0-9]{1,3}(\.[0-9]+)? *%?$",
+        expected = "a percentage from 0 to 100, such as `1%`, `0.1%` or `1/1000`",
+        pattern = r"^([0-9]{1,3}(\.[0-9]{1,10})? *%?|[0-9]+ ?/ ?[0-9]+)$",
         loose, parse = share, also = ["rate", "percent", "sampling", "sample_rate"]
     )]
-    pub sample: Option<u32>,
+    pub sample: Option<Percent>,
 }
 
 /// Destination of an access log.
@@ -425,14 +425,8 @@ fn more_fields(reader: &mut Reader, field: Field<'_>) -> Option<Vec<(String, Str
     Some(out)
 }
 
-/// Parses a percentage into millionths.
-fn share(text: &str) -> Result<u32, ScalarError> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-    let digits = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    match number.parse::<f64>() {
-        Ok(percent) if digits && (0.0..=100.0).contains(&percent) => Ok((percent * 10_000.0).round() as u32),
-        _ => Err(ScalarError::new("{} is not a percentage")),
-    }
+fn share(text: &str) -> Result<Percent, ScalarError> {
+    quantity::percent(text, 0, 100, false).map(Percent::from)
 }
 
 #[cfg(test)]
@@ -486,8 +480,10 @@ mod tests {
 
     #[test]
     fn shares() {
-        for (text, millionths) in [("0.1%", 1_000), ("100", 1_000_000), ("0", 0), ("12.5 %", 125_000)] {
-            assert_eq!(share(text), Ok(millionths), "{text}");
+        for (text, shown) in
+            [("0.1%", "0.1"), ("100", "100"), ("0", "0"), ("12.5 %", "12.5"), ("1/8", "12.5"), ("0.5", "0.5")]
+        {
+            assert_eq!(share(text).map(|share| share.to_string()).as_deref(), Ok(shown), "{text}");
         }
         for text in ["", "%", "101", "-1", "1e1", "nan", "100.1%"] {
             assert!(share(text).is_err(), "{text}");

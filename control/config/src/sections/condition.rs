@@ -39,12 +39,16 @@ pub enum ValueMatch {
     Exact(String),
     /// A regular expression that must match the whole value (`{regex: ...}`).
     Regex(String),
+    /// Anything but this, or absent (`{not: ...}`).
+    NotExact(String),
+    /// No value that the regular expression matches as a whole, or absent (`{not_regex: ...}`).
+    NotRegex(String),
 }
 
 /// Condition on a header or query value. The short form is the exact text, or `true` for any value.
 #[derive(Clone, Debug, Section)]
 #[section(
-    name = "condition", noun = "a condition", exactly_one = ["exact", "regex", "present"],
+    name = "condition", noun = "a condition", exactly_one = ["exact", "regex", "present", "not", "not_regex"],
     makes = ValueMatch, by = condition
 )]
 struct ConditionKeys {
@@ -56,12 +60,20 @@ struct ConditionKeys {
     regex: Option<String>,
     /// Whether the header or parameter must be present or absent.
     present: Option<bool>,
+    /// Anything but this. A request without the header or parameter matches, too.
+    #[key(text = VALUE, parse = text, also = ["not_exact", "notexact", "not_equal", "invert_match", "ne"])]
+    not: Option<String>,
+    /// A regular expression that must not match the whole value. A request without the header or parameter matches,
+    /// too.
+    #[key(text = REGEX, parse = pattern::whole, also = ["notregex", "not_match"])]
+    not_regex: Option<String>,
 }
 
 fn condition(_: &mut Reader, _: &Fields<'_>, keys: ConditionKeys) -> Option<ValueMatch> {
-    let ConditionKeys { exact, regex, present } = keys;
+    let ConditionKeys { exact, regex, present, not, not_regex } = keys;
     let present = present.map(|present| if present { ValueMatch::Present } else { ValueMatch::Absent });
-    exact.map(ValueMatch::Exact).or(regex.map(ValueMatch::Regex)).or(present)
+    let plain = exact.map(ValueMatch::Exact).or(regex.map(ValueMatch::Regex)).or(present);
+    plain.or(not.map(ValueMatch::NotExact)).or(not_regex.map(ValueMatch::NotRegex))
 }
 
 /// Reads the `headers` of a match.

@@ -1,13 +1,12 @@
 //! `fallback` of a route: replacements for error responses.
 
 use crate::position::At;
-use crate::scalar::address::TargetKind;
 use crate::scalar::status;
 use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Text, one_or_many, shown};
 
 use super::access_log::STATUS_RANGE;
 use super::respond::{FixedResponse, Respond};
-use super::target::Target;
+use super::target::{Target, TargetKind};
 use super::texts::TARGET_TEXT;
 
 /// Placeholder for the error's status in a page's path.
@@ -247,5 +246,6 @@ fn name(target: &Target) -> String {
     match &target.to {
         TargetKind::Upstream(name) => shown(name),
         TargetKind::Endpoint(_) => "the same endpoint".to_owned(),
+        TargetKind::Respond(_) => "the same response".to_owned(),
     }
 }

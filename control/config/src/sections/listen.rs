@@ -4,14 +4,14 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::model::{Cidr, Policies, Spanned};
 use crate::section::{
-    Field, Fields, Problem, Reader, ScalarError, Section, Shape, Value, Word, from_one_key,
+    Field, Fields, Problem, Reader, ScalarError, Section, Shape, Value, Word, from_one_key, shown,
 };
 
 use super::admin::AdminSettings;
 use super::listen_address::{
     ListenAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
 };
-use super::texts::ADDRESS;
+use super::texts::{ADDRESS, LISTENER_NAME};
 use super::{ListenTls, ListenerTimeouts, blocks};
 
 const BIND: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]);
@@ -23,6 +23,9 @@ pub struct Listener {
     /// The address.
     #[key(shape = BIND, parse = bind, required, also = ["address", "listen", "port"])]
     pub bind: Spanned<ListenAddress>,
+    /// The name by which routes refer to the listener.
+    #[key(text = LISTENER_NAME, parse = listener_name, also = ["id", "label"])]
+    pub name: Option<Spanned<String>>,
     /// The mode of the socket file, if `bind` is a Unix socket.
     #[key(text = MODE, parse = mode, default = 666, also = ["permissions", "socket_mode"])]
     mode: Option<u32>,
@@ -114,6 +117,21 @@ fn bind(text: &str) -> Result<ListenAddress, ScalarError> {
     listen_address(text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
 }
 
+/// Parses the name of a listener.
+pub(crate) fn listener_name(text: &str) -> Result<String, ScalarError> {
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if let Some(odd) = text.chars().position(|c| !known(c)) {
+        let fault = ScalarError::new("{} is not a name").part(odd, 1);
+        return Err(fault.help("the name of a listener has letters, digits, `_`, `-` and `.`"));
+    }
+    if text.is_empty() || text.len() > 128 {
+        return Err(
+            ScalarError::new("{} is not a name").help("the name of a listener has 1 to 128 characters")
+        );
+    }
+    Ok(text.to_owned())
+}
+
 fn proxies(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {
     Some(blocks(reader, field, "a proxy"))
 }
@@ -165,6 +183,15 @@ pub(crate) fn listeners(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Lis
             let problem = Problem::error(bind.at, "this address has two listeners");
             reader.problems.push(problem.related(twin.bind.at, "first written here"));
             continue;
+        }
+        if let Some(name) = &listener.name
+            && let Some(first) = listeners
+                .iter()
+                .filter_map(|other| other.name.as_ref())
+                .find(|other| other.value == name.value)
+        {
+            let message = format!("two listeners are named {}", shown(&name.value));
+            reader.problems.push(Problem::error(name.at, message).related(first.at, "first written here"));
         }
         if let Some(other) = listeners.iter().find(|other| are_one(&other.bind.value, &bind.value)) {
             let problem = Problem::error(bind.at, "this address and another of `listen` overlap");

@@ -14,12 +14,14 @@ use super::buffer::RouteBuffer;
 use super::fallback::{Fallback, check_fallbacks, fallbacks};
 use super::files::Files;
 use super::limits::{RouteLimitKeys, RouteRates};
+use super::listen::listener_name;
 use super::matching::{Match, matches};
 use super::path_match::PathMatch;
 use super::redirect::Redirect;
 use super::respond::Respond;
 use super::rewrite::{PathRewrite, Rewrite, WithGroups, check_uses};
 use super::target::{Target, targets};
+use super::texts::LISTENER_NAME;
 use super::timeouts::{RouteStay, RouteTimeoutKeys, RouteTimeouts};
 use super::upstream::{RETRY_ALSO, Retry};
 
@@ -65,6 +67,8 @@ pub struct Route {
     pub name: Option<Spanned<String>>,
     /// Source position of the route.
     pub at: At,
+    /// Names of the listeners that it is attached to; empty: all.
+    pub listeners: Vec<Spanned<String>>,
     /// Whether it takes requests. A disabled route is checked like any other. Default true.
     pub enabled: bool,
     /// Conditions of the requests that it matches.
@@ -100,7 +104,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// Returns the name in logs, metrics and `explain`: the route's name, or its match as text.
+    /// Returns the name in logs, metrics and `explain`: the route's name, or its match as text, followed by its listeners.
     #[must_use]
     pub fn display_name(&self) -> String {
         if let Some(name) = &self.name {
@@ -115,7 +119,10 @@ impl Route {
         };
         let methods = self.matches.methods.join(",");
         let space = if methods.is_empty() { "" } else { " " };
-        format!("{methods}{space}{host}{path}")
+        let listeners: Vec<&str> = self.listeners.iter().map(|name| name.value.as_str()).collect();
+        // Routes of different listeners may have the same match, but statistics and policies keep them apart.
+        let at = if listeners.is_empty() { String::new() } else { format!(" @{}", listeners.join(",")) };
+        format!("{methods}{space}{host}{path}{at}")
     }
 }
 
@@ -151,6 +158,13 @@ pub(crate) struct RouteKeys {
     /// The requests that it matches, and its name.
     #[key(flatten)]
     pub conditions: RouteConditions,
+    /// Names of the listeners that it is attached to: requests that arrive elsewhere do not reach it. Default: all
+    /// listeners.
+    #[key(
+        text = LISTENER_NAME, each = listener_name, what = "a listener", nonempty, bounded,
+        also = ["listener", "listen", "entrypoints", "entryPoints", "ports", "parentRefs", "gateways"]
+    )]
+    pub listeners: Vec<Spanned<String>>,
     /// Whether it takes requests. `off`: the route is checked like any other, but matches nothing.
     #[key(default = on, also = ["enable", "active", "disabled", "disable", "status"])]
     pub enabled: bool,

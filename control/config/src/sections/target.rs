@@ -1,11 +1,32 @@
 //! Targets of a route: `to`.
 
 use crate::position::{At, Spanned};
-use crate::scalar::address::{self, EndpointAddress, TargetKind};
+use crate::scalar::address::{self, EndpointAddress, TargetText};
 use crate::section::{Field, Fields, Reader, Section, Shape, Value, one_or_many};
 
+use super::respond::Respond;
 use super::texts::{ENDPOINT_TEXT, TARGET_TEXT, UPSTREAM_NAME};
 use super::upstream::weights;
+
+/// The destination of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// An endpoint's address, written in the route.
+    Endpoint(EndpointAddress),
+    /// An entry under `upstreams`.
+    Upstream(String),
+    /// A fixed response.
+    Respond(Box<Respond>),
+}
+
+impl From<TargetText> for TargetKind {
+    fn from(text: TargetText) -> Self {
+        match text {
+            TargetText::Endpoint(endpoint) => Self::Endpoint(endpoint),
+            TargetText::Upstream(name) => Self::Upstream(name),
+        }
+    }
+}
 
 /// A weighted destination of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +42,7 @@ pub struct Target {
 /// A weighted destination of requests.
 #[derive(Clone, Debug, Section)]
 #[section(
-    name = "target", noun = "a target", exactly_one = ["address", "upstream"], own_forms, makes = Target,
+    name = "target", noun = "a target", exactly_one = ["address", "upstream", "respond"], own_forms, makes = Target,
     by = target
 )]
 struct TargetKeys {
@@ -31,6 +52,9 @@ struct TargetKeys {
     /// The name of an upstream.
     #[key(text = UPSTREAM_NAME, parse = address::upstream, also = ["name"])]
     upstream: Option<Spanned<String>>,
+    /// A fixed response: a status, a text, or a mapping.
+    #[key(also = ["return", "response", "direct_response"])]
+    respond: Option<Respond>,
     // The bound is far above any sensible share. The sum stays within 32 bits for a thousand entries.
     /// Share of the requests; 0 takes none.
     #[key(count = 0..=1_000_000, default = 1)]
@@ -38,10 +62,13 @@ struct TargetKeys {
 }
 
 fn target(reader: &mut Reader, fields: &Fields<'_>, keys: TargetKeys) -> Option<Target> {
-    let TargetKeys { address, upstream, weight } = keys;
+    let TargetKeys { address, upstream, respond, weight } = keys;
     if fields.get("address").is_some() {
         let Spanned { value, at } = address?;
         return Some(Target { to: TargetKind::Endpoint(value), weight, at });
+    }
+    if let Some(field) = fields.get("respond") {
+        return Some(Target { to: TargetKind::Respond(Box::new(respond?)), weight, at: field.at });
     }
     let Spanned { value: name, at } = upstream?;
     if let Some(field) = fields.get("upstream") {
@@ -60,10 +87,10 @@ impl Value for Target {
             return Self::read_section(reader, field.node);
         }
         let to = reader.parsed(field.node, "`to`", field.key.shape.one(), address::target)?;
-        if let TargetKind::Upstream(name) = &to {
+        if let TargetText::Upstream(name) = &to {
             reader.refer_to_upstream(name, field.node);
         }
-        Some(Self { to, weight: 1, at: field.node.at })
+        Some(Self { to: to.into(), weight: 1, at: field.node.at })
     }
 }
 

@@ -29,6 +29,12 @@ pub static UPSTREAM_NAME: Text = Text {
     pattern: Some(r"^[A-Za-z0-9_.-]+$"),
     loose: false,
 };
+/// The name of a listener.
+pub(crate) static LISTENER_NAME: Text = Text {
+    expected: "the name of a listener such as `public`: letters, digits, `_`, `-` and `.`",
+    pattern: Some(r"^[A-Za-z0-9_.-]+$"),
+    loose: false,
+};
 /// The zone of an endpoint or of the gateway.
 pub(crate) static ZONE: Text = Text {
     expected: "the name of a zone such as `eu-west-1a`",

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::model::Policies;
 use crate::position::Spanned;
 use crate::scalar::address::{Address, Scheme};
-use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text, one_or_many};
+use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text};
 
 use super::timeouts::RouteTimeouts;
 use super::tls::UpstreamTls;
@@ -42,7 +42,7 @@ pub struct Upstream {
     /// Unique name of the upstream.
     #[key(skip)]
     pub name: Spanned<String>,
-    /// Its endpoints: one or a list. Required without `discover`.
+    /// Its endpoints: one or a list. Required without `discover`; `[]` if it has none for now.
     #[key(
         shape = Shape::OneOrMany(&ENDPOINT_SHAPE), read = endpoints_of,
         also = ["endpoint", "servers", "server", "nodes", "targets", "address", "addresses", "to"]
@@ -197,7 +197,7 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, upstream: &mut Upstream) {
     if let (Some(http2), Some(field)) = (&mut upstream.http2, fields.get("http2")) {
         http2.at = field.at;
     }
-    check_sources(reader, fields, upstream);
+    check_sources(reader, fields);
     check_schemes(reader, upstream);
     check_http2(reader, fields, upstream);
     check_proxy_protocol(reader, fields, upstream);
@@ -208,14 +208,15 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, upstream: &mut Upstream) {
 }
 
 /// Reports an upstream with neither endpoints nor discovery.
-fn check_sources(reader: &mut Reader, fields: &Fields<'_>, upstream: &Upstream) {
+fn check_sources(reader: &mut Reader, fields: &Fields<'_>) {
     if fields.get("discover").is_some() || fields.is_meant("discover") && fields.get("endpoints").is_none() {
         return;
     }
     match fields.get("endpoints") {
+        // An empty list is a service without instances for now, and intended. A key without a value is not.
         Some(field) => {
-            if upstream.endpoints.is_empty() && one_or_many(field.node).is_empty() {
-                let message = "an upstream without endpoints".to_owned();
+            if field.node.is_null() {
+                let message = "`endpoints` has no value".to_owned();
                 reader.missing(field.node.at, message, &ENDPOINT_SHAPE);
             }
         }

@@ -23,7 +23,9 @@ fn plan(lines: &str) -> Plan {
 
 /// Returns the upstreams of a route, by name, with their shares.
 fn shares(plan: &Plan, route: usize) -> Vec<(&str, u32)> {
-    let Action::Forward(shares) = &plan.routes[route].action else { panic!("{:?}", plan.routes[route]) };
+    let Action::Forward(Targets { shares, .. }) = &plan.routes[route].action else {
+        panic!("{:?}", plan.routes[route])
+    };
     shares.iter().map(|share| (plan.upstreams[share.upstream].name.as_str(), share.weight)).collect()
 }
 

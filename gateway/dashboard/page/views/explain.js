@@ -59,6 +59,7 @@ function Answer({ answer }) {
     <div class="verdict">
       ${refused && html`<p class="alert bad"><strong>${t('explain.refused')}</strong>: ${refused.status} <code>${refused.reason}</code>${refused.detail && ` – ${refused.detail}`}</p>`}
       ${route && html`<p class="alert good">${t('explain.taken')} ${place(route)}</p>`}
+      ${answer.listener?.name && html`<p>${t('explain.listener')}: <strong>${answer.listener.name}</strong> <code>${answer.listener.bind}</code></p>`}
       ${path && path.sent !== path.normal && html`<p>${t('explain.path')}: <code>${path.sent}</code> → <code>${path.normal}</code></p>`}
     </div>
     ${answer.policies.length > 0 && html`<${Policies} policies=${answer.policies} />`}
@@ -84,9 +85,10 @@ export class Explain extends Component {
     const form = new FormData(event.currentTarget);
     const headers = form.get('headers').split('\n').map((line) => line.trim()).filter((line) => line !== '');
     const from = form.get('from').trim();
+    const listener = form.get('listener').trim();
     this.setState({ busy: true });
     try {
-      const asked = { method: form.get('method'), url: form.get('url').trim(), headers, ...(from ? { from } : {}) };
+      const asked = { method: form.get('method'), url: form.get('url').trim(), headers, ...(from ? { from } : {}), ...(listener ? { listener } : {}) };
       const { body } = await sendJson('POST', 'explain', asked);
       this.setState({ answer: body, problem: null });
     } catch (error) {
@@ -98,7 +100,7 @@ export class Explain extends Component {
 
   render(_, { answer, problem, busy }) {
     const where = problem?.problems?.[0]?.pointer ?? '';
-    const field = where.startsWith('/headers') ? 'headers' : where.startsWith('/from') ? 'from' : where.startsWith('/method') ? 'method' : 'url';
+    const field = where.startsWith('/headers') ? 'headers' : where.startsWith('/from') ? 'from' : where.startsWith('/listener') ? 'listener' : where.startsWith('/method') ? 'method' : 'url';
     const wrong = (name) => problem && field === name && html`<p class="field-problem" id="explain-problem" role="alert">${problem.message}</p>`;
     const invalid = (name) => (problem && field === name ? { 'aria-invalid': 'true', 'aria-describedby': 'explain-problem' } : {});
     return html`<${Card} id="explain" title=${t('explain.title')} wide>
@@ -111,6 +113,8 @@ export class Explain extends Component {
         <label class="headers">${t('explain.headers')}<textarea name="headers" rows="3" spellcheck=${false} placeholder="X-Beta: yes" ...${invalid('headers')}></textarea>
           <small>${t('explain.headers.hint')}</small>${wrong('headers')}</label>
         <label class="from">${t('explain.from')}<input name="from" placeholder="127.0.0.1" autocomplete="off" spellcheck=${false} ...${invalid('from')} />${wrong('from')}</label>
+        <label class="from">${t('explain.listener')}<input name="listener" autocomplete="off" spellcheck=${false} ...${invalid('listener')} />
+          <small>${t('explain.listener.hint')}</small>${wrong('listener')}</label>
         <div class="buttons"><button class="primary" disabled=${busy}>${t('explain.ask')}</button></div>
       </form>
     <//>

@@ -56,11 +56,12 @@ function Tls({ tls }) {
 }
 
 function Listener({ listener, index }) {
-  const { address, protocols, tls, redirect_to_https: redirect, proxy_protocol: proxies } = listener;
-  return html`<${Card} id=${`listener-${index}`} title=${html`<code>${address}</code>`} wide
+  const { name, address, routes, protocols, tls, redirect_to_https: redirect, proxy_protocol: proxies } = listener;
+  return html`<${Card} id=${`listener-${index}`} title=${html`${name && `${name} `}<code>${address}</code>`} wide
       more=${html`<${Pill} kind=${tls ? 'good' : ''}>${tls ? t('listeners.tls', { version: tls.min_version }) : t('listeners.plain')}<//>`}>
     <dl class="facts">
       ${fact(t('listeners.protocols'), protocols.map((one) => ({ h2: 'HTTP/2', 'http/1.1': 'HTTP/1.1' })[one]).join(', '))}
+      ${fact(t('view.routes'), whole(routes))}
       ${redirect && fact(t('listeners.redirect'), html`https (${redirect.status}, ${redirect.port})`)}
       ${proxies.length > 0 && fact('PROXY protocol', proxies.join(', '))}
     </dl>

@@ -10,6 +10,8 @@ export const explain = {
   'explain.headers': ['Header fields', '请求头'],
   'explain.headers.hint': ['One per line: Name: value', '每行一个：Name: value'],
   'explain.from': ['Client address', '客户端地址'],
+  'explain.listener': ['Listener', '监听器'],
+  'explain.listener.hint': ['Its name; the URL decides without one', '监听器名称；留空则由 URL 决定'],
   'explain.ask': ['Explain', '推演'],
   'explain.taken': ['Taken by route', '由以下路由处理'],
   'explain.refused': ['The gateway rejects it', '网关拒绝该请求'],

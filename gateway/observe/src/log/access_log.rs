@@ -137,12 +137,13 @@ impl LogRules {
     /// Returns whether an exchange gets a line. `random` is the state of a xorshift generator.
     #[inline]
     pub(super) fn keeps(&self, record: &Record<'_>, random: &mut u32) -> bool {
-        let mut draw = || {
+        let mut half = || {
             *random ^= *random << 13;
             *random ^= *random >> 17;
             *random ^= *random << 5;
-            *random
+            u64::from(*random)
         };
+        let mut draw = || half() << 32 | half();
         self.filter.is_empty() || self.filter.iter().any(|filter| filter.keeps(record, &mut draw))
     }
 }

@@ -8,8 +8,8 @@ use crate::{Reason, Record};
 /// UNAVAILABLE and DATA_LOSS.
 const FAILED_CALLS: [u8; 6] = [2, 4, 12, 13, 14, 15];
 
-/// Sampling shares are in millionths.
-const WHOLE_MILLIONTHS: u32 = 1_000_000;
+/// Sampling shares are in trillionths.
+const WHOLE: u64 = 1_000_000_000_000;
 
 /// Conditions that must all hold for an exchange to get a line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,17 +18,17 @@ pub struct LogFilter {
     pub statuses: Vec<(u16, u16)>,
     /// Minimum duration of the exchange.
     pub min_duration: Option<Duration>,
-    /// The share of exchanges without an error that get a line, in millionths. Errors always get one.
-    pub sample: Option<u32>,
+    /// The share of exchanges without an error that get a line, in trillionths. Errors always get one.
+    pub sample: Option<u64>,
 }
 
 impl LogFilter {
     /// Returns whether the exchange gets a line; `draw` returns a random number.
-    pub(super) fn keeps(&self, record: &Record<'_>, draw: impl FnOnce() -> u32) -> bool {
+    pub(super) fn keeps(&self, record: &Record<'_>, draw: impl FnOnce() -> u64) -> bool {
         let has = |range: &(u16, u16)| (range.0..=range.1).contains(&record.status);
         (self.statuses.is_empty() || self.statuses.iter().any(has))
             && self.min_duration.is_none_or(|least| record.total >= least)
-            && self.sample.is_none_or(|share| is_error(record) || draw() % WHOLE_MILLIONTHS < share)
+            && self.sample.is_none_or(|share| is_error(record) || draw() % WHOLE < share)
     }
 }
 
@@ -64,23 +64,20 @@ mod tests {
 
     #[test]
     fn errors_are_always_kept() {
-        let filter = LogFilter { sample: Some(10_000), ..LogFilter::default() };
-        let keeps = |record: Record<'_>, drawn: u32| filter.keeps(&record, || drawn);
-        assert!(keeps(record(), 9_999) && !keeps(record(), 10_000));
-        assert!(!keeps(
-            Record { status: 429, reason: Reason::RateLimited, ..record() },
-            WHOLE_MILLIONTHS - 1
-        ));
+        let filter = LogFilter { sample: Some(10_000_000_000), ..LogFilter::default() };
+        let keeps = |record: Record<'_>, drawn: u64| filter.keeps(&record, || drawn);
+        assert!(keeps(record(), 9_999_999_999) && !keeps(record(), 10_000_000_000));
+        assert!(!keeps(Record { status: 429, reason: Reason::RateLimited, ..record() }, WHOLE - 1));
         for error in [
             Record { status: 503, ..record() },
             Record { status: 0, ..record() },
             Record { reason: Reason::HttpResponseIncomplete, ..record() },
             Record { grpc_status: Some(14), ..record() },
         ] {
-            assert!(keeps(error, WHOLE_MILLIONTHS - 1));
+            assert!(keeps(error, WHOLE - 1));
         }
         let none = LogFilter { sample: Some(0), ..LogFilter::default() };
-        let all = LogFilter { sample: Some(WHOLE_MILLIONTHS), ..LogFilter::default() };
-        assert!(!none.keeps(&record(), || 0) && all.keeps(&record(), || u32::MAX));
+        let all = LogFilter { sample: Some(WHOLE), ..LogFilter::default() };
+        assert!(!none.keeps(&record(), || 0) && all.keeps(&record(), || u64::MAX));
     }
 }

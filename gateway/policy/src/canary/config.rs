@@ -77,7 +77,7 @@ impl PolicyConfig for CanarySettings {
             to: rule.to.value.as_str().into(),
             headers: values(&rule.headers),
             cookies: values(&rule.cookies),
-            percent: rule.percent.millionths(),
+            percent: rule.percent,
             by: rule.by.clone(),
         };
         Arc::new(CanaryRules { rules: self.0.iter().map(rule).collect() })

@@ -10,13 +10,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
+use tollgate_config::Percent;
 
-use crate::sampling::{MILLION, percent};
 use crate::{Planned, Policy, PolicyStates, Request, Verdict};
 
 pub(crate) use config::CanarySettings;
 
-/// The number of hash buckets. It is far larger than a million, so that all millionths are practically equal.
+/// The number of hash buckets. It is far larger than a million, so that one of three million is practically exact.
 const BUCKETS: u64 = 1 << 32;
 
 /// Selects the upstream of the first rule that matches a request; without a match, the weights of the route
@@ -36,8 +36,8 @@ pub struct CanaryRule {
     pub headers: Box<[CanaryCondition]>,
     /// Cookies that a request must have, with their values; `None`: any value.
     pub cookies: Box<[CanaryCondition]>,
-    /// The share of matching requests, in millionths.
-    pub percent: u32,
+    /// The share of matching requests.
+    pub percent: Percent,
     /// The key that decides which requests are in the share.
     pub by: CanaryKey,
 }
@@ -67,7 +67,7 @@ impl Planned for CanaryRules {
 
     fn summary(&self) -> String {
         let rules: Vec<_> =
-            self.rules.iter().map(|rule| format!("{} % to {}", percent(rule.percent), rule.to)).collect();
+            self.rules.iter().map(|rule| format!("{} % to {}", rule.percent, rule.to)).collect();
         rules.join(", ")
     }
 
@@ -99,7 +99,7 @@ impl CanaryRule {
 
     /// Whether the request is in the share of the canary. It stays in the share when the share grows.
     fn is_in_share(&self, request: &Request<'_>) -> bool {
-        if self.percent >= MILLION {
+        if self.percent >= Percent::ALL {
             return true;
         }
         let text =
@@ -117,7 +117,7 @@ impl CanaryRule {
             IpAddr::V4(address) => self.hash(&address.octets()),
             IpAddr::V6(address) => self.hash(&address.octets()),
         });
-        hash % BUCKETS < BUCKETS * u64::from(self.percent) / u64::from(MILLION)
+        hash % BUCKETS < self.percent.of(BUCKETS)
     }
 
     /// Returns a hash that is the same on every worker, on every gateway and after a restart. It includes the
@@ -137,8 +137,14 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Consumer, Context};
 
-    fn rule(percent: u32, by: CanaryKey) -> CanaryRule {
-        CanaryRule { to: "v2".into(), headers: [].into(), cookies: [].into(), percent: percent * 10_000, by }
+    fn rule(percent: u8, by: CanaryKey) -> CanaryRule {
+        CanaryRule {
+            to: "v2".into(),
+            headers: [].into(),
+            cookies: [].into(),
+            percent: Percent::whole(percent),
+            by,
+        }
     }
 
     fn upstream(rules: &[CanaryRule], fields: &str, context: &mut Context) -> Option<String> {
@@ -185,12 +191,13 @@ mod tests {
 
     #[test]
     fn a_part_of_a_percent_is_kept_and_stays() {
-        let chosen = |millionths| -> Vec<bool> {
-            let rules = [CanaryRule { percent: millionths, ..rule(0, CanaryKey::Cookie("id".into())) }];
+        let chosen = |parts: u64| -> Vec<bool> {
+            let percent = Percent::from(parts);
+            let rules = [CanaryRule { percent, ..rule(0, CanaryKey::Cookie("id".into())) }];
             let one = |n| upstream(&rules, &format!("Cookie: id={n}\r\n"), &mut Context::default()).is_some();
             (0..40_000).map(one).collect()
         };
-        let (half, more) = (chosen(5_000), chosen(7_500));
+        let (half, more) = (chosen(5_000_000_000), chosen(7_500_000_000));
         let count = |chosen: &[bool]| chosen.iter().filter(|one| **one).count();
         assert!((150..250).contains(&count(&half)), "{}", count(&half));
         assert!((240..360).contains(&count(&more)), "{}", count(&more));

@@ -63,8 +63,8 @@ impl PolicyConfig for FaultSettings {
 
     fn compile(&self, _: &mut Compilation<'_>) -> Arc<dyn Planned> {
         Arc::new(FaultRules {
-            abort: self.abort.map(|abort| (abort.status, abort.percent.millionths())),
-            delay: self.delay.map(|delay| (delay.time, delay.percent.millionths())),
+            abort: self.abort.map(|abort| (abort.status, abort.percent)),
+            delay: self.delay.map(|delay| (delay.time, delay.percent)),
             header: self.header.clone(),
         })
     }

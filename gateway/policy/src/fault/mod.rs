@@ -6,7 +6,9 @@ mod config;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sampling::{is_sampled, percent as shown};
+use tollgate_config::Percent;
+
+use crate::sampling::is_sampled;
 use crate::{Planned, Policy, PolicyResponse, PolicyStates, Request, Verdict};
 
 pub(crate) use config::FaultSettings;
@@ -14,10 +16,10 @@ pub(crate) use config::FaultSettings;
 /// The faults, and the requests that they affect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultRules {
-    /// A status, and the share of requests that receive it, in millionths.
-    pub abort: Option<(u16, u32)>,
-    /// A delay, and the share of requests that are delayed, in millionths.
-    pub delay: Option<(Duration, u32)>,
+    /// A status, and the share of requests that receive it.
+    pub abort: Option<(u16, Percent)>,
+    /// A delay, and the share of requests that are delayed.
+    pub delay: Option<(Duration, Percent)>,
     /// A header that a request must have to be affected, with its value if one is given.
     pub header: Option<(String, Option<String>)>,
 }
@@ -28,8 +30,8 @@ impl Planned for FaultRules {
     }
 
     fn summary(&self) -> String {
-        let delay = self.delay.map(|(time, percent)| format!("{} % wait {time:?}", shown(percent)));
-        let abort = self.abort.map(|(status, percent)| format!("{} % get {status}", shown(percent)));
+        let delay = self.delay.map(|(time, percent)| format!("{percent} % wait {time:?}"));
+        let abort = self.abort.map(|(status, percent)| format!("{percent} % get {status}"));
         let header = self.header.as_ref().map(|(name, _)| format!("of those with {name}"));
         [delay, abort, header].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -79,7 +81,6 @@ impl FaultRules {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::sampling::MILLION;
     use crate::testing::Sent;
 
     fn verdict(rules: &FaultRules, fields: &str) -> Verdict {
@@ -97,7 +98,7 @@ mod tests {
             (header(Some("yes")), "X-Fault: yes\r\n", true),
             (header(Some("yes")), "X-Fault: no\r\n", false),
         ] {
-            let rules = FaultRules { abort: Some((503, MILLION)), delay: None, header };
+            let rules = FaultRules { abort: Some((503, Percent::ALL)), delay: None, header };
             let answered =
                 matches!(verdict(&rules, fields), Verdict::Respond(PolicyResponse { status: 503, .. }));
             assert_eq!(answered, aborted, "{fields:?}");
@@ -106,17 +107,17 @@ mod tests {
 
     #[test]
     fn so_many_of_a_hundred() {
-        for (percent, range) in [(0, 0..=0), (300_000, 2600..=3400), (MILLION, 10_000..=10_000)] {
-            let rules = FaultRules { abort: Some((500, percent)), ..FaultRules::default() };
+        for (percent, range) in [(0, 0..=0), (30, 2600..=3400), (100, 10_000..=10_000)] {
+            let rules = FaultRules { abort: Some((500, Percent::whole(percent))), ..FaultRules::default() };
             let aborted = (0..10_000).filter(|_| matches!(verdict(&rules, ""), Verdict::Respond(_))).count();
-            assert!(range.contains(&aborted), "{aborted} at {percent} millionths");
+            assert!(range.contains(&aborted), "{aborted} at {percent} %");
         }
     }
 
     #[test]
     fn who_is_late_may_fail_too() {
-        let delay = Some((Duration::from_secs(5), MILLION));
-        let rules = FaultRules { delay, abort: Some((504, MILLION)), header: None };
+        let delay = Some((Duration::from_secs(5), Percent::ALL));
+        let rules = FaultRules { delay, abort: Some((504, Percent::ALL)), header: None };
         let Verdict::Sleep(time, after) = verdict(&rules, "") else { panic!("it does not wait") };
         assert_eq!(time, Duration::from_secs(5));
         let (mut sent, mut context) = (Sent::new(""), Context::default());

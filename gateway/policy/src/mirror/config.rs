@@ -4,21 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_config::section::{
-    Field, HEADER_NAME, KeySpec, Reader, Section, Shape, UPSTREAM_NAME, Value, from_one_key, header,
-    upstream_name,
+    Field, HEADER_NAME, KeySpec, Problem, Reader, Section, Shape, UPSTREAM_NAME, Value, from_one_key, header,
+    shown, upstream_name,
 };
 use tollgate_config::{Percent, Spanned};
 
-use super::MirrorRules;
+use super::{MirrorList, MirrorRules};
 use crate::Planned;
 use crate::policy_config::{Compilation, PolicyConfig, policy_key};
 use crate::request_copy::CopyMarks;
 use crate::texts::own_header;
 
+/// One mirror or several, each with another upstream.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct MirrorSettings(Vec<OneMirror>);
+
 /// Sends copies of requests to another upstream and ignores the responses.
 #[derive(Clone, Debug, PartialEq, Section)]
 #[section(name = "mirror_policy", noun = "`mirror`", own_forms)]
-pub(crate) struct MirrorSettings {
+struct OneMirror {
     /// Name of the upstream that receives the copies.
     #[key(
         text = UPSTREAM_NAME, parse = upstream_name, required,
@@ -45,8 +49,33 @@ pub(crate) struct MirrorSettings {
     host: Option<String>,
 }
 
-/// The name of the upstream, or a mapping.
+const ONE: Shape = <OneMirror as Value>::SHAPE;
+
+/// A mirror, or a list of mirrors.
 impl Value for MirrorSettings {
+    const SHAPE: Shape = Shape::OneOrMany(&ONE);
+
+    fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
+        let mut mirrors: Vec<OneMirror> = Vec::new();
+        let items = reader.list_items(field, true, true);
+        for node in items {
+            let Some(mirror) = OneMirror::read(reader, Field { node, at: node.at, ..field }) else {
+                continue;
+            };
+            if let Some(twin) = mirrors.iter().find(|twin| twin.to.value == mirror.to.value) {
+                let message = format!("two mirrors go to {}", shown(&mirror.to.value));
+                let problem = Problem::error(mirror.to.at, message);
+                reader.problems.push(problem.related(twin.to.at, "the other"));
+                continue;
+            }
+            mirrors.push(mirror);
+        }
+        (!mirrors.is_empty()).then_some(Self(mirrors))
+    }
+}
+
+/// The name of the upstream, or a mapping.
+impl Value for OneMirror {
     const SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&UPSTREAM_NAME), Shape::Section(Self::SPEC)]);
 
     fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
@@ -58,22 +87,26 @@ impl Value for MirrorSettings {
 }
 
 impl PolicyConfig for MirrorSettings {
-    const KEY: KeySpec = policy_key::<Self>("mirror", "Sends copies of requests to another upstream.")
-        .aliases(&["shadow", "mirroring", "request_mirror_policies", "tee"]);
+    const KEY: KeySpec =
+        policy_key::<Self>("mirror", "Sends copies of requests to other upstreams: one, or a list.")
+            .aliases(&["shadow", "mirroring", "request_mirror_policies", "tee"]);
 
     fn compile(&self, _: &mut Compilation<'_>) -> Arc<dyn Planned> {
-        let header = self.header.clone().map(|name| (name, "1".to_owned()));
-        Arc::new(MirrorRules {
-            to: self.to.value.as_str().into(),
-            percent: self.percent.millionths(),
-            body: self.body,
-            in_flight: self.in_flight,
-            timeout: self.timeout,
-            marks: Arc::new(CopyMarks { header, host: self.host.clone() }),
-        })
+        let rules = |mirror: &OneMirror| {
+            let header = mirror.header.clone().map(|name| (name, "1".to_owned()));
+            Arc::new(MirrorRules {
+                to: mirror.to.value.as_str().into(),
+                percent: mirror.percent,
+                body: mirror.body,
+                in_flight: mirror.in_flight,
+                timeout: mirror.timeout,
+                marks: Arc::new(CopyMarks { header, host: mirror.host.clone() }),
+            })
+        };
+        Arc::new(MirrorList { mirrors: self.0.iter().map(rules).collect() })
     }
 
     fn upstreams(&self) -> Vec<&Spanned<String>> {
-        vec![&self.to]
+        self.0.iter().map(|mirror| &mirror.to).collect()
     }
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use tollgate_config::Percent;
 use tollgate_observe::Reason;
 
 use crate::request_copy::{CopyMarks, CopyResult, CopyWatch, RequestCopy};
-use crate::sampling::{is_sampled, percent};
+use crate::sampling::is_sampled;
 use crate::{Planned, Policy, PolicyStates, Request, Verdict};
 
 pub(crate) use config::MirrorSettings;
@@ -33,8 +34,8 @@ const IN_FLIGHT_WHILE_FAILING_MAX: usize = 4;
 pub struct MirrorRules {
     /// The upstream, by name.
     pub to: Arc<str>,
-    /// The share of requests that are copied, in millionths.
-    pub percent: u32,
+    /// The share of requests that are copied.
+    pub percent: Percent,
     /// The maximum size of a body in bytes; a request with a larger body is not copied.
     pub body: usize,
     /// The maximum number of concurrent copies of all workers; further requests are not copied.
@@ -45,16 +46,52 @@ pub struct MirrorRules {
     pub marks: Arc<CopyMarks>,
 }
 
-impl Planned for MirrorRules {
+/// The mirrors of one place. Each draws for itself which requests it copies.
+#[derive(Clone, Debug)]
+pub struct MirrorList {
+    /// The mirrors, each with another upstream.
+    pub mirrors: Box<[Arc<MirrorRules>]>,
+}
+
+impl Planned for MirrorList {
     fn kind(&self) -> &'static str {
         "mirror"
     }
 
     fn summary(&self) -> String {
-        format!("{} % to {}", percent(self.percent), self.to)
+        let mirrors: Vec<_> =
+            self.mirrors.iter().map(|rules| format!("{} % to {}", rules.percent, rules.to)).collect();
+        mirrors.join(", ")
     }
 
     fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
+        match &*self.mirrors {
+            [only] => Arc::new(only.activate(key, key, shared)),
+            several => {
+                let one =
+                    |rules: &Arc<MirrorRules>| rules.activate(key, &format!("{key}/{}", rules.to), shared);
+                Arc::new(Mirrors(several.iter().map(one).collect()))
+            }
+        }
+    }
+}
+
+/// Several mirrors.
+#[derive(Debug)]
+struct Mirrors(Box<[Mirror]>);
+
+impl Policy for Mirrors {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        for mirror in &self.0 {
+            let _ = mirror.request(request);
+        }
+        Verdict::Continue
+    }
+}
+
+impl MirrorRules {
+    /// `key` is the place of the policy, whose counters its mirrors share, and `state` that of the mirror's own state.
+    fn activate(self: &Arc<Self>, key: &str, state: &str, shared: &Arc<PolicyStates>) -> Mirror {
         let place = key.strip_suffix("/mirror").unwrap_or(key);
         let count = |event| shared.events().counter("mirror", place, event);
         let counts = || MirrorState {
@@ -70,8 +107,8 @@ impl Planned for MirrorRules {
             same: count("same_status"),
             differs: count("other_status"),
         };
-        let counts = shared.state(key, |_| true, counts);
-        Arc::new(Mirror { rules: self, counts })
+        let counts = shared.state(state, |_| true, counts);
+        Mirror { rules: self.clone(), counts }
     }
 }
 
@@ -214,16 +251,43 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Context, ExchangeOutcome};
 
-    fn mirror(percent: u32, in_flight: usize) -> Arc<dyn Policy> {
+    fn mirror(percent: u8, in_flight: usize) -> Arc<dyn Policy> {
         let rules = MirrorRules {
             to: "shadow".into(),
-            percent: percent * 10_000,
+            percent: Percent::whole(percent),
             body: 100,
             in_flight,
             timeout: Duration::from_secs(1),
             marks: Arc::new(CopyMarks { header: Some(("X-Shadow".into(), "1".into())), host: None }),
         };
-        Arc::new(rules).activate("route/r/mirror", &Arc::default())
+        Arc::new(MirrorList { mirrors: [Arc::new(rules)].into() }).activate("route/r/mirror", &Arc::default())
+    }
+
+    #[test]
+    fn several_mirrors_copy_and_fail_independently() {
+        let mirror = |to: &str, in_flight| {
+            let marks = Arc::new(CopyMarks { header: None, host: None });
+            let timeout = Duration::from_secs(1);
+            Arc::new(MirrorRules {
+                to: to.into(),
+                percent: Percent::ALL,
+                body: 100,
+                in_flight,
+                timeout,
+                marks,
+            })
+        };
+        let list = Arc::new(MirrorList { mirrors: [mirror("a", 1), mirror("b", 2)].into() });
+        assert_eq!(list.summary(), "100 % to a, 100 % to b");
+        let policy = list.activate("route/r/mirror", &Arc::default());
+        let to = |copies: &[RequestCopy]| -> Vec<String> {
+            copies.iter().map(|copy| copy.upstream.to_string()).collect()
+        };
+        let first = shadows(&policy, "");
+        assert_eq!(to(&first), ["a", "b"]);
+        let second = shadows(&policy, "");
+        assert_eq!(to(&second), ["b"], "`a` has as many as it may");
+        assert!(shadows(&policy, "").is_empty());
     }
 
     fn shadows(policy: &Arc<dyn Policy>, fields: &str) -> Vec<RequestCopy> {

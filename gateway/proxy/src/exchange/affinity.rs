@@ -1,11 +1,12 @@
 //! Ties requests to endpoints: computes the hash that an upstream balances by, and reads and sets sticky
-//! cookies.
+//! cookies and headers.
 
 use std::net::{IpAddr, SocketAddr};
 
+use tollgate_http::RequestHead;
 use tollgate_plan::{HashBy, Policy};
 use tollgate_route::query_parameter;
-use tollgate_upstream::{PickHints, Pool, Upstream, hash};
+use tollgate_upstream::{PickHints, Pool, StickyField, Upstream, hash};
 
 use crate::state::request_path::normal_path;
 use crate::state::request_state::RequestState;
@@ -40,10 +41,10 @@ impl<'a> RequestAffinity<'a> {
         }
     }
 
-    /// Returns the value of the upstream's sticky cookie in the request.
+    /// Returns the value of the upstream's sticky cookie, or header, in the request.
     #[inline]
     pub fn sticky(&self, upstream: &Upstream) -> Option<&'a [u8]> {
-        upstream.cookie().and_then(|name| self.state.request.head.cookie(name.as_bytes()))
+        upstream.sticky_field().and_then(|field| sent(&self.state.request, field))
     }
 
     fn hash_by(&self, by: &HashBy) -> Option<u64> {
@@ -67,17 +68,29 @@ impl<'a> RequestAffinity<'a> {
     }
 }
 
-/// Writes the `Set-Cookie` line that ties the client to the picked endpoint, if the upstream is sticky and
-/// the client does not have that cookie yet. If a request picks several endpoints, the last one counts.
+fn sent<'a>(request: &'a RequestHead, field: &StickyField) -> Option<&'a [u8]> {
+    match field {
+        StickyField::Cookie(name) => request.head.cookie(name.as_bytes()),
+        StickyField::Header(name) => request.head.get_by_text(name.as_bytes()),
+    }
+}
+
+/// Writes the line of the response that ties the client to the picked endpoint, if the upstream is sticky and the
+/// client has not sent that value: `Set-Cookie`, or the upstream's header. If a request picks several endpoints, the
+/// last one counts.
 pub(crate) fn keep(state: &mut RequestState, upstream: &Upstream, pool: &Pool) {
     let RequestState { request, set_cookie, .. } = state;
     set_cookie.clear();
-    let (Some(name), Some(sticky)) = (upstream.cookie(), &upstream.balance().sticky) else { return };
+    let (Some(field), Some(sticky)) = (upstream.sticky_field(), &upstream.balance().sticky) else { return };
     let Some(value) = upstream.sticky_value(pool) else { return };
-    if request.head.cookie(name.as_bytes()) == Some(&value) {
+    if sent(request, field) == Some(&value) {
         return;
     }
     let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| set_cookie.extend_from_slice(piece));
+    let name = match field {
+        StickyField::Cookie(name) => name,
+        StickyField::Header(name) => return add(&[name.as_bytes(), b": ", &value, b"\r\n"]),
+    };
     // `HttpOnly`: no script of a page needs it.
     add(&[b"Set-Cookie: ", name.as_bytes(), b"=", &value, b"; Path=", sticky.path.as_bytes(), b"; HttpOnly"]);
     if let Some(ttl) = sticky.ttl {
@@ -91,7 +104,6 @@ pub(crate) fn keep(state: &mut RequestState, upstream: &Upstream, pool: &Pool) {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_http::RequestHead;
     use tollgate_http::h1::RequestParser;
 
     use super::*;

@@ -18,6 +18,7 @@ fn is_of_upstream(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::DestinationUnavailable
+            | Reason::NoEndpoints
             | Reason::ConnectionLimitReached
             | Reason::QueueTimeout
             | Reason::RequestLimit

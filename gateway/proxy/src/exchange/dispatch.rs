@@ -12,7 +12,7 @@ use tollgate_upstream::Connection;
 use crate::exchange::choose_fallback::choose_fallback;
 use crate::exchange::files;
 use crate::exchange::forward::{fall_back, forward};
-use crate::exchange::forward_target::{self, RoutedRequest};
+use crate::exchange::forward_target::{self, Destination, RoutedRequest};
 use crate::exchange::grpc::translate;
 use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::respond;
@@ -45,18 +45,24 @@ pub(crate) async fn dispatch<S: ClientSide>(
         }
         Action::Forward(_) => {
             match forward_target::choose(state, active, routed, &client.peer) {
-                Ok(to) if chosen.grpc_web && translate::is_web(&state.request) => {
+                Ok(Destination::Answer(answer)) => {
+                    let close = skip_body(state, close);
+                    Ok(respond::fixed(client, worker, state, settings, answer, close).await)
+                }
+                Ok(Destination::Forward(to)) if chosen.grpc_web && translate::is_web(&state.request) => {
                     Ok(Box::pin(translate::forward_web(client, worker, state, active, to)).await)
                 }
-                Ok(to) if to.upstream.is_http2() => {
+                Ok(Destination::Forward(to)) if to.upstream.is_http2() => {
                     // Smaller than the future for HTTP/1 below (2.9 and 3.6 KB), with which it shares its memory.
                     forward::<S, EndpointStream>(client, worker, state, active, to).await
                 }
-                Ok(_) if client.stream.may_be_grpc() && state.grpc.is_some() => {
+                Ok(Destination::Forward(_)) if client.stream.may_be_grpc() && state.grpc.is_some() => {
                     let close = skip_body(state, close);
                     Ok(respond::error(client, worker, state, settings, Reason::GrpcNeedsHttp2, close).await)
                 }
-                Ok(to) => forward::<S, Connection>(client, worker, state, active, to).await,
+                Ok(Destination::Forward(to)) => {
+                    forward::<S, Connection>(client, worker, state, active, to).await
+                }
                 Err(reason)
                     if chosen.fallback.is_some()
                         && !(client.stream.may_be_grpc() && state.grpc.is_some())

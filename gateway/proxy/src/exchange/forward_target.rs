@@ -6,10 +6,11 @@ use std::rc::Rc;
 use tollgate_http::RequestHead;
 use tollgate_http::h1::BodyLength;
 use tollgate_observe::Reason;
-use tollgate_plan::Route;
+use tollgate_plan::{Respond, Route};
 use tollgate_upstream::Upstream;
 
 use crate::exchange::affinity::RequestAffinity;
+use crate::exchange::choose_upstream::ChosenTarget;
 use crate::exchange::rewrite::rewrite;
 use crate::state::active::ActivePlan;
 use crate::state::request_state::RequestState;
@@ -18,7 +19,7 @@ use crate::state::request_state::RequestState;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoutedRequest {
     pub route: u32,
-    /// The upstream of the route that policies have chosen, by number.
+    /// The target of the route that policies have chosen, by number.
     pub share: Option<usize>,
 }
 
@@ -34,24 +35,35 @@ pub(crate) fn declares_too_much(route: &Route, request: &RequestHead) -> bool {
     matches!((route.body_limit, request.length), (Some(limit), BodyLength::Exactly(length)) if length > limit)
 }
 
-/// Chooses the upstream for a request that came from `peer`, and leaves the path for it in `state`.
+/// The destination of a request, or the response that it gets in place of one.
+#[derive(Debug)]
+pub(crate) enum Destination<'a> {
+    Forward(ForwardTarget<'a>),
+    Answer(&'a Respond),
+}
+
+/// Chooses the target for a request that came from `peer`, and leaves the path for it in `state`.
 ///
 /// # Errors
-/// If the body is declared too long, the rewritten path is bad, or no upstream takes requests.
+/// If the body is declared too long, the rewritten path is bad, or no target takes requests.
 pub(crate) fn choose<'a>(
     state: &mut RequestState,
     active: &'a ActivePlan,
     RoutedRequest { route, share }: RoutedRequest,
     peer: &SocketAddr,
-) -> Result<ForwardTarget<'a>, Reason> {
+) -> Result<Destination<'a>, Reason> {
     let chosen = active.route(route);
     if declares_too_much(chosen, &state.request) {
         return Err(Reason::BodyTooLarge);
     }
     rewrite(chosen, state)?;
-    let upstream = match share {
-        Some(share) => active.share(route, share),
-        None => active.upstream(route, &RequestAffinity::new(state, peer)),
+    let target = match share {
+        Some(share) => active.numbered(route, share),
+        None => active.target(route, &RequestAffinity::new(state, peer)),
     };
-    upstream.map(|upstream| ForwardTarget { route, upstream }).ok_or(Reason::DestinationUnavailable)
+    match target {
+        Some(ChosenTarget::Upstream(upstream)) => Ok(Destination::Forward(ForwardTarget { route, upstream })),
+        Some(ChosenTarget::Answer(respond)) => Ok(Destination::Answer(respond)),
+        None => Err(Reason::DestinationUnavailable),
+    }
 }

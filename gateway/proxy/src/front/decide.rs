@@ -5,19 +5,20 @@
 use tollgate_http::{Method, TargetForm};
 use tollgate_observe::Reason;
 use tollgate_plan::{ListenAddress, Plan};
-use tollgate_route::{Normalised, normalise};
+use tollgate_route::{Normalised, Router, normalise};
 
 use crate::front::preflight;
 use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 
 /// Returns the route of the request in `state`. If the normal path differs from the path as sent, leaves it
-/// in `state.path`. `bind` is the listener that the request came in at.
+/// in `state.path`. `bind` is the listener that the request came in at, and `router` finds its routes.
 ///
 /// # Errors
 /// If there is no route, or if no route can take such a request.
 pub(crate) fn decide(
     plan: &Plan,
+    router: &Router,
     state: &mut RequestState,
     bind: Option<&ListenAddress>,
 ) -> Result<u32, Reason> {
@@ -43,9 +44,9 @@ pub(crate) fn decide(
     }
     let path = normal_path(request, path);
     if request.method == Method::Options
-        && let Some((route, _)) = preflight::route(plan, request, path, bind)
+        && let Some((route, _)) = preflight::route(plan, router, request, path, bind)
     {
         return Ok(route);
     }
-    plan.router.find(&Routed { request, path }).ok_or(Reason::NoRoute)
+    router.find(&Routed { request, path }).ok_or(Reason::NoRoute)
 }

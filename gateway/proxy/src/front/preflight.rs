@@ -6,7 +6,7 @@
 
 use tollgate_http::{Method, RequestHead};
 use tollgate_plan::{ListenAddress, Plan, Route};
-use tollgate_route::Request;
+use tollgate_route::{Request, Router};
 
 use crate::state::request_path::Routed;
 
@@ -60,6 +60,7 @@ impl Request for Preflight<'_> {
 /// `cors`.
 pub(crate) fn route<'a>(
     plan: &Plan,
+    router: &Router,
     request: &'a RequestHead,
     path: &'a [u8],
     bind: Option<&ListenAddress>,
@@ -72,7 +73,7 @@ pub(crate) fn route<'a>(
     // The named fields decide first. An unnamed field may be there or not.
     [false, true].into_iter().find_map(|unnamed| {
         let asked = Preflight { own: Routed { request, path }, method, unnamed };
-        let route = plan.router.find(&asked)?;
+        let route = router.find(&asked)?;
         answers(plan, &plan.routes[route as usize], bind).then_some((route, asked))
     })
 }

@@ -9,7 +9,9 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use tollgate_http::h1::{BodyLength, Progress, RequestParser};
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, CdnLoop, Files, Plan, Redirect, Route, UpstreamShare};
+use tollgate_plan::{
+    Action, CdnLoop, Files, ListenAddress, Plan, PlannedListener, Redirect, Route, Upstream, UpstreamShare,
+};
 use tollgate_route::Explanation;
 
 use crate::exchange::engine::upstream_head::{self, Outgoing};
@@ -42,6 +44,8 @@ pub struct Rehearsal {
     /// The route that takes the request, and why the others do not. `None` if the request is refused before
     /// routing.
     pub explanation: Option<Explanation>,
+    /// The listener at which it arrives.
+    pub listener: Option<ListenAddress>,
     /// If the request is a CORS preflight and is routed as the request that it announces: the method of that
     /// request.
     pub preflight: Option<String>,
@@ -52,14 +56,22 @@ pub struct Rehearsal {
 }
 
 /// Takes a request through the plan as a worker would. `head` is the whole head as it would be received,
-/// `peer` is the client's address, and `secure` says whether the request comes over TLS.
+/// `peer` is the client's address, and `secure` says whether the request comes over TLS. Without `at`, the port that the
+/// request names, and TLS, decide at which listener it arrives.
 #[must_use]
-pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Rehearsal {
+pub fn rehearse(
+    plan: &Plan,
+    head: &[u8],
+    peer: SocketAddr,
+    secure: bool,
+    at: Option<&PlannedListener>,
+) -> Rehearsal {
     let mut state = RequestState::default();
     let mut rehearsal = Rehearsal {
         sent_path: Vec::new(),
         path: Vec::new(),
         explanation: None,
+        listener: None,
         preflight: None,
         policies: Vec::new(),
         outcome: refused(Reason::IncompleteRequest, None),
@@ -78,8 +90,11 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         forwarded::drop_claims(&mut state.request, &plan.settings.forwarded, peer.ip());
     }
     rehearsal.sent_path = state.request.slice(state.request.path).to_vec();
-    let bind = https::listener(plan, &state.request, secure).map(|listener| &listener.bind);
-    let route = match decide(plan, &mut state, bind) {
+    let listener = at.or_else(|| https::listener(plan, &state.request, secure));
+    let bind = listener.map(|listener| &listener.bind);
+    rehearsal.listener = bind.cloned();
+    let router = plan.routers.get(listener.map_or(0, |listener| listener.router));
+    let route = match decide(plan, router, &mut state, bind) {
         Err(Reason::BadPath) => {
             rehearsal.outcome = refused(Reason::BadPath, fixed(state.record.remarks().detail.take()));
             return rehearsal;
@@ -93,14 +108,14 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let RequestState { request, path, .. } = &state;
     let path = normal_path(request, path);
     rehearsal.path = path.to_vec();
-    rehearsal.explanation = Some(match preflight::route(plan, request, path, bind) {
+    rehearsal.explanation = Some(match preflight::route(plan, router, request, path, bind) {
         Some((_, asked)) => {
             rehearsal.preflight = Some(String::from_utf8_lossy(asked.method).into_owned());
-            plan.router.explain(&asked)
+            router.explain(&asked)
         }
-        None => plan.router.explain(&Routed { request, path }),
+        None => router.explain(&Routed { request, path }),
     });
-    if let Some(redirect) = https::redirect(https::listener(plan, &state.request, secure), &state) {
+    if let Some(redirect) = https::redirect(listener, &state) {
         rehearsal.outcome = redirected(redirect, &mut state, secure);
         return rehearsal;
     }
@@ -165,12 +180,13 @@ fn apply_action(
     RehearsedSender { peer, secure, .. }: RehearsedSender<'_>,
     chosen: Option<usize>,
 ) -> RehearsedOutcome {
-    let shares = match &route.action {
+    let targets = match &route.action {
         Action::Respond(_) => return RehearsedOutcome::Respond,
         Action::Redirect(redirect) => return redirected(redirect, state, secure),
         Action::Files(files) => return served(state, route, files),
-        Action::Forward(shares) => shares,
+        Action::Forward(targets) => targets,
     };
+    let shares = &targets.shares;
     if declares_too_much(route, &state.request) {
         return refused(Reason::BodyTooLarge, None);
     }
@@ -178,11 +194,20 @@ fn apply_action(
         Some(chosen) => *index == chosen,
         None => share.weight > 0,
     };
+    let none_forwards = chosen.is_none() && shares.iter().all(|share| share.weight == 0);
+    if none_forwards && targets.answers.iter().any(|answer| answer.weight > 0) {
+        return RehearsedOutcome::Respond;
+    }
     let taking = shares.iter().enumerate().filter(takes);
     let upstreams = taking.map(|(_, share)| &plan.upstreams[share.upstream]);
     let mut endpoints =
         upstreams.flat_map(|upstream| &upstream.endpoints).filter(|endpoint| endpoint.weight > 0);
     let Some(endpoint) = endpoints.next() else {
+        let is_empty = |upstream: &Upstream| upstream.endpoints.is_empty() && upstream.discover.is_none();
+        let mut taking = shares.iter().enumerate().filter(takes).peekable();
+        if taking.peek().is_some() && taking.all(|(_, share)| is_empty(&plan.upstreams[share.upstream])) {
+            return refused(Reason::NoEndpoints, Some("the upstream has no endpoints"));
+        }
         return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
     };
     if let Err(reason) = rewrite(route, state) {
@@ -227,7 +252,7 @@ mod tests {
     }
 
     fn run(plan: &Plan, head: &str) -> Rehearsal {
-        rehearse(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)), false)
+        rehearse(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)), false, None)
     }
 
     const ROUTES: &str = "\

@@ -126,7 +126,9 @@ pub(crate) async fn request<S: ClientSide>(
         let close = skip_body(state, close);
         return respond::error(client, worker, state, settings, Reason::MisdirectedRequest, close).await;
     }
-    let decided = decide(&active.plan, state, Some(&client.connection_context.listener.bind));
+    state.router = client.connection_context.router;
+    let router = active.plan.routers.get(state.router);
+    let decided = decide(&active.plan, router, state, Some(&client.connection_context.listener.bind));
     if client.connection_context.listener.redirect.is_some()
         && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
     {

@@ -117,11 +117,13 @@ impl GatheredTrace {
 
 impl RouteQuestion {
     fn answer(&self) -> TraceEvent {
-        let Self { plan, route, request, path, .. } = self;
-        let asked = preflight::route(plan, request, path, None).filter(|(found, _)| Some(*found) == *route);
+        let Self { plan, route, request, router, path, .. } = self;
+        let router = plan.routers.get(*router);
+        let asked =
+            preflight::route(plan, router, request, path, None).filter(|(found, _)| Some(*found) == *route);
         let explanation = match &asked {
-            Some((_, asked)) => plan.router.explain_choice(*route, asked),
-            None => plan.router.explain_choice(*route, &Routed { request, path }),
+            Some((_, asked)) => router.explain_choice(*route, asked),
+            None => router.explain_choice(*route, &Routed { request, path }),
         };
         let mut event = explained(plan, &explanation);
         if let (TraceEvent::Route { because, .. }, Some((_, asked))) = (&mut event, &asked) {
@@ -166,6 +168,7 @@ impl Steps<'_> {
             plan: plan.clone(),
             route: index,
             request: state.request.clone(),
+            router: state.router,
             path: path.to_vec(),
             step: self.steps.len(),
         })
@@ -269,6 +272,7 @@ fn is_sent(record: &Record<'_>) -> bool {
             | Reason::ConnectionLimitReached
             | Reason::QueueTimeout
             | Reason::DestinationUnavailable
+            | Reason::NoEndpoints
             | Reason::AdaptiveLimit
             | Reason::CircuitOpen
             | Reason::LoopDetected
@@ -372,7 +376,7 @@ fn explained(plan: &Plan, explanation: &Explanation) -> TraceEvent {
     TraceEvent::Route {
         name: name(winner),
         action: action(&plan.routes[winner as usize]).to_owned(),
-        because: conditions(plan.router.conditions(winner)),
+        because: conditions(plan.routers.conditions(winner)),
         more_others: beaten().count() - others.len(),
         others,
     }
@@ -381,7 +385,7 @@ fn explained(plan: &Plan, explanation: &Explanation) -> TraceEvent {
 /// Returns how far a route is from a match.
 fn distance(why: &MismatchReason) -> u8 {
     match why {
-        MismatchReason::LessSpecific(_) | MismatchReason::Disabled => 0,
+        MismatchReason::LessSpecific(_) | MismatchReason::Disabled | MismatchReason::Listener => 0,
         MismatchReason::Query(_) => 1,
         MismatchReason::Header(_) => 2,
         MismatchReason::Method => 3,
@@ -418,6 +422,8 @@ fn conditions(spec: &RouteSpec) -> Vec<String> {
             ValueSpec::Absent => "is absent",
             ValueSpec::Exact(_) => "has the value",
             ValueSpec::Regex(_) => "matches",
+            ValueSpec::NotExact(_) => "has another value, or is absent",
+            ValueSpec::NotRegex(_) => "does not match, or is absent",
         };
         format!("the {what} `{}` {holds}", field.name)
     };
@@ -467,7 +473,7 @@ mod tests {
         );
         assert_eq!(others.len(), 1);
         assert_eq!(others[0].why, "it matches, but its host is less specific");
-        assert_eq!(conditions(plan.router.conditions(0)), ["it takes every request"]);
+        assert_eq!(conditions(plan.routers.conditions(0)), ["it takes every request"]);
         let none =
             Explanation { winner: None, others: vec![(2, MismatchReason::Host), (1, MismatchReason::Path)] };
         let TraceEvent::NoRoute { nearest } = explained(&plan, &none) else { panic!("no route") };

@@ -168,7 +168,7 @@ impl<'a> ChainEvaluation<'a> {
                 return Refusal::from(Reason::DestinationUnavailable).into();
             };
             self.share = Some(share);
-            if let Some(chain) = self.active.plan.upstream_chains[upstream] {
+            if let Some(chain) = upstream.and_then(|upstream| self.active.plan.upstream_chains[upstream]) {
                 self.rest = self.active.plan.chain(chain).iter();
             }
         }
@@ -244,15 +244,16 @@ impl<'a> ChainEvaluation<'a> {
         remarks.policies_ended = Some(tollgate_net::now());
     }
 
-    /// Chooses an upstream. Returns its number in the route and its number in the plan.
-    fn choose(&self, state: &RequestState, context: &Context) -> Option<(usize, usize)> {
+    /// Chooses a target. Returns its number in the route, and the number of its upstream in the plan; a fixed response
+    /// has none.
+    fn choose(&self, state: &RequestState, context: &Context) -> Option<(usize, Option<usize>)> {
         let active = self.active;
-        let Action::Forward(shares) = &active.route(self.route).action else { return None };
+        let shares = active.route(self.route).shares()?;
         let share = named(&active.plan, shares, context).or_else(|| {
             let affinity = RequestAffinity::new(state, &self.peer);
             active.next_share(self.route, &affinity)
         })?;
-        Some((share, shares[share].upstream))
+        Some((share, shares.get(share).map(|share| share.upstream)))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tollgate_plan::{Action, ListenAddress, Plan, Route};
+use tollgate_plan::{ListenAddress, Plan, Route};
 use tollgate_policy::{Context, Dependency, Origin, PolicyResponse, PolicyStates, Request, Verdict};
 
 use super::chain_evaluation::named;
@@ -103,7 +103,7 @@ pub(crate) fn rehearse(
     if let Some(chain) = chain {
         resolve(plan, (route, chain), state, &mut context, from, &mut out);
     }
-    if let Action::Forward(shares) = &route.action {
+    if let Some(shares) = route.shares() {
         out.share = named(plan, shares, &context);
         let taken = out.share.or_else(|| shares.iter().position(|share| share.weight > 0));
         if let Some(chain) = taken.and_then(|index| plan.upstream_chains[shares[index].upstream]) {

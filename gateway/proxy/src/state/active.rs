@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tollgate_observe::Slot;
-use tollgate_plan::{Action, Policy, Route, UpstreamShare};
+use tollgate_plan::{Policy, Route, Targets, UpstreamShare};
 use tollgate_upstream::{Upstream, Upstreams};
 
 use crate::state::rollout::Rollout;
@@ -57,12 +57,6 @@ impl ActivePlan {
         self.known_splits.clone()
     }
 
-    /// Returns the upstream that has this number in a route.
-    pub fn share(&self, route: u32, number: usize) -> Option<&Rc<Upstream>> {
-        let Action::Forward(shares) = &self.route(route).action else { return None };
-        shares.get(number).map(|share| self.get(share))
-    }
-
     /// Returns the upstream with this name, whether or not a route uses it.
     pub fn by_name(&self, name: &str) -> Option<&Rc<Upstream>> {
         let index = self.plan.upstream_by_name(name)?;
@@ -85,18 +79,24 @@ impl ActivePlan {
     }
 
     /// Returns how the requests of a route are divided among its upstreams.
-    pub fn split(&self, route: u32, shares: &[UpstreamShare]) -> &Rc<Split> {
-        self.splits[route as usize].get_or_init(|| self.make_split(route, shares))
+    pub fn split(&self, route: u32, targets: &Targets) -> &Rc<Split> {
+        self.splits[route as usize].get_or_init(|| self.make_split(route, targets))
     }
 
     #[cold]
-    fn make_split(&self, route: u32, shares: &[UpstreamShare]) -> Rc<Split> {
+    fn make_split(&self, route: u32, targets: &Targets) -> Rc<Split> {
         let upstream = |share: &UpstreamShare| &self.plan.upstreams[share.upstream];
-        let ties = shares.iter().any(|share| {
+        let ties = targets.shares.iter().any(|share| {
             let balance = &upstream(share).rules.balance;
             balance.sticky.is_some() || matches!(balance.policy, Policy::Hash(_))
         });
-        let among = shares.iter().map(|share| (upstream(share).name.clone(), share.weight)).collect();
+        let shares = targets.shares.iter().map(|share| (upstream(share).name.clone(), share.weight));
+        // No upstream has a name with a blank.
+        let answers = targets
+            .answers
+            .iter()
+            .map(|answer| (format!("respond {}", answer.respond.status), answer.weight));
+        let among = shares.chain(answers).collect();
         self.known_splits.get(&self.route(route).name, among, ties)
     }
 }

@@ -48,6 +48,7 @@ impl Client {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = worker.timers.deadline();
         worker.connection_opened();
+        let router = worker.active.borrow().plan.router_of(&listener);
         let age_limit = listener.age.and_then(|age| tollgate_net::now().checked_add(age));
         Self {
             stream,
@@ -58,6 +59,7 @@ impl Client {
                 worker: worker.clone(),
                 handle,
                 listener,
+                router,
                 plans: worker.plans.get(),
                 tls: None,
                 destination: None,
@@ -74,12 +76,22 @@ impl<S> Client<S> {
     /// Creates the client for one stream. `requests` counts the connection's requests, this one included.
     pub fn of_stream(connection: &ConnectionContext, stream: S, peer: SocketAddr, requests: u64) -> Self {
         let ConnectionContext {
-            worker, handle, listener, plans, tls, destination, opened, age_limit, ..
+            worker,
+            handle,
+            listener,
+            router,
+            plans,
+            tls,
+            destination,
+            opened,
+            age_limit,
+            ..
         } = connection;
         let connection_context = ConnectionContext {
             worker: worker.clone(),
             handle: handle.clone(),
             listener: listener.clone(),
+            router: *router,
             plans: *plans,
             tls: tls.clone(),
             destination: destination.clone(),
@@ -168,6 +180,8 @@ pub(crate) struct ConnectionContext {
     handle: Rc<ListenerHandle>,
     /// The configuration of the listener.
     pub listener: Arc<PlannedListener>,
+    /// The number of the listener's router in the plan that the worker ran when `listener` was read.
+    pub router: u32,
     /// The value of the worker's plan counter when `listener` was read.
     plans: u32,
     /// The TLS state, once the handshake is complete; `None` for plain text.
@@ -201,10 +215,12 @@ impl ConnectionContext {
     #[cold]
     fn take_listener(&mut self) {
         self.plans = self.worker.plans.get();
+        let active = self.worker.active.borrow();
         // If no plan contains the listener any more, the last known configuration stays.
-        if let Some(listener) = self.handle.listener(&self.worker.active.borrow().plan) {
+        if let Some(listener) = self.handle.listener(&active.plan) {
             self.listener = listener;
         }
+        self.router = active.plan.router_of(&self.listener);
     }
 
     pub fn announces_close(&self) -> bool {

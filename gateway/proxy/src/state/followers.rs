@@ -61,6 +61,8 @@ pub(crate) struct RouteQuestion {
     /// The route that was chosen.
     pub route: Option<u32>,
     pub request: RequestHead,
+    /// The number of the router that was asked.
+    pub router: u32,
     /// The path that was matched.
     pub path: Vec<u8>,
     /// The number of steps before it.

@@ -21,6 +21,8 @@ use crate::state::websocket::Frames;
 #[derive(Debug, Default)]
 pub(crate) struct RequestState {
     pub request: RequestHead,
+    /// The number of the router that finds its route, in the plan that it is served by.
+    pub router: u32,
     pub response: ResponseHead,
     /// The path in normal form, if that differs from the path as sent; see [`crate::front::decide`].
     pub path: Vec<u8>,

@@ -23,6 +23,8 @@ enum ValueCondition {
     Absent,
     Exact(Box<[u8]>),
     Regex(Regex),
+    NotExact(Box<[u8]>),
+    NotRegex(Regex),
 }
 
 impl Conditions {
@@ -30,17 +32,18 @@ impl Conditions {
     pub(crate) fn new(route: u32, spec: &RouteSpec, errors: &mut Vec<BuildError>) -> Self {
         let mut fields = |fields: &[FieldSpec], place: fn(usize) -> RoutePosition| {
             let compiled = fields.iter().enumerate().filter_map(|(at, field)| {
+                let mut regex = |text: &str| {
+                    let compiled = pattern::parse(text).and_then(|hir| pattern::one(&hir));
+                    let fail = |message| errors.push(BuildError::Regex { route, place: place(at), message });
+                    compiled.map_err(fail).ok()
+                };
                 let value = match &field.value {
                     ValueSpec::Present => ValueCondition::Present,
                     ValueSpec::Absent => ValueCondition::Absent,
                     ValueSpec::Exact(text) => ValueCondition::Exact(text.as_bytes().into()),
-                    ValueSpec::Regex(text) => match pattern::parse(text).and_then(|hir| pattern::one(&hir)) {
-                        Ok(regex) => ValueCondition::Regex(regex),
-                        Err(message) => {
-                            errors.push(BuildError::Regex { route, place: place(at), message });
-                            return None;
-                        }
-                    },
+                    ValueSpec::Regex(text) => ValueCondition::Regex(regex(text)?),
+                    ValueSpec::NotExact(text) => ValueCondition::NotExact(text.as_bytes().into()),
+                    ValueSpec::NotRegex(text) => ValueCondition::NotRegex(regex(text)?),
                 };
                 Some(FieldCondition { name: field.name.as_str().into(), value })
             });
@@ -87,8 +90,11 @@ impl ValueCondition {
     fn fits(&self, sent: Option<&[u8]>) -> bool {
         match (self, sent) {
             (ValueCondition::Absent, sent) => sent.is_none(),
+            (ValueCondition::NotExact(_) | ValueCondition::NotRegex(_), None) => true,
             (_, None) => false,
             (ValueCondition::Present, Some(_)) => true,
+            (ValueCondition::NotExact(text), Some(sent)) => **text != *sent,
+            (ValueCondition::NotRegex(regex), Some(sent)) => !regex.is_match(sent),
             (ValueCondition::Exact(text), Some(sent)) => **text == *sent,
             (ValueCondition::Regex(regex), Some(sent)) => regex.is_match(sent),
         }
@@ -98,6 +104,10 @@ impl ValueCondition {
         match (self, sent) {
             (ValueCondition::Exact(text), Some(sent)) => query::is_form_encoding(sent, text),
             (ValueCondition::Regex(regex), Some(sent)) => query::decoded(sent, |sent| regex.is_match(sent)),
+            (ValueCondition::NotExact(text), Some(sent)) => !query::is_form_encoding(sent, text),
+            (ValueCondition::NotRegex(regex), Some(sent)) => {
+                query::decoded(sent, |sent| !regex.is_match(sent))
+            }
             _ => self.fits(sent),
         }
     }

@@ -213,16 +213,22 @@ fn fields_may_meet<'s>(
 }
 
 fn values_may_meet<'s>(one: &'s ValueSpec, other: &'s ValueSpec, expressions: &mut Expressions<'s>) -> bool {
-    use ValueSpec::{Absent, Exact, Present, Regex};
+    use ValueSpec::{Absent, Exact, NotExact, NotRegex, Present, Regex};
+    let mut matches = |pattern: &'s String, text: &str| {
+        let compiled = || pattern::parse(pattern).and_then(|hir| pattern::one(&hir)).ok();
+        let regex = expressions.entry(pattern).or_insert_with(compiled);
+        regex.as_ref().is_some_and(|regex| regex.is_match(text))
+    };
     match (one, other) {
         (Absent, Absent) => true,
+        (Exact(text), NotExact(not)) | (NotExact(not), Exact(text)) => text != not,
+        (Exact(text), NotRegex(pattern)) | (NotRegex(pattern), Exact(text)) => !matches(pattern, text),
+        (Regex(pattern), NotRegex(not)) | (NotRegex(not), Regex(pattern)) => pattern != not,
+        // Absent is neither.
+        (NotExact(_) | NotRegex(_), _) | (_, NotExact(_) | NotRegex(_)) => true,
         (Absent, _) | (_, Absent) => false,
         (Exact(one), Exact(other)) => one == other,
-        (Exact(text), Regex(pattern)) | (Regex(pattern), Exact(text)) => {
-            let compiled = || pattern::parse(pattern).and_then(|hir| pattern::one(&hir)).ok();
-            let regex = expressions.entry(pattern).or_insert_with(compiled);
-            regex.as_ref().is_some_and(|regex| regex.is_match(text))
-        }
+        (Exact(text), Regex(pattern)) | (Regex(pattern), Exact(text)) => matches(pattern, text),
         (Present | Regex(_), Present | Regex(_)) | (Present, Exact(_)) | (Exact(_), Present) => true,
     }
 }
@@ -287,6 +293,13 @@ mod tests {
         );
         assert_eq!(tied(&[with(&[("a", exact("x"))]), with(&[("a", ValueSpec::Regex("[0-9]".into()))])]), []);
         assert_eq!(tied(&[with(&[("a", ValueSpec::Present)]), with(&[("a", exact("x"))])]), [(0, 1)]);
+        let not = |text: &str| ValueSpec::NotExact(text.into());
+        let not_regex = |text: &str| ValueSpec::NotRegex(text.into());
+        assert_eq!(tied(&[with(&[("a", not("x"))]), with(&[("a", exact("x"))])]), []);
+        assert_eq!(tied(&[with(&[("a", not("x"))]), with(&[("a", exact("y"))])]), [(0, 1)]);
+        assert_eq!(tied(&[with(&[("a", not("x"))]), with(&[("a", ValueSpec::Absent)])]), [(0, 1)]);
+        assert_eq!(tied(&[with(&[("a", not_regex("[0-9]"))]), with(&[("a", exact("1"))])]), []);
+        assert_eq!(tied(&[with(&[("a", not_regex("[0-9]"))]), with(&[("a", exact("x"))])]), [(0, 1)]);
         assert_eq!(
             tied(&[regex("/a/[0-9]+"), regex("/b/[0-9]+"), regex("/a/.*"), regex("/.*")]),
             [(0, 2), (0, 3)]

@@ -35,6 +35,8 @@ pub enum MismatchReason {
     Query(String),
     /// It matches, but it is disabled.
     Disabled,
+    /// It matches, but it is attached to other listeners.
+    Listener,
     /// It matches, but the winner is more specific by this criterion.
     LessSpecific(Criterion),
 }
@@ -68,6 +70,9 @@ impl fmt::Display for MismatchReason {
                 write!(f, "the condition on query parameter `{name}` does not hold")
             }
             MismatchReason::Disabled => f.write_str("it matches, but it is disabled (`enabled: off`)"),
+            MismatchReason::Listener => {
+                f.write_str("it matches, but it is attached to other listeners (`listeners`)")
+            }
             MismatchReason::LessSpecific(criterion) => write!(f, "it matches, but {criterion}"),
         }
     }
@@ -88,11 +93,13 @@ impl fmt::Display for Criterion {
 
 pub(super) fn explain<R: Request + ?Sized>(
     routes: &[Arc<PreparedRoute>],
+    is_member: impl Fn(u32) -> bool,
     winner: Option<u32>,
     request: &R,
 ) -> Explanation {
     let others = (0..).zip(routes).filter(|(number, _)| Some(*number) != winner).map(|(number, route)| {
-        let why = failure(route, request).unwrap_or_else(|| {
+        let attached = || (!is_member(number)).then_some(MismatchReason::Listener);
+        let why = failure(route, request).or_else(attached).unwrap_or_else(|| {
             // Without a winner no route matches, so this route failed above.
             let winner = winner.map_or(route, |winner| &routes[winner as usize]);
             MismatchReason::LessSpecific(criterion(winner, route))

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tollgate_config::Http2;
-use tollgate_plan::PlannedListener;
+use tollgate_plan::{Plan, PlannedListener};
 use tollgate_tls::{CertificateSummary, TlsServerConfig};
 
 use super::response::{body, wants_yaml};
@@ -19,16 +19,18 @@ pub async fn list(State(context): State<AdminContext>, headers: HeaderMap) -> Re
         // Its certificates have no names in the plan.
         tls_to_json(tls, &[])
     });
-    let items: Vec<Value> = plan.listeners.iter().map(|listener| to_json(listener)).collect();
+    let items: Vec<Value> = plan.listeners.iter().map(|listener| to_json(listener, &plan)).collect();
     body(StatusCode::OK, wants_yaml(&headers), &json!({ "items": items, "admin": { "tls": admin } }))
 }
 
-fn to_json(listener: &PlannedListener) -> Value {
+fn to_json(listener: &PlannedListener, plan: &Plan) -> Value {
     let names: Vec<&str> = listener.certificates.iter().map(|it| it.name.as_str()).collect();
     let redirect =
         listener.redirect.as_ref().map(|to| json!({ "status": to.status, "port": to.port.unwrap_or(443) }));
     json!({
+        "name": listener.name,
         "address": listener.bind.to_string(),
+        "routes": plan.routers.get(listener.router).len(),
         "protocols": protocols(listener.http2),
         "tls": listener.tls.as_ref().map(|tls| tls_to_json(tls, &names)),
         "redirect_to_https": redirect,

@@ -106,7 +106,7 @@ pub fn openapi() -> Value {
         "/api/v1/listeners".to_owned(),
         get(
             "getListeners",
-            "Returns the listeners, their protocols, and their certificates with expiry.",
+            "Returns the listeners, their names, protocols, number of routes, and certificates with expiry.",
             json!([]),
             READ,
         ),
@@ -144,7 +144,11 @@ pub fn openapi() -> Value {
     let question = json!({
         "type": "object",
         "required": ["method", "url"],
-        "properties": { "method": { "type": "string" }, "url": { "type": "string" } },
+        "properties": {
+            "method": { "type": "string" }, "url": { "type": "string" },
+            "headers": { "type": "array", "items": { "type": "string" } },
+            "from": { "type": "string" }, "listener": { "type": "string" }, "all": { "type": "boolean" },
+        },
     });
     let mut explain = operation(
         "explainRequest",
@@ -300,6 +304,7 @@ fn live_routes() -> Value {
         "targets": { "type": "array", "items": { "type": "object", "properties": {
             "name": { "type": "string" }, "weight": {},
         } } },
+        "listeners": { "type": "array", "items": { "type": "string" } },
         "requests": { "type": ["integer", "null"] },
         "codes": { "type": ["array", "null"], "items": { "type": "integer" } },
         "recent": recent_rates(),

@@ -34,6 +34,7 @@ pub fn json(report: &Report) -> Value {
     });
     json!({
         "request": { "method": report.method, "host": report.host, "target": report.target },
+        "listener": report.listener.as_ref().map(|(name, bind)| json!({ "name": name, "bind": bind })),
         "path": report.path.as_ref().map(|(sent, normal)| json!({ "sent": sent, "normal": normal })),
         "refused": report.refused.as_ref().map(|refused| {
             json!({ "status": refused.status, "reason": refused.reason, "detail": refused.detail })
@@ -77,11 +78,15 @@ fn forward(forward: &Forward) -> Value {
     let timeouts = forward.timeouts.iter();
     let timeouts =
         timeouts.map(|(key, wait)| (format!("{key}_ms"), wait.map(|wait| wait.as_millis() as u64).into()));
+    let answers = forward.answers.iter();
+    let answers =
+        answers.map(|(status, weight, share)| json!({ "status": status, "weight": weight, "share": share }));
     json!({
         "target": forward.target,
         "headers": changes.collect::<Vec<_>>(),
         "upgrade": forward.upgrade,
         "upstreams": upstreams.collect::<Vec<_>>(),
+        "answers": answers.collect::<Vec<_>>(),
         "timeouts": timeouts.collect::<Map<_, _>>(),
         "body_limit": forward.body_limit,
         "priority": match forward.priority {

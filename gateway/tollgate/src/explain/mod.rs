@@ -52,6 +52,9 @@ pub struct ExplainRequest {
     /// The client's address; loopback if it is missing.
     #[serde(default = "loopback")]
     pub from: IpAddr,
+    /// The name of the listener at which it arrives; without it, the URL decides.
+    #[serde(default)]
+    pub listener: Option<String>,
     /// Whether to return every route that does not win, not only the nearest.
     #[serde(default)]
     pub all: bool,
@@ -106,8 +109,8 @@ pub fn explain(args: &ExplainArgs) -> ExitCode {
         load::print_problems(&problems);
         return ExitCode::from(BAD_USAGE);
     };
-    let ExplainArgs { headers, from, all, .. } = args.clone();
-    let request = ExplainRequest { method, url, headers, from, all };
+    let ExplainArgs { headers, from, listener, all, .. } = args.clone();
+    let request = ExplainRequest { method, url, headers, from, listener, all };
     let report = match build_report(&request, Some(&loaded.config), &loaded.plan) {
         Ok(report) => report,
         Err(wrong) => {
@@ -132,9 +135,10 @@ fn build_report(
     config: Option<&Config>,
     plan: &Plan,
 ) -> Result<Report, InvalidRequest> {
-    let sent = request::request_head(request, plan)?;
-    let secure = request::is_secure(request, plan);
-    let rehearsal = rehearse(plan, sent.as_bytes(), SocketAddr::new(request.from, 0), secure);
+    let at = request::listener(request, plan)?;
+    let sent = request::request_head(request, plan, at)?;
+    let secure = request::is_secure(request, plan, at);
+    let rehearsal = rehearse(plan, sent.as_bytes(), SocketAddr::new(request.from, 0), secure, at);
     let shown = if request.all { usize::MAX } else { OTHERS_MAX };
     Ok(report::report(config, plan, &sent, rehearsal, shown))
 }

@@ -19,7 +19,7 @@ pub fn sort(others: &mut [(u32, MismatchReason)], matches: &[&Match], path: &str
 /// Returns how far a route is from a match; 0 is a match.
 fn distance(why: &MismatchReason) -> u8 {
     match why {
-        MismatchReason::LessSpecific(_) | MismatchReason::Disabled => 0,
+        MismatchReason::LessSpecific(_) | MismatchReason::Disabled | MismatchReason::Listener => 0,
         MismatchReason::Query(_) => 1,
         MismatchReason::Header(_) => 2,
         MismatchReason::Method => 3,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_config::{At, Config};
-use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Upstream, UpstreamShare};
+use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Targets, Upstream};
 use tollgate_proxy::{Rehearsal, RehearsedOutcome, RehearsedPolicy};
 use tollgate_route::MismatchReason;
 
@@ -20,6 +20,8 @@ pub struct Report {
     pub host: Option<String>,
     /// The path as sent and in normal form; `None` if the target has no path.
     pub path: Option<(String, String)>,
+    /// The listener at which it arrives: its name, if it has one, and its address.
+    pub listener: Option<(Option<String>, String)>,
     /// For a CORS preflight, the method of the request that it announces.
     pub preflight: Option<String>,
     /// The route that takes the request.
@@ -90,6 +92,8 @@ pub struct Forward {
     pub upgrade: bool,
     /// The upstreams among which the request is forwarded.
     pub upstreams: Vec<Destination>,
+    /// The fixed responses that take a share: the status, the weight, and the share of the requests (0 to 1).
+    pub answers: Vec<(u16, u32, f64)>,
     /// The timeouts by their keys; `None`: off.
     pub timeouts: Vec<(&'static str, Option<Duration>)>,
     /// The largest request body, in bytes.
@@ -142,7 +146,11 @@ pub fn report(
     rehearsal: Rehearsal,
     shown: usize,
 ) -> Report {
-    let Rehearsal { sent_path, path, explanation, preflight, policies, outcome } = rehearsal;
+    let Rehearsal { sent_path, path, explanation, listener, preflight, policies, outcome } = rehearsal;
+    let listener = listener.map(|bind| {
+        let name = plan.listener(&bind).and_then(|listener| listener.name.clone());
+        (name, bind.to_string())
+    });
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
     let place = |route: u32| {
         config.map_or_else(|| route_without_position(plan, route), |config| locate(config, plan, route))
@@ -169,6 +177,7 @@ pub fn report(
         target: target.to_owned(),
         host: host.map(|(_, value)| value.to_owned()),
         path: (!path.is_empty()).then_some((sent_path, path)),
+        listener,
         preflight,
         route: winner.map(place),
         others: others.into_iter().take(shown).map(|(route, why)| (place(route), why)).collect(),
@@ -200,8 +209,8 @@ fn locate(config: &Config, plan: &Plan, route: u32) -> RouteSource {
 
 fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcome) -> Option<RouteAction> {
     match (outcome, &route.action) {
-        (RehearsedOutcome::Forward { head, upgrade, .. }, Action::Forward(shares)) => {
-            Some(RouteAction::Forward(Box::new(forward(plan, route, shares, sent, &lossy(&head), upgrade))))
+        (RehearsedOutcome::Forward { head, upgrade, .. }, Action::Forward(targets)) => {
+            Some(RouteAction::Forward(Box::new(forward(plan, route, targets, sent, &lossy(&head), upgrade))))
         }
         (RehearsedOutcome::Redirect { location }, Action::Redirect(redirect)) => {
             Some(RouteAction::Redirect { status: redirect.status, location: lossy(&location) })
@@ -217,18 +226,15 @@ fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcom
             Some(RouteAction::Respond(Respond { status, headers: lines, body }))
         }
         (RehearsedOutcome::Respond, Action::Respond(respond)) => Some(RouteAction::Respond(respond.clone())),
+        (RehearsedOutcome::Respond, Action::Forward(targets)) => {
+            let answer = targets.answers.iter().find(|answer| answer.weight > 0)?;
+            Some(RouteAction::Respond(answer.respond.clone()))
+        }
         _ => None,
     }
 }
 
-fn forward(
-    plan: &Plan,
-    route: &Route,
-    shares: &[UpstreamShare],
-    sent: &str,
-    head: &str,
-    upgrade: bool,
-) -> Forward {
+fn forward(plan: &Plan, route: &Route, targets: &Targets, sent: &str, head: &str, upgrade: bool) -> Forward {
     let timeouts = &route.timeouts;
     let mut waits = vec![
         ("connect", timeouts.connect),
@@ -247,7 +253,8 @@ fn forward(
         target: head.split(' ').nth(1).unwrap_or_default().to_owned(),
         changes: changes(sent, head),
         upgrade,
-        upstreams: destinations(plan, shares, route.retry.as_ref()),
+        upstreams: destinations(plan, targets, route.retry.as_ref()),
+        answers: answers(targets),
         timeouts: waits,
         body_limit: route.body_limit,
         buffers_request: route.buffer.request.is_some(),
@@ -262,9 +269,21 @@ fn forward(
     }
 }
 
-fn destinations(plan: &Plan, shares: &[UpstreamShare], retry: Option<&Retry>) -> Vec<Destination> {
-    let all = sum(shares.iter().map(|share| share.weight));
-    let destinations = shares.iter().map(|share| {
+/// Returns the sum of the weights of a route's targets.
+fn weights(targets: &Targets) -> f64 {
+    let shares = targets.shares.iter().map(|share| share.weight);
+    sum(shares.chain(targets.answers.iter().map(|answer| answer.weight)))
+}
+
+fn answers(targets: &Targets) -> Vec<(u16, u32, f64)> {
+    let all = weights(targets);
+    let answers = targets.answers.iter();
+    answers.map(|answer| (answer.respond.status, answer.weight, ratio(answer.weight, all))).collect()
+}
+
+fn destinations(plan: &Plan, targets: &Targets, retry: Option<&Retry>) -> Vec<Destination> {
+    let all = weights(targets);
+    let destinations = targets.shares.iter().map(|share| {
         let upstream = &plan.upstreams[share.upstream];
         Destination {
             name: upstream.name.clone(),

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use tollgate_plan::Plan;
+use tollgate_plan::{Plan, PlannedListener};
 
 use super::ExplainRequest;
 
@@ -15,11 +15,32 @@ pub struct InvalidRequest {
     pub message: String,
 }
 
+/// Returns the listener that the question names.
+///
+/// # Errors
+/// No listener has this name.
+pub fn listener<'p>(
+    request: &ExplainRequest,
+    plan: &'p Plan,
+) -> Result<Option<&'p PlannedListener>, InvalidRequest> {
+    let Some(name) = &request.listener else { return Ok(None) };
+    let found = plan.listeners.iter().find(|listener| listener.name.as_ref() == Some(name));
+    let found = found.ok_or_else(|| InvalidRequest {
+        pointer: "/listener".to_owned(),
+        message: format!("there is no listener named `{name}`"),
+    });
+    found.map(|listener| Some(&**listener))
+}
+
 /// Returns the head as a client would send it.
 ///
 /// # Errors
 /// The arguments do not describe a request.
-pub fn request_head(request: &ExplainRequest, plan: &Plan) -> Result<String, InvalidRequest> {
+pub fn request_head(
+    request: &ExplainRequest,
+    plan: &Plan,
+    at: Option<&PlannedListener>,
+) -> Result<String, InvalidRequest> {
     let wrong = |pointer: &str, message| InvalidRequest { pointer: pointer.to_owned(), message };
     let method = &request.method;
     if method.is_empty() || method.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -27,7 +48,7 @@ pub fn request_head(request: &ExplainRequest, plan: &Plan) -> Result<String, Inv
         return Err(wrong("/method", message));
     }
     let UrlParts { authority, target } = split(&request.url).map_err(|message| wrong("/url", message))?;
-    let authority = authority.map_or_else(|| default_authority(plan), str::to_owned);
+    let authority = authority.map_or_else(|| default_authority(plan, at), str::to_owned);
     let target = if method == "CONNECT" { authority.clone() } else { target };
     let mut fields = String::new();
     let mut host = format!("Host: {authority}\r\n");
@@ -41,9 +62,12 @@ pub fn request_head(request: &ExplainRequest, plan: &Plan) -> Result<String, Inv
     Ok(format!("{method} {target} HTTP/1.1\r\n{host}{fields}\r\n"))
 }
 
-/// Returns whether the request would arrive over TLS. Without a scheme in the URL, the first listener
-/// decides.
-pub fn is_secure(request: &ExplainRequest, plan: &Plan) -> bool {
+/// Returns whether the request would arrive over TLS. The listener decides that the question names; without one, the
+/// scheme of the URL, and without that the first listener.
+pub fn is_secure(request: &ExplainRequest, plan: &Plan, at: Option<&PlannedListener>) -> bool {
+    if let Some(at) = at {
+        return at.tls.is_some();
+    }
     match request.url.split_once("://") {
         Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => scheme.eq_ignore_ascii_case("https"),
         _ => plan.listeners.first().is_some_and(|listener| listener.tls.is_some()),
@@ -97,9 +121,10 @@ fn split(url: &str) -> Result<UrlParts<'_>, String> {
     Ok(UrlParts { authority: Some(authority), target: format!("{slash}{path}") })
 }
 
-/// Returns the authority by which a client on this machine would reach the first listener.
-fn default_authority(plan: &Plan) -> String {
-    let address = plan.listeners.iter().find_map(|listener| listener.bind.tcp());
+/// Returns the authority by which a client on this machine would reach this listener, or the first one.
+fn default_authority(plan: &Plan, at: Option<&PlannedListener>) -> String {
+    let address = at.and_then(|at| at.bind.tcp());
+    let address = address.or_else(|| plan.listeners.iter().find_map(|listener| listener.bind.tcp()));
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));
     if address.ip().is_unspecified() { format!("localhost:{}", address.port()) } else { address.to_string() }
 }

@@ -57,9 +57,10 @@ fn balance(balance: &Balance) -> String {
     };
     match &balance.sticky {
         None => {}
-        Some(sticky) => match &sticky.cookie {
-            Some(cookie) => put(&mut out, format_args!("; sticky by cookie `{cookie}`")),
-            None => out.push_str("; sticky by a cookie"),
+        Some(sticky) => match (&sticky.header, &sticky.cookie) {
+            (Some(header), _) => put(&mut out, format_args!("; sticky by header `{header}`")),
+            (None, Some(cookie)) => put(&mut out, format_args!("; sticky by cookie `{cookie}`")),
+            (None, None) => out.push_str("; sticky by a cookie"),
         },
     }
     if let Some(slow_start) = balance.slow_start {

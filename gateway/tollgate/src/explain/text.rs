@@ -20,6 +20,9 @@ pub fn text(report: &Report) -> String {
     let mut page = ExplainText::default();
     let host = report.host.as_deref().unwrap_or("(no host)");
     page.line("request", format_args!("{} {}, host {host}", report.method, report.target));
+    if let Some((Some(name), bind)) = &report.listener {
+        page.line("listener", format_args!("{name} ({bind})"));
+    }
     match &report.path {
         Some((sent, normal)) if sent == normal => {
             page.line("path", format_args!("{normal} (in normal form)"));
@@ -105,8 +108,16 @@ impl ExplainText {
             self.destination(
                 std::mem::take(&mut label),
                 destination,
-                forward.upstreams.len() > 1,
+                forward.upstreams.len() + forward.answers.len() > 1,
                 shared.is_none(),
+            );
+        }
+        for (status, weight, share) in &forward.answers {
+            let percent = share * 100.0;
+            let label = std::mem::take(&mut label);
+            self.line(
+                label,
+                format_args!("answer {status}, weight {weight}: {percent:.0} % of the requests"),
             );
         }
         for (key, text) in shared.into_iter().flatten() {

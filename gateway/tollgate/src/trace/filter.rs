@@ -45,7 +45,7 @@ pub fn filter(query: &TraceQuery) -> Result<TraceFilter, String> {
         let loaded = from_text("the query", &route.to_string(), &|_| None);
         let Some(config) = loaded.config else { return Err(first_error(loaded.problems.iter())) };
         let compiled = compile(&config).map_err(|problems| first_error(problems.iter()))?;
-        filter.matches = Some(compiled.plan.router);
+        filter.matches = Some(compiled.plan.routers.into_first());
     }
     if let Some(client) = client {
         filter.client = Some(block(client).map_err(|message| format!("client: {message}"))?);

@@ -311,13 +311,16 @@ fn parameter(text: &str) -> Result<String, ScalarError> {
     }
 }
 
-/// A cookie that names a client's endpoint by a keyed hash of its address, not by the address itself.
+/// A cookie, or a header, that names a client's endpoint by a keyed hash of its address, not by the address itself.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
-#[section(switch, check = check_ttl)]
+#[section(switch, at_most_one = ["cookie", "header"], check = check_sticky_field)]
 pub struct Sticky {
     /// Its name. Default: `tollgate_` and eight digits of a hash of the upstream's name.
     #[key(text = COOKIE, parse = cookie, also = ["name"])]
     pub cookie: Option<String>,
+    /// A header in place of a cookie, for clients that keep none: the client sends the value that a response gave it.
+    #[key(text = HEADER_NAME, parse = header::name, also = ["response_header", "session_header"])]
+    pub header: Option<String>,
     /// Lifetime of the cookie from when it is set; `off`: a session cookie.
     #[key(time = "1s"..="366d", off, default = off, also = ["expires", "max_age", "maxAge"])]
     pub ttl: Option<Duration>,
@@ -337,7 +340,15 @@ pub struct Sticky {
     pub secret: Option<Secret>,
 }
 
-fn check_ttl(reader: &mut Reader, fields: &Fields<'_>, sticky: &mut Sticky) {
+fn check_sticky_field(reader: &mut Reader, fields: &Fields<'_>, sticky: &mut Sticky) {
+    if sticky.header.is_some() {
+        for name in ["ttl", "path", "secure"] {
+            if let Some(field) = fields.get(name) {
+                let message = format!("`{name}` is a property of a cookie, and conflicts with `header`");
+                reader.problems.push(Problem::error(field.at, message));
+            }
+        }
+    }
     if let (Some(ttl), Some(field)) = (sticky.ttl, fields.get("ttl"))
         && ttl.subsec_nanos() != 0
     {

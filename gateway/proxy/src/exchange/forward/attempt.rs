@@ -29,7 +29,10 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         self.attempts.begin(now)?;
         let affinity = RequestAffinity::new(self.state, &self.client.peer);
         let wanted = PickHints { avoid: self.attempts.tried(), ..affinity.pick_hints(self.upstream) };
-        let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;
+        let pool = self.upstream.pick(&wanted).ok_or_else(|| match self.upstream.is_without_endpoints() {
+            true => Reason::NoEndpoints,
+            false => Reason::DestinationUnavailable,
+        })?;
         affinity::keep(self.state, self.upstream, &pool);
         self.state.record.endpoint = Some(pool.clone());
         self.state.record.connect = None;

@@ -423,6 +423,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let (stream, backlog) = (&mut parties.client.stream, &mut state.to_client);
         let out = &mut *parties.worker.output.borrow_mut();
         if first {
+            if state.response.has_never_indexed {
+                stream.forbid_indexing();
+            }
             stream.translate(out);
             if let Some(context) = &mut state.policy_context {
                 let status = state.response.status;

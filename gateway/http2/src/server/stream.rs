@@ -160,7 +160,7 @@ impl RequestStream {
     ) -> Result<(), StreamClosed> {
         let secrets = self.has_secrets();
         self.core.borrow_mut().write_section(self.key, Some(SendProgress::End), |encoder, out| {
-            encoder.fields(fields, secrets, out)
+            encoder.fields(fields, secrets, out);
         })
     }
 

@@ -39,8 +39,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if let Poll::Ready(Err(end)) = self.poll_client(cx) {
                 return Poll::Ready(end);
             }
-            // Heads are read however slow the client is: no window holds them back, and the library would
-            // keep all of them.
+            // Heads are read however slow the client is: no window holds them back, and an endpoint whose
+            // heads wait has its stream reset.
             if U::SEPARATE_HEADS && !matches!(self.stage, ResponseStage::Body(..)) {
                 match self.poll_head(cx) {
                     Poll::Pending => return Poll::Pending,

@@ -21,6 +21,8 @@ pub struct ResponseHead {
     pub keep_alive: bool,
     /// Whether `Connection` nominates fields that must not be forwarded.
     pub nominates: bool,
+    /// Whether the endpoint sent a field that intermediaries must never index (RFC 7541, 6.2.3).
+    pub has_never_indexed: bool,
 }
 
 impl ResponseHead {
@@ -32,10 +34,11 @@ impl ResponseHead {
 
     /// Empties the head and keeps its buffers.
     pub fn clear(&mut self) {
-        let Self { head, version, status, status_line, length, keep_alive, nominates } = self;
+        let Self { head, version, status, status_line, length, keep_alive, nominates, has_never_indexed } =
+            self;
         head.clear();
         (*version, *status, *status_line) = Default::default();
-        (*length, *keep_alive, *nominates) = Default::default();
+        (*length, *keep_alive, *nominates, *has_never_indexed) = Default::default();
     }
 
     /// Whether the status line ends with the status, without the blank that must follow it.

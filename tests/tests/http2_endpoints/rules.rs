@@ -1,7 +1,7 @@
 //! Rules of RFC 9113 that bind a client, one by one, and floods: an endpoint breaks each by raw frames next to a
 //! request. The request ends with a reason, its connection ends if the rule says so, and the gateway goes on.
 
-use tollgate_tests::frames::{frame, kind};
+use tollgate_tests::frames::{Frames, frame, kind, pseudo};
 use tollgate_tests::{Gateway, Origin, OriginConn, eventually};
 
 const PREFACE: usize = 24;
@@ -319,4 +319,25 @@ fn the_end_of_a_flood_has_a_code() {
             .concat();
     let (status, reason) = broken_by("10.5.1", block, End::Connection(ENHANCE_YOUR_CALM));
     assert_eq!((status, reason.as_str()), (502, "http_response_header_section_size"));
+}
+
+#[test]
+fn a_field_that_the_endpoint_marks_is_marked_for_the_client() {
+    for mark in [0x10, 0] {
+        let origin = Origin::play(move |conn| {
+            if first_request(conn).is_some() {
+                let block = [OK, &[mark, 5], b"x-key", &[6], b"secret"].concat();
+                conn.send(frame(kind::HEADERS, END_HEADERS | END_STREAM, 1, &block));
+                conn.wait_close();
+            }
+        });
+        let gateway =
+            Gateway::start(&format!("routes:\n- {{match: /*, to: \"h2c://{}\"}}\n", origin.address()));
+        let mut client = Frames::connect(gateway.address(), &[]);
+        assert!(client.ask(1, &pseudo("/")));
+        let head = client.wait_for(|frame| frame.kind == kind::HEADERS).expect("a head");
+        let name = b"\x05x-key\x06secret";
+        let at = head.payload.windows(name.len()).position(|some| some == name).expect("the field");
+        assert_eq!(head.payload[at - 1], mark, "RFC 7541, 6.2.3");
+    }
 }

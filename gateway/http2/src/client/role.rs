@@ -4,7 +4,6 @@
 //! `WAITING_HEADS_MAX_BYTES`, whatever the endpoint sends.
 
 use std::collections::VecDeque;
-use std::mem::replace;
 
 use crate::client::overhead::OverheadCredit;
 use crate::client::settings::ClientSettings;
@@ -169,7 +168,7 @@ impl Role for ClientRole {
 
     fn on_goaway(core: &mut Core<Self>, last: u32) -> Result<(), ErrorCode> {
         // RFC 9113, 6.8: the last stream must not increase.
-        if replace(&mut core.role.goaway_last, Some(last)).is_some_and(|before| last > before) {
+        if core.role.goaway_last.replace(last).is_some_and(|before| last > before) {
             return Err(ErrorCode::PROTOCOL_ERROR);
         }
         let mut excluded = 0;

@@ -54,6 +54,8 @@ pub(crate) struct ServerRole {
 pub(crate) struct ServerStream {
     /// Whether it waits in the queue of received requests.
     is_queued: bool,
+    /// Whether all fields of its response are sent as never indexed.
+    pub has_secrets: bool,
 }
 
 impl Role for ServerRole {

@@ -108,6 +108,15 @@ impl RequestStream {
         self.with_state(|state| state.trailers.take())?
     }
 
+    /// Sends all fields of the response, from now on, as never indexed (RFC 7541, 6.2.3).
+    pub fn forbid_indexing(&self) {
+        self.with_state(|state| state.role.has_secrets = true);
+    }
+
+    fn has_secrets(&self) -> bool {
+        self.with_state(|state| state.role.has_secrets).unwrap_or(false)
+    }
+
     /// Sends the response's head, or an interim one if the status is 1xx. If it `ends` the response, it
     /// carries END_STREAM.
     ///
@@ -125,11 +134,10 @@ impl RequestStream {
             (false, Some(b'1')) => None,
             (false, _) => Some(SendProgress::Head),
         };
+        let secrets = self.has_secrets();
         self.core.borrow_mut().write_section(self.key, progress, |encoder, out| {
             encoder.status(status, out);
-            for (name, value) in fields {
-                encoder.field(name, value, out);
-            }
+            encoder.fields(fields, secrets, out);
         })
     }
 
@@ -150,10 +158,9 @@ impl RequestStream {
         &self,
         fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Result<(), StreamClosed> {
+        let secrets = self.has_secrets();
         self.core.borrow_mut().write_section(self.key, Some(SendProgress::End), |encoder, out| {
-            for (name, value) in fields {
-                encoder.field(name, value, out);
-            }
+            encoder.fields(fields, secrets, out);
         })
     }
 

@@ -122,6 +122,10 @@ impl ClientStream for TransformingClient<'_> {
         self.client.read_ahead()
     }
 
+    fn forbid_indexing(&mut self) {
+        self.client.forbid_indexing();
+    }
+
     fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> Result<(), PeerError> {
         self.client.interim(backlog, head)
     }

@@ -135,6 +135,10 @@ pub(crate) trait ClientStream: Duplex {
     /// request at a time, and its [`ConnectionContext`](crate::state::client::ConnectionContext) is updated.
     fn limit_connection_age(&mut self, _: &Arc<RouteStay>) {}
 
+    /// Sends no field of the response in a form that enters a compression table, because the endpoint forbade
+    /// it for one field. HTTP/1 has no table.
+    fn forbid_indexing(&mut self) {}
+
     /// Returns the result of its connection's TLS handshake; `None` for plain text.
     fn tls(&self) -> Option<&Negotiated>;
 

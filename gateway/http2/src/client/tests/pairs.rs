@@ -161,11 +161,8 @@ fn move_on(exchange: &mut Exchange, random: &Random, buffer: &mut [u8]) {
         }
     }
     if !done[1] && random.below(2) == 0 {
-        if let Poll::Ready(head) = client.poll_head(&mut cx()) {
-            // After the final head there is none.
-            if let Ok(head) = head {
-                client.recycle_fields(head);
-            }
+        if let Poll::Ready(Ok(head)) = client.poll_head(&mut cx()) {
+            client.recycle_fields(head);
         }
         match client.poll_read(&mut cx(), &mut buffer[..count]) {
             Poll::Ready(Ok(0)) => done[1] = true,

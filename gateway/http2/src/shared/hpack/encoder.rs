@@ -94,6 +94,23 @@ impl HpackEncoder {
         }
     }
 
+    /// Appends fields of a response; with `secrets`, all as never indexed.
+    #[inline]
+    pub fn fields<'a>(
+        &mut self,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        secrets: bool,
+        out: &mut Vec<u8>,
+    ) {
+        for (name, value) in fields {
+            if secrets {
+                literal(0x10, 4, name, value, out);
+            } else {
+                self.field(name, value, out);
+            }
+        }
+    }
+
     /// Appends a field; its name is written in lower case.
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         if name.len() == NEVER_INDEXED.len() && name.eq_ignore_ascii_case(NEVER_INDEXED) {

@@ -39,8 +39,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if let Poll::Ready(Err(end)) = self.poll_client(cx) {
                 return Poll::Ready(end);
             }
-            // Heads are read however slow the client is: no window holds them back, and the library would
-            // keep all of them.
+            // Heads are read however slow the client is: no window holds them back, and an endpoint whose
+            // heads wait has its stream reset.
             if U::SEPARATE_HEADS && !matches!(self.stage, ResponseStage::Body(..)) {
                 match self.poll_head(cx) {
                     Poll::Pending => return Poll::Pending,
@@ -423,6 +423,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let (stream, backlog) = (&mut parties.client.stream, &mut state.to_client);
         let out = &mut *parties.worker.output.borrow_mut();
         if first {
+            if state.response.has_never_indexed {
+                stream.forbid_indexing();
+            }
             stream.translate(out);
             if let Some(context) = &mut state.policy_context {
                 let status = state.response.status;

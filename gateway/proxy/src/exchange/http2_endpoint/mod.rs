@@ -328,6 +328,7 @@ impl UpstreamSide for EndpointStream {
             Err(MalformedResponse::Cut) => Err(too_large(ended, head.iter())),
             Err(MalformedResponse::Pseudo) => Err(NoHead::Bad(Reason::HttpProtocolError)),
         };
+        response.has_never_indexed = head.has_never_indexed();
         self.after_head(head, decoded.is_err());
         Poll::Ready(decoded)
     }

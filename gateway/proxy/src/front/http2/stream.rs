@@ -317,6 +317,10 @@ impl ClientStream for Http2Stream {
         Ok(())
     }
 
+    fn forbid_indexing(&mut self) {
+        self.stream.forbid_indexing();
+    }
+
     fn limit_connection_age(&mut self, stay: &Arc<RouteStay>) {
         self.shared.shorten_age_limit(stay);
         self.stay = Some(stay.clone());

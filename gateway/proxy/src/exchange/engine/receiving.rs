@@ -125,9 +125,40 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         Poll::Ready(match head {
             Ok(()) if self.parties.state.response.is_interim() => self.interim().map(|()| None),
-            Ok(()) => self.final_head(&mut []),
+            Ok(()) => self.separate_final_head(cx),
             Err(no_head) => Err(self.without_head(no_head)),
         })
+    }
+
+    /// Handles a final head that arrived separately. The part of the body that is here already goes with it, so that
+    /// a short response is one write to the client instead of two.
+    ///
+    /// Reads only a body of declared length: the end of any other may have to be read again.
+    fn separate_final_head(&mut self, cx: &mut Context<'_>) -> Result<Option<ExchangeEnd>, ExchangeEnd> {
+        let worker = self.parties.worker;
+        let has_body = matches!(self.parties.state.response.length, BodyLength::Exactly(1..));
+        if !has_body || !self.parties.state.to_client.has_room() {
+            return self.final_head(&mut []);
+        }
+        let Poll::Ready(room) = self.parties.client.stream.poll_room(cx) else {
+            return self.final_head(&mut []);
+        };
+        let mut buffer = worker.receive.borrow_mut();
+        let room = room.min(buffer.len());
+        match self.parties.upstream.poll_read(cx, &mut buffer[..room]) {
+            Poll::Ready(Ok(count)) => {
+                let end = self.final_head(&mut buffer[..count])?;
+                if end.is_none() {
+                    self.wait();
+                }
+                Ok(end)
+            }
+            Poll::Pending => self.final_head(&mut []),
+            Poll::Ready(Err(error)) => match self.final_head(&mut [])? {
+                None => Err(self.unread(&error)),
+                end => Ok(end),
+            },
+        }
     }
 
     /// Processes bytes from the upstream: heads first, then the body.

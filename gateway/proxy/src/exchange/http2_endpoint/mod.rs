@@ -37,6 +37,8 @@ use crate::state::worker::Worker;
 pub(crate) struct EndpointStream {
     /// The stream, once the request's head is sent.
     stream: Option<ResponseStream>,
+    /// Whether data of the body was read before the exchange had a reader for it.
+    has_read_body: bool,
     /// Bytes of the body still to come, if the head gives its length.
     left: Option<u64>,
     trailers: Vec<u8>,
@@ -78,6 +80,7 @@ impl EndpointStream {
     fn new(place: StreamPermit) -> Self {
         Self {
             stream: None,
+            has_read_body: false,
             left: None,
             trailers: Vec::new(),
             end: RequestEnd::Open,
@@ -340,7 +343,7 @@ impl UpstreamSide for EndpointStream {
     /// The stream itself marks the end of the body, and `poll_read` checks the announced length. Only a
     /// response without a body has nothing to wait for.
     fn reader(&self, length: BodyLength, _: &HeadLimits) -> BodyReader {
-        let ended = self.stream.as_ref().is_none_or(ResponseStream::is_ended);
+        let ended = !self.has_read_body && self.stream.as_ref().is_none_or(ResponseStream::is_ended);
         BodyReader::new(if ended || length == BodyLength::None {
             BodyLength::None
         } else {
@@ -377,6 +380,7 @@ impl Duplex for EndpointStream {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         let count = ready!(self.stream()?.poll_read(cx, buffer)).map_err(unread)?;
         if count > 0 {
+            self.has_read_body = true;
             if let Some(left) = &mut self.left {
                 *left = left.checked_sub(count as u64).ok_or(PeerError::Malformed)?;
             }

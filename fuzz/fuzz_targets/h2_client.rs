@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// All that is known of a response.
+/// The parts of a response that the client received.
 #[derive(Debug, Default, PartialEq)]
 struct Response {
     heads: Vec<Vec<(Vec<u8>, Vec<u8>)>>,
@@ -60,7 +60,7 @@ fn run<'a>(pieces: impl Iterator<Item = &'a [u8]>, uploads: bool) -> (Vec<Respon
     }
     let ended = connection.ended();
     if uploads {
-        // What can be sent depends on the windows, but never breaks frames.
+        // The windows bound the bytes that are sent; the output still consists of whole frames.
         for stream in &streams {
             let _ = stream.send(&[IoSlice::new(&[7; 40_000])], true);
         }

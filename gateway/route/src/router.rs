@@ -15,6 +15,8 @@ mod hosts;
 pub(crate) mod pattern;
 pub(crate) mod query;
 pub(crate) mod routers;
+#[cfg(test)]
+mod test_request;
 mod trie;
 
 use std::cmp::Reverse;
@@ -331,32 +333,8 @@ fn too_large(routes: &[RegexRoute<'_>], message: &str) -> Vec<BuildError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::router::test_request::Get;
     use crate::{FieldSpec, MismatchReason, ValueSpec};
-
-    /// A request for this path, without host and fields.
-    struct Get(&'static str);
-
-    impl Request for Get {
-        fn method(&self) -> &[u8] {
-            b"GET"
-        }
-
-        fn host(&self) -> &[u8] {
-            b""
-        }
-
-        fn path(&self) -> &[u8] {
-            self.0.as_bytes()
-        }
-
-        fn query(&self) -> Option<&[u8]> {
-            None
-        }
-
-        fn header(&self, _lower_case_name: &str) -> Option<&[u8]> {
-            None
-        }
-    }
 
     #[test]
     fn every_problem_is_reported() {

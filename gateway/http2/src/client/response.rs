@@ -31,7 +31,7 @@ impl FieldSection {
         }
     }
 
-    /// Whether the head is that of an interim response.
+    /// Whether the head belongs to an interim response.
     pub(crate) fn is_interim(&self) -> bool {
         // A section that was cut still has its first field.
         matches!(self.iter().next(), Some((b":status", [b'1', _, _])))

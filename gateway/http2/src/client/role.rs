@@ -1,4 +1,4 @@
-//! What only a client has: streams that it opens, and the responses on them.
+//! The state of a client: the streams that it opens, and the responses on them.
 //!
 //! [`ClientRole`] extends the shared [`Core`]. Invariant: the heads that wait in a stream are bounded by
 //! `WAITING_HEADS_MAX_BYTES`, whatever the endpoint sends.

@@ -148,31 +148,8 @@ fn conflicts_of(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MismatchReason, PathSpec, Request};
-
-    struct Get(&'static str);
-
-    impl Request for Get {
-        fn method(&self) -> &[u8] {
-            b"GET"
-        }
-
-        fn host(&self) -> &[u8] {
-            b""
-        }
-
-        fn path(&self) -> &[u8] {
-            self.0.as_bytes()
-        }
-
-        fn query(&self) -> Option<&[u8]> {
-            None
-        }
-
-        fn header(&self, _lower_case_name: &str) -> Option<&[u8]> {
-            None
-        }
-    }
+    use crate::router::test_request::Get;
+    use crate::{MismatchReason, PathSpec};
 
     fn prepared(paths: &[PathSpec]) -> Vec<Arc<PreparedRoute>> {
         let one = |(number, path): (u32, &PathSpec)| {

@@ -257,10 +257,7 @@ fn heads_without_end_are_no_way_to_fill_the_memory() {
         "workers: 1\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
         origin.address()
     ));
-    let mut client = gateway.client();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the end of the connection", || origin.connections() == 1 && origin.open() == 0);
-    assert!(gateway.memory_kib("VmRSS") < 200 * 1024, "{} KiB", gateway.memory_kib("VmRSS"));
+    gives_flood_up(&gateway, &origin);
 }
 
 #[test]
@@ -282,4 +279,12 @@ fn goodbyes_without_end_are_no_way_to_keep_a_request_going() {
     let record = &gateway.wait_records(1)[0];
     assert!(record["attempts"].as_u64().is_some_and(|attempts| attempts <= 3), "{record}");
     assert!(origin.connections() <= 3, "{}", origin.connections());
+}
+
+/// Asserts that the gateway ends the connection to an endpoint that floods it, and that its memory stays bounded.
+pub(super) fn gives_flood_up(gateway: &Gateway, origin: &Origin) {
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the end of the connection", || origin.connections() == 1 && origin.open() == 0);
+    assert!(gateway.memory_kib("VmRSS") < 200 * 1024, "{} KiB", gateway.memory_kib("VmRSS"));
 }

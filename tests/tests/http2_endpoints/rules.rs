@@ -1,6 +1,7 @@
 //! Rules of RFC 9113 that bind a client, one by one, and floods: an endpoint breaks each by raw frames next to a
 //! request. The request ends with a reason, its connection ends if the rule says so, and the gateway goes on.
 
+use super::hostile::gives_flood_up;
 use tollgate_tests::frames::{Frames, frame, kind, pseudo};
 use tollgate_tests::{Gateway, Origin, OriginConn, eventually};
 
@@ -303,10 +304,7 @@ fn floods_end_the_connection() {
             "workers: 1\nroutes: [{{match: /*, to: up}}]\nupstreams:\n  up: {{endpoints: [\"h2c://{}\"], outlier: off}}\n",
             origin.address()
         ));
-        let mut client = gateway.client();
-        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        eventually("the end of the connection", || origin.connections() == 1 && origin.open() == 0);
-        assert!(gateway.memory_kib("VmRSS") < 200 * 1024, "{} KiB", gateway.memory_kib("VmRSS"));
+        gives_flood_up(&gateway, &origin);
     }
 }
 

@@ -1,5 +1,7 @@
 //! Routes that are attached to listeners (docs/listeners.md), through the real binary.
 
+mod documents;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

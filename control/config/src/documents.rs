@@ -25,7 +25,7 @@ use crate::endpoint_list::load_endpoints;
 use crate::file_access::{self, Scope};
 use crate::load::{check_roots, read_pem};
 use crate::model::{
-    Action, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, Upstream,
+    Action, Config, ConsumerSpec, Discover, Listener, NamedCertificate, PemFile, PolicySet, Route, Upstream,
 };
 use crate::parse::parse;
 
@@ -69,6 +69,7 @@ pub struct Document {
     /// The content; a route is stored without its name.
     pub value: Arc<Value>,
     file_id: u32,
+    pub(crate) listeners: Vec<Listener>,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) consumers: Vec<ConsumerSpec>,
@@ -295,7 +296,8 @@ impl Documents {
     /// Returns the warnings about a document, beside this file.
     #[must_use]
     pub fn warnings(&self, document: &Document, file: &Config) -> Vec<DocumentProblem> {
-        let has_tls = file.listen.iter().any(|listener| listener.tls.is_some());
+        let stored = self.by_kind[kinds::LISTENERS].values().flat_map(|document| &document.listeners);
+        let has_tls = file.listen.iter().chain(stored).any(|listener| listener.tls.is_some());
         let unused = document.certificates.iter().filter(|_| !has_tls).map(NamedCertificate::unused);
         document
             .warnings
@@ -362,7 +364,7 @@ impl Documents {
                 problems.push(told("route", &name.value, name.at, other.start()));
             }
         }
-        for kind in KINDS.iter().filter(|kind| !kind.named_inside) {
+        for kind in KINDS.iter().filter(|kind| kind.index != kinds::ROUTES) {
             for (name, at) in config.names(kind) {
                 if let Some(other) = self.by_kind[kind.index].get(&name) {
                     problems.push(told(kind.noun, &name, at, other.start()));
@@ -401,6 +403,10 @@ impl Config {
             }
             kinds::POLICIES => {
                 let names = self.policy_sets.iter().map(|set| &set.name);
+                names.map(|name| (name.value.clone(), name.at)).collect()
+            }
+            kinds::LISTENERS => {
+                let names = self.listen.iter().filter_map(|listener| listener.name.as_ref());
                 names.map(|name| (name.value.clone(), name.at)).collect()
             }
             _ => Vec::new(),

@@ -1,6 +1,6 @@
 //! `compile(Config) -> Plan`. Finds the mistakes that show only when parts of a configuration are combined.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_config as config;
@@ -12,14 +12,15 @@ use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_re
 
 use crate::compile_cache::CompileCache;
 use crate::inline_names;
+use crate::listeners;
 use crate::logs;
 use crate::matches::{Matches, matches, path_rules};
 use crate::policies::PolicyCompiler;
 use crate::tls::{self, Clients};
 use crate::{
     Action, AnswerShare, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location,
-    LocationGroups, PathRewrite, Plan, Pool, QueryRewrite, Rates, Redirect, Replacement, Respond, Rewrite,
-    Route, Rules, Targets, Upstream, UpstreamShare,
+    LocationGroups, PathRewrite, Plan, PlannedListeners, Pool, QueryRewrite, Rates, Redirect, Replacement,
+    Respond, Rewrite, Route, Rules, Targets, Upstream, UpstreamShare,
 };
 use crate::{self_loops, semicolon_bypass};
 
@@ -66,7 +67,7 @@ pub fn compile_with_cache(
     let rules = path_rules(&config.paths);
     let Matches { routers, numbers, prefixes, mut problems, mut warnings } =
         matches(&parts.routes, &rules, cache);
-    problems.extend(unknown_listeners(parts));
+    problems.extend(listeners::problems(parts));
     let mut compiler = Compiler {
         config,
         written: &parts.upstreams,
@@ -112,7 +113,7 @@ pub fn compile_with_cache(
     problems.extend(ineffective_keep_entries(config));
     let logs = logs::all(parts, &mut problems);
     let (policies, chains, upstream_chains) = policy_compiler.finish(upstreams.len());
-    let listeners = tls::listeners(parts, &numbers, cache, &mut problems);
+    let listeners = PlannedListeners::new(tls::listeners(parts, &numbers, cache, &mut problems));
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
     if routers.is_some() && problems.is_empty() {
@@ -139,37 +140,6 @@ pub fn compile_with_cache(
             Err(problems)
         }
     }
-}
-
-/// Reports the listeners that routes name and that do not exist.
-fn unknown_listeners(parts: &CombinedResources<'_>) -> Vec<Problem> {
-    let names: HashSet<&str> = parts
-        .config
-        .listen
-        .iter()
-        .filter_map(|listener| Some(listener.name.as_ref()?.value.as_str()))
-        .collect();
-    let mut problems: Vec<Problem> = Vec::new();
-    for name in parts.routes.iter().flat_map(|route| &route.listeners) {
-        // A route with several matches is several routes.
-        if names.contains(name.value.as_str()) || problems.last().is_some_and(|last| last.at == name.at) {
-            continue;
-        }
-        let problem = Problem::error(name.at, format!("there is no listener named `{}`", name.value));
-        let mut known: Vec<&str> = names.iter().copied().collect();
-        known.sort_unstable();
-        let near = config::nearest(&name.value, known.iter().copied());
-        problems.push(match (near, known.is_empty()) {
-            (Some(near), _) => problem.help(format!("did you mean `{near}`?")),
-            (None, true) => problem
-                .help(format!("no listener has a name: `listen: {{bind: \":8080\", name: {}}}`", name.value)),
-            (None, false) => {
-                let known: Vec<String> = known.iter().take(8).map(|name| format!("`{name}`")).collect();
-                problem.help(format!("names of listeners: {}", known.join(", ")))
-            }
-        });
-    }
-    problems
 }
 
 /// Reports entries of `forwarded.keep` that have no effect.

@@ -8,6 +8,7 @@ mod compile;
 mod compile_cache;
 mod endpoint_list;
 mod inline_names;
+mod listeners;
 mod logs;
 mod matches;
 mod plan;
@@ -21,6 +22,7 @@ mod upstream_change;
 pub use compile::{Compiled, compile, compile_parts, compile_with_cache};
 pub use compile_cache::CompileCache;
 pub use endpoint_list::read_endpoints;
+pub use listeners::PlannedListeners;
 pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use plan::{

@@ -11,8 +11,8 @@ use tollgate_route::{PathRules, Routers};
 
 use crate::{
     AttachedPolicy, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
-    ListenAddress, Location, Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId, Retry, Rewrite,
-    RouteChains, RouteStay, Rules, Timeouts,
+    ListenAddress, Location, Overload, PathRewrite, PlannedListeners, PlannedLog, Pool, Priority, RequestId,
+    Retry, Rewrite, RouteChains, RouteStay, Rules, Timeouts,
 };
 
 /// Everything that a worker needs in order to serve: listeners, routes, upstreams and policies. Immutable.
@@ -28,8 +28,8 @@ pub struct Plan {
     /// The upstreams, named ones first. An upstream that has not changed since the plan before is the same
     /// object.
     pub upstreams: Vec<Arc<Upstream>>,
-    /// The listeners; several entries may share an address.
-    pub listeners: Vec<Arc<PlannedListener>>,
+    /// The listeners.
+    pub listeners: PlannedListeners,
     /// TLS of the admin listener; `None`: plain text.
     pub admin: Option<tollgate_tls::TlsServerConfig>,
     /// The policies of all places. `chains` refers to them by index.
@@ -47,7 +47,7 @@ impl Plan {
     /// Returns the listener at an address. The address is compared as it is written in the file.
     #[must_use]
     pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<PlannedListener>> {
-        self.listeners.iter().find(|listener| listener.bind.is_same_address(bind))
+        self.listeners.at(bind)
     }
 
     /// Returns the number of the router for connections of a listener, which may be a listener of another plan:
@@ -79,6 +79,8 @@ pub struct Certificate {
 pub struct PlannedListener {
     /// The address as it is written in the file; its port may be 0.
     pub bind: ListenAddress,
+    /// Position of the address in the configuration.
+    pub at: At,
     /// The name by which routes refer to it.
     pub name: Option<String>,
     /// The number of its router in [`Plan::routers`].

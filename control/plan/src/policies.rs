@@ -217,7 +217,7 @@ impl PolicyCompiler {
             Chains { consumers, problems, rules: path_rules(&config.paths), ..Chains::default() };
         chains.sets = Sets::new(parts, &mut chains);
         let gateway = chains.place("gateway", &config.policies);
-        let own = config.listen.iter().filter(|listener| !listener.policies.is_empty());
+        let own = parts.listeners.iter().filter(|listener| !listener.policies.is_empty());
         let listeners = own.map(|listener| {
             let bind = listener.bind.value.clone();
             let placed = chains.place(&format!("listener/{bind}"), &listener.policies);
@@ -309,9 +309,9 @@ impl PolicyCompiler {
 
 /// Reports each name of an upstream that does not exist, in any policy of any source.
 fn unknown_upstreams(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
-    let config::CombinedResources { config, routes, upstreams, policy_sets, .. } = parts;
+    let config::CombinedResources { config, listeners, routes, upstreams, policy_sets, .. } = parts;
     let names: HashSet<&str> = upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
-    let listeners = config.listen.iter().map(|listener| &listener.policies);
+    let listeners = listeners.iter().map(|listener| &listener.policies);
     let upstreams = upstreams.iter().map(|upstream| &upstream.policies);
     let routes = routes.iter().map(|route| &route.policies);
     let sets = policy_sets.iter().map(|set| &set.policies);

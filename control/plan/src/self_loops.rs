@@ -23,7 +23,7 @@ pub(crate) fn warnings(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let mut warned: HashSet<At> = HashSet::new();
     let warning = |(endpoint, at): (&config::EndpointAddress, At)| {
         let listener =
-            parts.config.listen.iter().find(|listener| match (&listener.bind.value, &endpoint.address) {
+            parts.listeners.iter().find(|listener| match (&listener.bind.value, &endpoint.address) {
                 (ListenAddress::Tcp(own), Address::Tcp { host, port }) => accepts(*own, host, *port),
                 (ListenAddress::Unix(own), Address::Unix(path)) => own.path == *path,
                 _ => false,

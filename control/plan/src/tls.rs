@@ -35,9 +35,11 @@ pub(crate) fn listeners(
     let mut file_problems = named(parts);
     let mut servers = Vec::new();
     let mut listeners: Vec<Arc<PlannedListener>> = Vec::new();
-    for (index, listener) in config.listen.iter().enumerate() {
+    for (index, &listener) in parts.listeners.iter().enumerate() {
         let bind = listener.bind.value.clone();
-        let before = &config.listen[..index];
+        // Only a free port may be written twice.
+        let before = bind.tcp().filter(|address| address.port() == 0).map_or(0, |_| index);
+        let before = &parts.listeners[..before];
         if before.iter().any(|other| {
             other.bind.value.is_same_address(&bind)
                 && (
@@ -66,7 +68,7 @@ pub(crate) fn listeners(
             let fitting = || parts.certificates.iter().filter(|named| is_for(named, listener));
             let all = tls.certificates.iter().chain(fitting().map(|named| &named.certificate)).collect();
             let (files, server) = server(tls, all, listener.http2, cache, &mut file_problems)?;
-            let names = tls.certificates.iter().map(|own| (file_name(&own.chain), own.chain.at));
+            let names = tls.certificates.iter().map(|own| (own_name(&own.chain, listener), own.chain.at));
             let names = names.chain(fitting().map(|named| (name(named), named.certificate.chain.at)));
             let ends = server.not_after();
             certificates =
@@ -78,6 +80,7 @@ pub(crate) fn listeners(
         let name = listener.name.as_ref().map(|name| name.value.clone());
         listeners.push(Arc::new(PlannedListener {
             bind,
+            at: listener.bind.at,
             router: name.as_ref().and_then(|name| routers.get(name.as_str())).copied().unwrap_or(0),
             name,
             tls,
@@ -113,6 +116,15 @@ fn file_name(file: &PemFile) -> String {
     file.shown.trim_matches('`').to_owned()
 }
 
+/// Returns the name to show for a listener's own certificate.
+fn own_name(chain: &PemFile, listener: &config::Listener) -> String {
+    match (&chain.path, &listener.name) {
+        (Some(_), _) => file_name(chain),
+        (None, Some(name)) => format!("listeners/{}", name.value),
+        (None, None) => format!("listeners/{}", listener.bind.value),
+    }
+}
+
 /// Returns the name to show for a named certificate.
 fn name(named: &config::NamedCertificate) -> String {
     let chain = &named.certificate.chain;
@@ -131,7 +143,7 @@ fn is_for(named: &config::NamedCertificate, listener: &config::Listener) -> bool
 /// Returns the errors of named certificates, except those that a listener finds when it loads them.
 fn named(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
-    let secure = || parts.config.listen.iter().filter(|listener| listener.tls.is_some());
+    let secure = || parts.listeners.iter().filter(|listener| listener.tls.is_some());
     for named in &parts.certificates {
         for bind in &named.listeners {
             if !secure().any(|listener| listener.bind.value.tcp() == Some(bind.value)) {
@@ -155,7 +167,7 @@ fn named(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
 
 /// Returns a warning for each named certificate if no listener has TLS.
 pub(crate) fn unused_certificates(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
-    if parts.config.listen.iter().any(|listener| listener.tls.is_some()) {
+    if parts.listeners.iter().any(|listener| listener.tls.is_some()) {
         return Vec::new();
     }
     parts.certificates.iter().map(|named| named.unused()).collect()

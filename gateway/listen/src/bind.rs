@@ -17,6 +17,17 @@ pub const BACKLOG: i32 = 4096;
 /// If the address is in use or is not this machine's. A second instance of this gateway counts as in use too:
 /// sharing the port would silently take half of the traffic.
 pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+    let sockets = reserve(address, workers)?;
+    // Listen immediately: the check in `reserve`, made by a second gateway, only notices sockets that listen.
+    sockets.iter().try_for_each(listen)?;
+    Ok(sockets)
+}
+
+/// As [`bind`], but no client can connect before [`listen`] is called.
+///
+/// # Errors
+/// As [`bind`].
+pub fn reserve(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     bind_or_fall_back_to_ipv4(address, |address| {
         let alone = socket(address)?;
         // Without SO_REUSEPORT the kernel refuses the bind if another socket listens here.
@@ -24,10 +35,7 @@ pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>>
         // Port 0 is now a real port; all sockets must share it.
         let address = alone.local_addr()?.as_socket().unwrap_or(address);
         drop(alone);
-        let sockets = bind_reuse_port(address, workers)?;
-        // Listen immediately: the check above, made by a second gateway, only notices sockets that listen.
-        sockets.iter().try_for_each(listen)?;
-        Ok(sockets)
+        bind_reuse_port(address, workers)
     })
 }
 
@@ -131,6 +139,16 @@ mod tests {
             assert_eq!(beside[0].local_addr()?, address, "a process may have more sockets of its own");
         }
         Ok(())
+    }
+
+    #[test]
+    fn a_reserved_address_is_refused_to_clients_until_it_listens() -> io::Result<()> {
+        let sockets = reserve(SocketAddr::from(([127, 0, 0, 1], 0)), 2)?;
+        let address = sockets[0].local_addr()?;
+        assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens");
+        sockets.iter().try_for_each(listen)?;
+        assert!(reserve(address, 1).is_err(), "in use");
+        std::net::TcpStream::connect(address).map(drop)
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod channel;
 mod connection_counts;
 mod pressure;
 
-pub use bind::{BACKLOG, bind, bind_shared_port, listen};
+pub use bind::{BACKLOG, bind, bind_shared_port, listen, reserve};
 pub use channel::{Channel, ChannelMessage};
 pub use connection_counts::{ConnectionCounts, NoSlot};
 pub use pressure::Pressure;

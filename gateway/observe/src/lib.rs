@@ -49,7 +49,7 @@ pub use stats::{
     RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot,
     WorkerStats,
 };
-pub use status::{EtcdStatus, OperationResult, Status};
+pub use status::{EtcdStatus, ListenerStatus, OperationResult, Status};
 pub use upstreams::{
     AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, TlsStatus,
     UpstreamSource, UpstreamStatus,

@@ -22,8 +22,8 @@ pub struct Status {
     pub draining: bool,
     /// Path of the configuration file, as given on the command line.
     pub file: String,
-    /// Addresses on which the workers accept connections, with their actual ports.
-    pub listeners: Vec<String>,
+    /// The listeners, each address once.
+    pub listeners: Vec<ListenerStatus>,
     /// Number of the plan that every worker runs: 1 at the start, plus 1 for each reload that took effect.
     pub generation: u64,
     /// Number of routes in that plan.
@@ -61,6 +61,15 @@ pub struct EtcdStatus {
     pub refused: usize,
 }
 
+/// The address of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerStatus {
+    /// The address as it is written in the configuration.
+    pub configured: String,
+    /// The address on which the workers accept connections, with its actual port; or why none does.
+    pub actual: Result<String, String>,
+}
+
 /// A requested reload or upgrade, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationResult {
@@ -70,6 +79,13 @@ pub struct OperationResult {
     pub took: Duration,
     /// Why it failed; `None`: it succeeded.
     pub problem: Option<String>,
+}
+
+impl ListenerStatus {
+    fn missing(&self) -> Option<Value> {
+        let problem = self.actual.as_ref().err()?;
+        Some(json!({ "address": self.configured, "problem": problem }))
+    }
 }
 
 impl Default for Status {
@@ -113,7 +129,8 @@ impl Status {
             "state": if self.draining { "draining" } else { "running" },
             "started": seconds(self.started),
             "workers": self.workers,
-            "listeners": self.listeners,
+            "listeners": self.listeners.iter().filter_map(|it| it.actual.as_ref().ok()).collect::<Vec<_>>(),
+            "listeners_missing": self.listeners.iter().filter_map(ListenerStatus::missing).collect::<Vec<_>>(),
             "config": {
                 "file": self.file,
                 "generation": self.generation,

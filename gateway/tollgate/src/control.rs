@@ -251,6 +251,9 @@ impl ControlThread {
                         problem = now;
                     }
                     self.gateway.drop_retired();
+                    if self.upgrade.is_none() && !self.upgrade_pending {
+                        self.reader.open_missing(&self.gateway);
+                    }
                     if self.upgrade.is_none() {
                         // Tries again after a lack of file descriptors, which was reported when it occurred.
                         let _ = self.gateway.serve_admin();
@@ -269,7 +272,7 @@ impl ControlThread {
             self.reload_deferred = true;
             return;
         }
-        self.reader.start(self.gateway.current(), &self.gateway.registry);
+        self.reader.start(&self.gateway);
     }
 
     /// Reloads for a client of the API, which gets the outcome.
@@ -293,7 +296,7 @@ impl ControlThread {
         if std::mem::take(&mut self.reload_deferred) {
             self.reload();
         }
-        self.reader.start_next(self.gateway.current(), &self.gateway.registry);
+        self.reader.start_next(&self.gateway);
     }
 
     /// Queues a change of the store, with all others that have arrived. They are made together.
@@ -338,6 +341,7 @@ impl ControlThread {
             JobResult::Etcd(rollout, applied) => {
                 reload::apply_etcd(rollout, &applied, &mut self.gateway, &self.health, &self.reader).await;
             }
+            JobResult::Sockets(change) => reload::apply_sockets(change, &mut self.gateway),
             JobResult::File(reading) => {
                 reload::apply_file(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
                 if self.etcd_events.is_some() {

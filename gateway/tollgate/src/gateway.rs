@@ -32,11 +32,12 @@ use crate::build_info;
 use crate::diagnostics::{self, PreparedLog};
 use crate::endpoint_discovery;
 use crate::files::SourceFiles;
-use crate::listeners::{self, InheritedSockets, Listeners};
+use crate::listeners::{InheritedSockets, Listeners, ListenersChange, wanted_listeners};
 use crate::load::LoadedPlan;
 use crate::low_priority::spawn_low_priority;
 use crate::operation::Operation;
 use crate::overload::OverloadGuard;
+use crate::reload::JobContext;
 use crate::startup::cannot_log;
 use crate::trace::RequestFollowers;
 use crate::workers::WorkerThreads;
@@ -98,7 +99,7 @@ pub struct ApiChannels {
 /// Everything that a new config needs opened. It is ready, but nothing has changed yet.
 #[derive(Debug)]
 pub struct PreparedChange {
-    listeners: listeners::ListenersChange,
+    listeners: ListenersChange,
     admin: admin::AdminChange,
     log: Option<AccessLog>,
     diagnostics: PreparedLog,
@@ -121,11 +122,8 @@ impl Gateway {
             tollgate_config::WorkerCount::Count(count) => usize::from(count),
         };
         let mut listeners = Listeners::default();
-        let opened = runtime.block_on(listeners.prepare(
-            &listeners::configured_addresses(&config),
-            count,
-            inherited,
-        ))?;
+        let sockets = InheritedSockets { admin: None, listen: std::mem::take(&mut inherited.listen) };
+        let opened = listeners.opener(count, sockets).open_plan(&wanted_listeners(&plan))?;
         let mut admin = Admin::default();
         let change = runtime.block_on(admin.prepare(&config, inherited))?;
         admin.apply(change, admin_tls(&plan));
@@ -203,8 +201,28 @@ impl Gateway {
 
     /// Shows the listening addresses on the status page.
     fn publish_listeners(&self) {
-        let addresses = self.listeners.addresses().map(ToString::to_string).collect();
-        self.registry.update_status(|status| status.listeners = addresses);
+        let statuses = self.listeners.statuses();
+        self.registry.update_status(|status| status.listeners = statuses);
+    }
+
+    /// Returns what a job needs to make the next plan.
+    pub fn job_context(&self) -> JobContext {
+        JobContext {
+            current: self.current.clone(),
+            registry: self.registry.clone(),
+            opener: self.listeners.opener(self.workers.count(), InheritedSockets::default()),
+        }
+    }
+
+    /// Adopts the sockets of a plan that the workers already have.
+    ///
+    /// # Errors
+    /// No file descriptors are left.
+    pub fn change_listeners(&mut self, change: ListenersChange, receipt: &Receipt) -> io::Result<()> {
+        self.listeners.change(change, &self.workers);
+        let listening = self.listeners.start_accepting(&self.workers, receipt);
+        self.publish_listeners();
+        listening
     }
 
     /// Returns the state from which the admin listener answers.
@@ -242,14 +260,17 @@ impl Gateway {
         &self.current
     }
 
-    /// Opens everything that a new config adds.
+    /// Opens everything that a new config adds; the sockets of its listeners are open.
     ///
     /// # Errors
     /// Something cannot be opened. Nothing has changed then.
-    pub async fn prepare(&self, config: &Config, logs: &[PlannedLog]) -> io::Result<PreparedChange> {
+    pub async fn prepare(
+        &self,
+        config: &Config,
+        logs: &[PlannedLog],
+        listeners: ListenersChange,
+    ) -> io::Result<PreparedChange> {
         let none = &mut InheritedSockets::default();
-        let addresses = listeners::configured_addresses(config);
-        let listeners = self.listeners.prepare(&addresses, self.workers.count(), none).await?;
         let admin = self.admin.prepare(config, none).await?;
         let audit_log = audit_log(config).map(Path::to_owned);
         run_file_job(move || check_audit_log(audit_log.as_deref())).await?;
@@ -279,9 +300,7 @@ impl Gateway {
         self.overload_guard.change(&plan.settings.overload);
         self.plan_sender.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
-        self.listeners.change(listeners, &self.workers);
-        let listening = self.listeners.start_accepting(&self.workers, &receipt);
-        self.publish_listeners();
+        let listening = self.change_listeners(listeners, &receipt);
         // Revokes access from now on. The listener follows the access rules, so it never serves under older
         // ones.
         self.access.send_replace(Arc::new(AccessRules::new(config.admin.as_ref())));
@@ -311,9 +330,8 @@ impl Gateway {
         self.log = Arc::new(log);
     }
 
-    /// Gives every worker a new plan from the store or etcd, which changes no sockets. The receipts complete
-    /// when all workers run it.
-    pub async fn roll_out(&mut self, plan: Arc<Rollout>) -> Receipts {
+    /// Gives every worker a new plan from the store or etcd, and its sockets. The receipts complete when all workers run it.
+    pub async fn roll_out(&mut self, plan: Arc<Rollout>, listeners: ListenersChange) -> Receipts {
         let (receipt, receipts) = Receipt::new();
         match self.changed_log(&plan.logs).await {
             Ok(log) => self.change_log(log, &receipt),
@@ -323,6 +341,10 @@ impl Gateway {
         self.workers.send(|_| WorkerCommand::Plan(plan.clone(), Some(receipt.clone())));
         self.plan_sender.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
+        // After the plan, so that requests on new addresses find their routes.
+        if let Err(error) = self.change_listeners(listeners, &receipt) {
+            warn!(target: component::GATEWAY, "{error}");
+        }
         receipts
     }
 

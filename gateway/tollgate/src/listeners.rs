@@ -1,22 +1,26 @@
-//! The process's listening sockets, and the changes that a new configuration makes to them.
+//! The process's listening sockets, and the changes that a new plan makes to them. A [`SocketOpener`] opens the sockets of
+//! a plan before the plan is in force; [`Listeners`] then adopts them.
+
+mod opener;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 
-use tollgate_config::{Config, ListenAddress};
-use tollgate_listen::{bind, bind_shared_port, listen};
+use tollgate_config::ListenAddress;
+use tollgate_listen::listen;
+use tollgate_observe::ListenerStatus;
 use tollgate_proxy::{ListenerId, Queued, Receipt, WorkerCommand};
 
-use crate::admin::socket::{self, ListenSocket};
-use crate::blocking_files::run_file_job;
-use crate::startup::cannot_listen;
+pub use self::opener::{SocketOpener, wanted_listeners};
+use crate::admin::socket;
 use crate::workers::WorkerThreads;
 
 /// The addresses on which the workers accept connections.
 #[derive(Debug, Default)]
 pub struct Listeners {
     open: Vec<OpenListener>,
+    missing: Vec<MissingListener>,
     /// The number of the next listener handle. Numbers are not reused.
     next_handle: u32,
 }
@@ -48,11 +52,29 @@ pub struct InheritedSockets {
     pub admin: Option<(String, OwnedFd)>,
 }
 
-/// The changes that a new file makes. Added sockets are open, but no worker accepts from them yet.
+/// A listener of a document whose address could not be opened, although the plan has it: a document never prevents a
+/// start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingListener {
+    /// The address.
+    pub address: ListenAddress,
+    /// Why it could not be opened.
+    pub reason: String,
+}
+
+/// The changes that a new plan makes. Added sockets are open, but no worker accepts from them yet.
 #[derive(Debug)]
 pub struct ListenersChange {
     added: Vec<OpenListener>,
     removed: Vec<ListenAddress>,
+    missing: Vec<MissingListener>,
+}
+
+impl ListenersChange {
+    /// Returns whether it changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
 }
 
 impl Drop for ListenersChange {
@@ -62,99 +84,27 @@ impl Drop for ListenersChange {
     }
 }
 
-/// Returns the addresses that a config names.
-pub fn configured_addresses(config: &Config) -> Vec<ListenAddress> {
-    config.listen.iter().map(|listener| listener.bind.value.clone()).collect()
-}
-
 impl Listeners {
-    /// Determines the changes that lead to these addresses, and opens the new ones.
-    ///
-    /// # Errors
-    /// An address cannot be opened. Nothing has changed then.
-    pub async fn prepare(
-        &self,
-        wanted: &[ListenAddress],
-        workers: usize,
-        inherited: &mut InheritedSockets,
-    ) -> io::Result<ListenersChange> {
-        let mut change = ListenersChange { added: Vec::new(), removed: Vec::new() };
-        for configured in wanted {
-            match self.open.iter().find(|open| open.configured.is_same_address(configured)) {
-                None => change.added.push(self.open(configured, workers, inherited).await?),
-                // The mode or owner of the socket's file may have changed.
-                Some(open) if open.configured != *configured => apply_ownership(configured).await?,
-                Some(_) => {}
-            }
-        }
-        let is_wanted =
-            |open: &OpenListener| wanted.iter().any(|wanted| wanted.is_same_address(&open.configured));
-        let gone = self.open.iter().filter(|open| !is_wanted(open)).map(|open| open.configured.clone());
-        change.removed = gone.collect();
-        Ok(change)
+    /// Returns an opener for the sockets of another plan. It remains valid until the listeners change.
+    pub fn opener(&self, workers: usize, inherited: InheritedSockets) -> SocketOpener {
+        let open = self.open.iter();
+        let known = open.map(|open| (open.configured.clone(), open.address.tcp().map(|it| it.port())));
+        let missing = self.missing.iter().map(|missing| missing.address.clone());
+        SocketOpener::new(known.collect(), missing.collect(), workers, inherited)
     }
 
-    async fn open(
-        &self,
-        configured: &ListenAddress,
-        workers: usize,
-        inherited: &mut InheritedSockets,
-    ) -> io::Result<OpenListener> {
-        match configured {
-            ListenAddress::Tcp(address) => self.open_tcp(*address, workers, inherited),
-            ListenAddress::Unix(_) => open_unix(configured, workers, inherited).await,
-        }
-    }
-
-    fn open_tcp(
-        &self,
-        configured: SocketAddr,
-        workers: usize,
-        inherited: &mut InheritedSockets,
-    ) -> io::Result<OpenListener> {
-        let explain = |error| cannot_listen("listen", configured, &error);
-        let mut sockets = inherited.take(&configured.into());
-        if sockets.is_empty() {
-            // `bind` refuses a port on which another socket listens. On a port of this process or of its
-            // predecessor that check would fail, so it is skipped.
-            let own =
-                configured.port() != 0 && (self.has(configured.port()) || inherited.has(configured.port()));
-            sockets = if own { bind_shared_port(configured, workers) } else { bind(configured, workers) }
-                .map_err(explain)?;
-        }
-        let address = sockets[0].local_addr()?;
-        if let Some(missing) = workers.checked_sub(sockets.len()).filter(|missing| *missing > 0) {
-            match bind_shared_port(address, missing) {
-                Ok(more) => sockets.extend(more),
-                // The inherited sockets do not share their address (SO_REUSEPORT), so several workers accept
-                // from one of them.
-                Err(_) => {
-                    for index in 0..missing {
-                        let shared = sockets[index].try_clone()?;
-                        sockets.push(shared);
-                    }
-                }
-            }
-        }
-        for socket in &sockets {
-            socket.set_nonblocking(true)?;
-        }
-        Ok(OpenListener {
-            configured: configured.into(),
-            address: address.into(),
-            handle: None,
-            created_file: false,
-            sockets,
-        })
-    }
-
-    fn has(&self, port: u16) -> bool {
-        self.open.iter().any(|open| open.address.tcp().is_some_and(|address| address.port() == port))
+    /// Returns the addresses of documents that could not be opened.
+    pub fn missing(&self) -> &[MissingListener] {
+        &self.missing
     }
 
     /// Applies a prepared change. [`start_accepting`](Self::start_accepting) makes the workers accept on the new addresses.
     pub fn change(&mut self, mut change: ListenersChange, workers: &WorkerThreads) {
         let (added, removed) = (std::mem::take(&mut change.added), std::mem::take(&mut change.removed));
+        self.missing = std::mem::take(&mut change.missing);
+        if added.is_empty() && removed.is_empty() {
+            return;
+        }
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.configured));
         self.open = kept;
@@ -183,6 +133,9 @@ impl Listeners {
     /// # Errors
     /// No file descriptors are left. No worker gets an address then, and the next call tries again.
     pub fn start_accepting(&mut self, workers: &WorkerThreads, receipt: &Receipt) -> io::Result<()> {
+        if self.open.iter().all(|open| open.handle.is_some()) {
+            return Ok(());
+        }
         let mut shares: Vec<Vec<_>> = (0..workers.count()).map(|_| Vec::new()).collect();
         let new: Vec<&mut OpenListener> = self.open.iter_mut().filter(|open| open.handle.is_none()).collect();
         for (open, handle) in new.iter().zip(self.next_handle..) {
@@ -206,6 +159,19 @@ impl Listeners {
     /// Returns the addresses with their actual ports.
     pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
         self.open.iter().map(|open| &open.address)
+    }
+
+    /// Returns every address for the status page.
+    pub fn statuses(&self) -> Vec<ListenerStatus> {
+        let open = self.open.iter().map(|open| ListenerStatus {
+            configured: open.configured.to_string(),
+            actual: Ok(open.address.to_string()),
+        });
+        let missing = self.missing.iter().map(|missing| ListenerStatus {
+            configured: missing.address.to_string(),
+            actual: Err(missing.reason.clone()),
+        });
+        open.chain(missing).collect()
     }
 
     /// Returns the addresses as they are written in the file.
@@ -246,44 +212,6 @@ impl OpenListener {
     }
 }
 
-/// Sets the mode and owner of a socket's file.
-async fn apply_ownership(configured: &ListenAddress) -> io::Result<()> {
-    let configured = configured.clone();
-    run_file_job(move || socket::apply_ownership(&configured)).await
-}
-
-/// Opens a Unix socket, or takes over the inherited one. All workers share it.
-async fn open_unix(
-    configured: &ListenAddress,
-    workers: usize,
-    inherited: &mut InheritedSockets,
-) -> io::Result<OpenListener> {
-    let mut sockets = inherited.take(configured);
-    let created_file = sockets.is_empty();
-    if created_file {
-        // On another thread: the directory may be slow, and so may a process that already listens there.
-        let place = configured.clone();
-        let opened = run_file_job(move || ListenSocket::open(&place, "listen")).await?;
-        sockets.push(TcpListener::from(opened.into_descriptor()));
-    } else {
-        apply_ownership(configured).await?;
-    }
-    while sockets.len() < workers {
-        let shared = sockets[0].try_clone()?;
-        sockets.push(shared);
-    }
-    for socket in &sockets {
-        socket.set_nonblocking(true)?;
-    }
-    Ok(OpenListener {
-        configured: configured.clone(),
-        address: configured.clone(),
-        handle: None,
-        created_file,
-        sockets,
-    })
-}
-
 impl InheritedSockets {
     /// Takes the sockets of an address in `listen`, as it is written.
     fn take(&mut self, configured: &ListenAddress) -> Vec<TcpListener> {
@@ -296,68 +224,5 @@ impl InheritedSockets {
 
     fn has(&self, port: u16) -> bool {
         self.listen.iter().any(|(_, socket)| socket.local_addr().is_ok_and(|address| address.port() == port))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
-
-    fn done<T>(work: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
-    }
-
-    #[test]
-    fn what_was_there_stays_and_the_rest_is_opened_or_closed() {
-        let mut listeners = Listeners::default();
-        let mut first =
-            done(listeners.prepare(&[ANY.into()], 2, &mut InheritedSockets::default())).expect("a port");
-        listeners.open.append(&mut first.added);
-        let address = listeners.addresses().next().and_then(ListenAddress::tcp).expect("one");
-        let other = SocketAddr::new([127, 0, 0, 2].into(), address.port());
-        let change =
-            done(listeners.prepare(&[other.into(), ANY.into()], 2, &mut InheritedSockets::default()))
-                .expect("a port");
-        assert_eq!((change.added.len(), change.removed.len()), (1, 0));
-        let change =
-            done(listeners.prepare(&[other.into()], 2, &mut InheritedSockets::default())).expect("a port");
-        assert_eq!((change.added.len(), &*change.removed), (1, &[ANY.into()][..]));
-        // A wider address on the same port belongs to this process, so it is no conflict.
-        let all = SocketAddr::new([0, 0, 0, 0].into(), address.port());
-        done(listeners.prepare(&[all.into()], 2, &mut InheritedSockets::default())).expect("beside our own");
-    }
-
-    #[test]
-    fn one_that_cannot_be_opened_changes_nothing() {
-        let taken = TcpListener::bind(ANY).expect("a port");
-        let address = taken.local_addr().expect("an address");
-        let listeners = Listeners::default();
-        let error =
-            done(listeners.prepare(&[ANY.into(), address.into()], 1, &mut InheritedSockets::default()))
-                .expect_err("in use");
-        assert!(error.to_string().contains("something listens there already"), "{error}");
-    }
-
-    #[test]
-    fn inherited_sockets_are_all_used_and_missing_ones_made() {
-        let before = bind(ANY, 2).expect("a port");
-        let address = before[0].local_addr().expect("an address");
-        let inherited = |sockets: &[TcpListener]| InheritedSockets {
-            listen: sockets.iter().map(|socket| (ANY.into(), socket.try_clone().expect("a copy"))).collect(),
-            admin: None,
-        };
-        for (workers, sockets) in [(1, 2), (2, 2), (3, 3)] {
-            let change = done(Listeners::default().prepare(&[ANY.into()], workers, &mut inherited(&before)))
-                .expect("open");
-            assert_eq!(change.added[0].address, address.into());
-            assert_eq!(change.added[0].sockets.len(), sockets, "{workers} workers");
-        }
-        // A socket that does not share its address is itself shared by the workers.
-        let alone = TcpListener::bind(ANY).expect("a port");
-        let change =
-            done(Listeners::default().prepare(&[ANY.into()], 2, &mut inherited(&[alone]))).expect("open");
-        assert_eq!(change.added[0].sockets.len(), 2);
     }
 }

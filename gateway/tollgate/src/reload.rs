@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use tokio::sync::oneshot;
-use tollgate_config::Config;
+use tollgate_config::{CombinedResources, Config, Problem};
 use tollgate_net::component;
 use tollgate_observe::{OperationResult, Registry};
-use tollgate_plan::{CompileCache, UpstreamChange, compile_with_cache};
-use tollgate_proxy::Rollout;
+use tollgate_plan::{CompileCache, Plan, UpstreamChange, compile_with_cache};
+use tollgate_proxy::{Receipt, Rollout};
 use tollgate_sources::{
     Applied, BatchResult, ChangeError, ChangeResult, CompletedRequest, EtcdEvent, PendingRequest, Sources,
 };
@@ -25,6 +25,7 @@ use crate::endpoint_discovery;
 use crate::etcd;
 use crate::files::{SourceFiles, certificate_expiries};
 use crate::gateway::Gateway;
+use crate::listeners::{ListenersChange, SocketOpener, wanted_listeners};
 use crate::load;
 use crate::low_priority::spawn_low_priority;
 use crate::operation::{ReloadOutcome, ReloadReport, ReloadWaiters, problems_to_json};
@@ -60,7 +61,44 @@ pub enum JobResult {
     /// The store was changed.
     Changes(Box<StoreChanges>),
     /// etcd has sent changes: the plan to roll out, if any, and the other results.
-    Etcd(Option<Arc<Rollout>>, Box<Applied<()>>),
+    Etcd(Option<PreparedRollout>, Box<Applied<()>>),
+    /// Sockets of listeners that could not be opened before.
+    Sockets(ListenersChange),
+}
+
+/// A plan to roll out, with the sockets that it needs.
+#[derive(Debug)]
+pub struct PreparedRollout {
+    rollout: Arc<Rollout>,
+    listeners: ListenersChange,
+}
+
+/// What a job needs of the gateway.
+#[derive(Debug)]
+pub struct JobContext {
+    /// The plan in force.
+    pub current: Arc<Rollout>,
+    pub registry: Arc<Registry>,
+    /// Opens the sockets of the plan that the job makes.
+    pub opener: SocketOpener,
+}
+
+impl JobContext {
+    /// Compiles changed documents, and opens the sockets that they add.
+    fn compile(
+        &mut self,
+        parts: &CombinedResources<'_>,
+        cache: &mut CompileCache,
+    ) -> Result<Plan, Vec<Problem>> {
+        let plan = compile_with_cache(parts, cache)?.plan;
+        self.opener.open_documents(&wanted_listeners(&plan))?;
+        Ok(plan)
+    }
+
+    fn prepare(self, plan: Plan) -> PreparedRollout {
+        let listeners = self.opener.finish(&wanted_listeners(&plan));
+        PreparedRollout { rollout: self.current.next(plan, &self.registry), listeners }
+    }
 }
 
 /// The result of reading the file.
@@ -68,17 +106,26 @@ pub enum JobResult {
 pub struct FileReading {
     requested_at: Instant,
     /// The process's settings, the plan, and the files of both; `None` if the file is invalid.
-    loaded: Option<(Config, Arc<Rollout>, SourceFiles)>,
+    loaded: Option<LoadedFile>,
     /// How many routes were read; unchanged ones are taken from the last read.
     routes_read: usize,
     /// The read state, to be adopted once the plan is in force.
     reload: load::PlanReload,
 }
 
+/// A valid file: the process's settings, the plan and its sockets, and the files of both.
+#[derive(Debug)]
+struct LoadedFile {
+    config: Config,
+    rollout: Arc<Rollout>,
+    listeners: io::Result<ListenersChange>,
+    files: SourceFiles,
+}
+
 /// The result of changing the store. Each change is answered when all workers run the plan.
 #[derive(Debug)]
 pub struct StoreChanges {
-    rollout: Option<Arc<Rollout>>,
+    rollout: Option<PreparedRollout>,
     completed: Vec<CompletedRequest>,
     deferred: Vec<PendingRequest>,
 }
@@ -100,8 +147,8 @@ impl SourceReader {
         }
     }
 
-    /// Starts to read the file, now or after the running job. `current` is the plan in force.
-    pub fn start(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
+    /// Starts to read the file, now or after the running job.
+    pub fn start(&mut self, gateway: &Gateway) {
         let Some(mut sources) = self.sources.take() else {
             self.reload_pending = true;
             return;
@@ -111,9 +158,9 @@ impl SourceReader {
         debug!(target: component::RELOAD, file = %self.file.display(), "reads the file");
         systemd::reloading();
         let requested_at = Instant::now();
-        let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
+        let (context, memo) = (gateway.job_context(), self.memo.clone());
         self.running = Some(spawn_low_priority(move || {
-            let reading = read(&mut sources, requested_at, &current, &registry, &mut lock_memo(&memo));
+            let reading = read(&mut sources, requested_at, context, &mut lock_memo(&memo));
             (sources, JobResult::File(Box::new(reading)))
         }));
     }
@@ -142,9 +189,9 @@ impl SourceReader {
     }
 
     /// Starts the next job, if one is due and none is running.
-    pub fn start_next(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
+    pub fn start_next(&mut self, gateway: &Gateway) {
         if self.reload_pending {
-            return self.start(current, registry);
+            return self.start(gateway);
         }
         if self.pending_changes.is_empty() && self.etcd_events.is_empty() {
             return;
@@ -153,25 +200,36 @@ impl SourceReader {
         // Changes by other gateways come first: local changes may depend on them.
         if !self.etcd_events.is_empty() {
             let etcd_events = std::mem::take(&mut self.etcd_events);
-            let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
+            let (mut context, memo) = (gateway.job_context(), self.memo.clone());
             self.running = Some(spawn_low_priority(move || {
                 let memo = &mut *lock_memo(&memo);
-                let (plan, applied) = sources
-                    .apply_events(etcd_events, |parts| Ok(compile_with_cache(parts, memo)?.plan))
-                    .split();
-                let rollout = plan.map(|plan| current.next(plan, &registry));
+                let applied = sources.apply_events(etcd_events, |parts| context.compile(parts, memo));
+                let (plan, applied) = applied.split();
+                let rollout = plan.map(|plan| context.prepare(plan));
                 (sources, JobResult::Etcd(rollout, Box::new(applied)))
             }));
             return;
         }
         let requests = std::mem::take(&mut self.pending_changes);
-        let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
+        let (mut context, memo) = (gateway.job_context(), self.memo.clone());
         self.running = Some(spawn_low_priority(move || {
             let memo = &mut *lock_memo(&memo);
-            let batch = sources.apply_requests(requests, |parts| Ok(compile_with_cache(parts, memo)?.plan));
+            let batch = sources.apply_requests(requests, |parts| context.compile(parts, memo));
             let BatchResult { compiled, completed, deferred } = batch;
-            let rollout = compiled.map(|plan| current.next(plan, &registry));
+            let rollout = compiled.map(|plan| context.prepare(plan));
             (sources, JobResult::Changes(Box::new(StoreChanges { rollout, completed, deferred })))
+        }));
+    }
+
+    /// Starts to open the listeners that could not be opened before, unless a job is running: its plan needs them too.
+    pub fn open_missing(&mut self, gateway: &Gateway) {
+        if gateway.listeners.missing().is_empty() {
+            return;
+        }
+        let Some(sources) = self.sources.take() else { return };
+        let JobContext { current, opener, .. } = gateway.job_context();
+        self.running = Some(spawn_low_priority(move || {
+            (sources, JobResult::Sockets(opener.finish(&wanted_listeners(&current))))
         }));
     }
 
@@ -233,8 +291,7 @@ fn lock_memo(memo: &Mutex<CompileCache>) -> MutexGuard<'_, CompileCache> {
 fn read(
     sources: &mut Sources,
     requested_at: Instant,
-    current: &Rollout,
-    registry: &Registry,
+    context: JobContext,
     memo: &mut CompileCache,
 ) -> FileReading {
     let mut reload = load::reload(sources, memo);
@@ -244,8 +301,10 @@ fn read(
     let (is_valid, took_ms) = (loaded.is_some(), requested_at.elapsed().as_secs_f64() * 1e3);
     debug!(target: component::RELOAD, is_valid, routes_read, took_ms, "read and compiled the file");
     let loaded = loaded.map(|loaded| {
-        let rollout = current.next(loaded.plan, registry);
-        (loaded.config, rollout, loaded.files)
+        let JobContext { current, registry, opener } = context;
+        let listeners = opener.open_plan(&wanted_listeners(&loaded.plan));
+        let rollout = current.next(loaded.plan, &registry);
+        LoadedFile { config: loaded.config, rollout, listeners, files: loaded.files }
     });
     FileReading { requested_at, loaded, routes_read, reload }
 }
@@ -268,7 +327,7 @@ pub async fn apply_changes(
             info!(target: component::ADMIN, version, "audit: version {version} by {who}: {summary}");
         }
     }
-    let Some(rollout) = rollout else {
+    let Some(PreparedRollout { rollout, listeners }) = rollout else {
         let generation = gateway.current().generation();
         for CompletedRequest { pending, result, .. } in completed {
             pending.send_answer(Ok(ChangeResult { generation, ..result }));
@@ -276,7 +335,7 @@ pub async fn apply_changes(
         return;
     };
     let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
-    let receipts = gateway.roll_out(rollout.clone()).await;
+    let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
     if let Some(sources) = &reader.sources {
@@ -300,7 +359,7 @@ pub async fn apply_changes(
 
 /// Puts changes from etcd in force.
 pub async fn apply_etcd(
-    rollout: Option<Arc<Rollout>>,
+    rollout: Option<PreparedRollout>,
     applied: &Applied<()>,
     gateway: &mut Gateway,
     health: &HealthMonitor,
@@ -310,9 +369,9 @@ pub async fn apply_etcd(
     if let Some(sources) = &reader.sources {
         sources.publish_applied(applied);
     }
-    let Some(rollout) = rollout else { return };
+    let Some(PreparedRollout { rollout, listeners }) = rollout else { return };
     let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
-    let receipts = gateway.roll_out(rollout.clone()).await;
+    let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
     let registry = gateway.registry.clone();
@@ -354,6 +413,18 @@ fn record_in_force(rollout: &Rollout, registry: &Registry) {
     });
 }
 
+/// Adopts sockets of listeners that could not be opened before.
+pub fn apply_sockets(change: ListenersChange, gateway: &mut Gateway) {
+    if change.is_empty() {
+        return;
+    }
+    info!(target: component::LISTENER, "opened listeners of documents that were missing");
+    let (receipt, _) = Receipt::new();
+    if let Err(error) = gateway.change_listeners(change, &receipt) {
+        warn!(target: component::LISTENER, "{error}");
+    }
+}
+
 /// Puts a file in force if it is valid; otherwise reports that the old plan stays.
 pub async fn apply_file(
     reading: FileReading,
@@ -366,13 +437,17 @@ pub async fn apply_file(
     let waiters = std::mem::take(&mut reader.reading);
     // Rendering is skipped if no client waits for it.
     let problems = if waiters.is_empty() { Vec::new() } else { problems_to_json(&reload.problems) };
-    let Some((config, rollout, files)) = loaded else {
+    let Some(LoadedFile { config, rollout, listeners, files }) = loaded else {
         let problem = "the file has errors: the standard error says which".to_owned();
         report_refused(gateway, requested_at, file, problem);
         let message = format!("{} has errors and is not loaded; nothing has changed", file.display());
         return waiters.answer(&ReloadOutcome::Refused { message, problems });
     };
-    let prepared = match gateway.prepare(&config, &rollout.logs).await {
+    let prepared = match listeners {
+        Ok(listeners) => gateway.prepare(&config, &rollout.logs, listeners).await,
+        Err(error) => Err(error),
+    };
+    let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             error!(target: component::RELOAD, "{error}");

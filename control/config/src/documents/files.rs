@@ -5,7 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::file_access::{OutsideScope, Scope, run_with_timeout};
-use crate::model::{Action, Address, Config, Discover, LogTarget, Syslog, SyslogTransport, TargetKind};
+use crate::model::{
+    Action, Address, Config, Discover, ListenAddress, LogTarget, Syslog, SyslogTransport, TargetKind,
+};
 use crate::pem_files::pem_files;
 use crate::position::At;
 use crate::problem::Problem;
@@ -67,6 +69,11 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
             out.push((endpoint.address.at, path.clone()));
         }
     }
+    for listener in &config.listen {
+        if let ListenAddress::Unix(socket) = &listener.bind.value {
+            out.push((listener.bind.at, socket.path.clone()));
+        }
+    }
     for route in &config.routes {
         for log in route.access_log.iter().flatten() {
             if let LogTarget::Syslog(Syslog { transport: SyslogTransport::Unix(path), .. }) = &log.to {
@@ -88,7 +95,8 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
     let routes = config.routes.iter().map(|route| &route.policies);
     let upstreams = config.upstreams.iter().map(|upstream| &upstream.policies);
     let sets = config.policy_sets.iter().map(|set| &set.policies);
-    let all = routes.chain(upstreams).chain(sets).flat_map(|policies| &policies.list);
+    let listeners = config.listen.iter().map(|listener| &listener.policies);
+    let all = routes.chain(upstreams).chain(sets).chain(listeners).flat_map(|policies| &policies.list);
     for spec in all.filter_map(|attached| attached.spec.as_deref()) {
         out.extend(spec.sockets());
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::read::{self, Draft, upstreams};
 use crate::reader::Reader;
 use crate::schema;
-use crate::sections::{certificates, consumers};
+use crate::sections::{certificates, consumers, listener_document};
 use crate::tree::Node;
 
 /// A kind of resource.
@@ -32,9 +32,10 @@ pub(crate) const CONSUMERS: usize = 2;
 pub(crate) const CERTIFICATES: usize = 3;
 pub(crate) const POLICIES: usize = 4;
 pub(crate) const APISIX: usize = 5;
+pub(crate) const LISTENERS: usize = 6;
 
 /// Every kind, in the order of the `index` constants above.
-pub static KINDS: [ResourceKind; 6] = [
+pub static KINDS: [ResourceKind; 7] = [
     ResourceKind {
         name: "routes",
         key: "routes",
@@ -94,6 +95,19 @@ pub static KINDS: [ResourceKind; 6] = [
         index: APISIX,
         named_inside: false,
         read: |_, _, _, _| {},
+    },
+    // An entry of `listen` without a name is a setting of the file, not a resource.
+    ResourceKind {
+        name: "listeners",
+        key: "listen",
+        noun: "listener",
+        schema: || json!({ "$ref": "#/components/schemas/listener" }),
+        index: LISTENERS,
+        named_inside: true,
+        read: |reader, _, node, draft| {
+            draft.config.listen.extend(listener_document(reader, node));
+            draft.references.append(&mut reader.references);
+        },
     },
 ];
 

@@ -1,7 +1,7 @@
 //! Combines the resources of all sources.
 
 use super::{Documents, kinds};
-use crate::model::{Config, ConsumerSpec, NamedCertificate, PolicySet, Route, Upstream};
+use crate::model::{Config, ConsumerSpec, Listener, NamedCertificate, PolicySet, Route, Upstream};
 
 /// A configuration whose resources come from several sources. The file's resources come first, followed by
 /// the documents' by name. If two matches tie, the earlier route wins.
@@ -10,6 +10,8 @@ pub struct CombinedResources<'a> {
     /// The gateway's settings, from the file alone. Its lists of resources are superseded by the fields
     /// below.
     pub config: &'a Config,
+    /// All listeners.
+    pub listeners: Vec<&'a Listener>,
     /// All routes.
     pub routes: Vec<&'a Route>,
     /// All upstreams.
@@ -31,6 +33,7 @@ impl<'a> CombinedResources<'a> {
     pub fn of(config: &'a Config) -> Self {
         Self {
             config,
+            listeners: config.listen.iter().collect(),
             routes: config.routes.iter().collect(),
             upstreams: config.upstreams.iter().collect(),
             consumers: config.consumers.iter().collect(),
@@ -44,6 +47,7 @@ impl<'a> CombinedResources<'a> {
     #[must_use]
     pub fn with(mut self, documents: &'a Documents) -> Self {
         for document in documents.by_kind.iter().flat_map(|documents| documents.values()) {
+            self.listeners.extend(&document.listeners);
             self.routes.extend(&document.routes);
             self.upstreams.extend(&document.upstreams);
             self.consumers.extend(&document.consumers);

@@ -99,6 +99,7 @@ pub(super) fn document(
         name: name.to_owned(),
         value,
         file_id,
+        listeners: draft.config.listen,
         routes: draft.config.routes,
         upstreams: draft.config.upstreams,
         consumers: draft.config.consumers,

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 
-use super::{DocumentProblem, KINDS, ResourceKind};
+use super::{DocumentProblem, KINDS, ResourceKind, kinds};
 use crate::parse::parse;
 use crate::position::SourceFile;
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
 use crate::read::{self, Draft};
-use crate::reader::Reader;
+use crate::reader::{Reader, one_or_many};
 use crate::tree::{Node, NodeKind, Scalar};
 
 /// A resource of the file as written there, with variables unexpanded.
@@ -171,7 +171,14 @@ pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
                 value: value_of(node),
                 at: place(node),
             };
-            match root.entry(kind.key).map(|entry| &entry.value.kind) {
+            let written = root.entry(kind.key).map(|entry| &entry.value);
+            if kind.index == kinds::LISTENERS {
+                let entries = written.into_iter().flat_map(one_or_many);
+                let named = entries.filter_map(|node| Some((given_name(node)?, node)));
+                out.extend(named.map(|(name, node)| of(name, node)));
+                continue;
+            }
+            match written.map(|node| &node.kind) {
                 Some(NodeKind::List(items)) => {
                     out.extend(items.iter().map(|item| of(route_name(item), item)));
                 }
@@ -185,9 +192,14 @@ pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
     out
 }
 
+/// Returns the name that a resource contains.
+fn given_name(node: &Node) -> Option<String> {
+    node.entry("name").and_then(|entry| entry.value.scalar()).map(|name| name.text.clone())
+}
+
 fn route_name(node: &Node) -> String {
-    if let Some(name) = node.entry("name").and_then(|entry| entry.value.scalar()) {
-        return name.text.clone();
+    if let Some(name) = given_name(node) {
+        return name;
     }
     let mut draft = Draft::default();
     read::route(&mut Reader::new(true), node, &mut draft);

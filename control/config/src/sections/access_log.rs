@@ -73,7 +73,9 @@ impl AccessLog {
         (format!("{to:?}"), format, fields, format!("{filter:?}")).hash(&mut hasher);
         if let Some(Collector { url, export: ExportSettings { service, headers, resource, ca } }) = otlp {
             let headers: Vec<_> = headers.iter().map(|(name, value)| (name, value.reveal())).collect();
-            (url, service, headers, resource, ca.as_ref().map(|ca| &ca.path)).hash(&mut hasher);
+            // A text in place of a path is its own name.
+            let ca = ca.as_ref().map(|ca| (&ca.path, ca.path.is_none().then_some(&ca.bytes.0)));
+            (url, service, headers, resource, ca).hash(&mut hasher);
         }
         hasher.finish()
     }

@@ -5,16 +5,11 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use crate::position::{At, Spanned};
 use crate::reader::named;
 use crate::scalar::address;
-use crate::section::{Field, Node, Problem, Reader, ScalarError, Section, Shape, Text};
+use crate::section::{Field, Node, Problem, Reader, ScalarError, Section, Shape};
 
 use super::texts::ADDRESS;
-use super::tls::{Certificate, PemFile, pem_or_text};
+use super::tls::{Certificate, PemFile};
 
-static PEM_OR_TEXT: Text = Text {
-    expected: "the path of a file such as `/etc/tollgate/example.com.pem`, or PEM text (`-----BEGIN ...`)",
-    pattern: Some("."),
-    loose: false,
-};
 pub(crate) static NAMED_CERTIFICATE_VALUE: Shape = Shape::Section(NamedCertificateKeys::SPEC);
 
 /// A named certificate for listeners with TLS, in addition to the listeners' own.
@@ -43,13 +38,10 @@ impl NamedCertificate {
 #[section(name = "named_certificate", noun = "a certificate")]
 struct NamedCertificateKeys {
     /// A PEM file or PEM text: the certificate, followed by the certificates between it and a root.
-    #[key(
-        text = PEM_OR_TEXT, read = pem_or_text, required,
-        also = ["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]
-    )]
+    #[key(required, also = ["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"])]
     certificate: PemFile,
     /// A PEM file or PEM text with the certificate's private key. Default: the value of `certificate`.
-    #[key(text = PEM_OR_TEXT, read = pem_or_text, also = ["private_key", "ssl_certificate_key", "key_file", "keyFile"])]
+    #[key(also = ["private_key", "ssl_certificate_key", "key_file", "keyFile"])]
     key: Option<PemFile>,
     /// Addresses of the listeners that use it, as in `listen`. Default: every listener with `tls`.
     #[key(text = ADDRESS, each = bind, what = "a listener", nonempty, also = ["listener", "listen", "bind", "for"])]

@@ -1,18 +1,22 @@
 //! `listen`: the addresses that clients connect to.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+mod conflicts;
+
+use std::net::{IpAddr, Ipv6Addr};
 
 use crate::model::{Cidr, Policies, Spanned};
 use crate::section::{
-    Field, Fields, Problem, Reader, ScalarError, Section, Shape, Value, Word, from_one_key, shown,
+    Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Value, Word, from_one_key,
 };
 
-use super::admin::AdminSettings;
 use super::listen_address::{
     ListenAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
 };
 use super::texts::{ADDRESS, LISTENER_NAME};
 use super::{ListenTls, ListenerTimeouts, blocks};
+
+pub use self::conflicts::conflicts as listener_conflicts;
+pub(crate) use self::conflicts::conflicts;
 
 const BIND: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]);
 
@@ -164,6 +168,18 @@ fn check_socket(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listene
     }
 }
 
+/// Reads the document of a listener, which contains its name.
+pub(crate) fn listener_document(reader: &mut Reader, node: &Node) -> Option<Listener> {
+    let listener = Listener::read_section(reader, node)?;
+    if listener.bind.value.tcp().is_some_and(|address| address.port() == 0) {
+        let problem = Problem::error(listener.bind.at, "a listener of a document needs a port of its own");
+        reader
+            .problems
+            .push(problem.help("port 0 is a free port, another one in each gateway: write a number"));
+    }
+    Some(listener)
+}
+
 /// Reads the listeners.
 pub(crate) fn listeners(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Listener>> {
     let mut listeners: Vec<Listener> = Vec::new();
@@ -172,106 +188,7 @@ pub(crate) fn listeners(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Lis
         reader.missing(field.node.at, "`listen` is an empty list".to_owned(), &field.key.shape);
     }
     for item in items {
-        let Some(listener) = Listener::read(reader, Field { node: item, at: item.at, ..field }) else {
-            continue;
-        };
-        let bind = &listener.bind;
-        let is_fixed = bind.value.tcp().is_none_or(|address| address.port() != 0);
-        let same = |other: &&Listener| other.bind.value.is_same_address(&bind.value) && is_fixed;
-        let twin = listeners.iter().find(same);
-        if let Some(twin) = twin {
-            let problem = Problem::error(bind.at, "this address has two listeners");
-            reader.problems.push(problem.related(twin.bind.at, "first written here"));
-            continue;
-        }
-        if let Some(name) = &listener.name
-            && let Some(first) = listeners
-                .iter()
-                .filter_map(|other| other.name.as_ref())
-                .find(|other| other.value == name.value)
-        {
-            let message = format!("two listeners are named {}", shown(&name.value));
-            reader.problems.push(Problem::error(name.at, message).related(first.at, "first written here"));
-        }
-        if let Some(other) = listeners.iter().find(|other| are_one(&other.bind.value, &bind.value)) {
-            let problem = Problem::error(bind.at, "this address and another of `listen` overlap");
-            reader.problems.push(
-                problem
-                    .help("the system cannot open both at once: remove the one that the other covers")
-                    .related(other.bind.at, "the other"),
-            );
-        }
-        listeners.push(listener);
+        listeners.extend(Listener::read(reader, Field { node: item, at: item.at, ..field }));
     }
     Some(listeners)
-}
-
-/// Returns whether a connection could match both: the same port, and the same address or an unspecified one.
-/// Port 0 means a free port, a different one each time.
-fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
-    let covers = |a: IpAddr, b: IpAddr| match a {
-        IpAddr::V4(a) => a.is_unspecified() && b.is_ipv4(),
-        // `[::]` accepts IPv4 too.
-        IpAddr::V6(a) => a.is_unspecified(),
-    };
-    let (one, other) = (a.ip(), b.ip());
-    a.port() == b.port() && a.port() != 0 && (one == other || covers(one, other) || covers(other, one))
-}
-
-fn are_one(a: &ListenAddress, b: &ListenAddress) -> bool {
-    a.tcp().zip(b.tcp()).is_some_and(|(a, b)| overlap(a, b))
-}
-
-/// Reports a listener that shares the admin listener's address. With `SO_REUSEPORT` both could bind it, and
-/// the kernel would distribute connections at random.
-pub(crate) fn check_admin_address(reader: &mut Reader, listen: &[Listener], admin: Option<&AdminSettings>) {
-    let Some(admin) = admin.map(|admin| &admin.bind) else { return };
-    let Some(address) = admin.value.tcp() else {
-        let is_there = |listener: &&Listener| listener.bind.value.is_same_address(&admin.value);
-        if let Some(twin) = listen.iter().find(is_there) {
-            let problem = Problem::error(twin.bind.at, "the admin listener also uses this socket");
-            reader.problems.push(problem.related(admin.at, "`admin` is here"));
-        }
-        return;
-    };
-    let is_there = |listener: &&Listener| are_one(&listener.bind.value, &address.into());
-    let Some(twin) = listen.iter().find(is_there) else { return };
-    let message = "the admin listener also uses this address";
-    let problem = Problem::error(twin.bind.at, message);
-    reader.problems.push(if admin.at.line > 0 {
-        problem.related(admin.at, "`admin` is here")
-    } else {
-        problem.help("`admin` is 127.0.0.1:9911 unless it is given: give it another address, or `off`")
-    });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_overlap_when_one_covers_the_other() {
-        let overlap = |a: &str, b: &str| {
-            let (a, b) = (a.parse().unwrap(), b.parse().unwrap());
-            assert_eq!(overlap(a, b), overlap(b, a), "{a} {b}");
-            overlap(a, b)
-        };
-        for (a, b) in [
-            ("127.0.0.1:80", "127.0.0.1:80"),
-            ("0.0.0.0:80", "127.0.0.1:80"),
-            ("[::]:80", "127.0.0.1:80"),
-            ("[::]:80", "[::1]:80"),
-            ("[::]:80", "0.0.0.0:80"),
-        ] {
-            assert!(overlap(a, b), "{a} {b}");
-        }
-        for (a, b) in [
-            ("[::]:80", "[::]:81"),
-            ("[::]:0", "[::]:0"),
-            ("0.0.0.0:80", "[::1]:80"),
-            ("127.0.0.1:80", "127.0.0.2:80"),
-        ] {
-            assert!(!overlap(a, b), "{a} {b}");
-        }
-    }
 }

@@ -12,7 +12,7 @@ use crate::spec::POLICY_SET_VALUE;
 use super::admin::Admin;
 use super::certificates::{NAMED_CERTIFICATE_VALUE, NamedCertificate, certificates};
 use super::consumers::{CONSUMER_VALUE, ConsumerSpec, consumers};
-use super::listen::{Listener, check_admin_address, listeners};
+use super::listen::{Listener, conflicts, listeners};
 use super::route::RouteKeys;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
@@ -33,7 +33,8 @@ static ROUTE_SHAPE: Shape = Shape::Section(RouteKeys::SPEC);
 #[section(name = "configuration", noun = "the configuration", check = check)]
 pub(crate) struct RootKeys {
     /// The listeners: one address or a list. A port without an address (`8080`, `:8080`) means all addresses
-    /// of the machine, IPv4 and IPv6; `127.0.0.1:8080` accepts connections from this machine only.
+    /// of the machine, IPv4 and IPv6; `127.0.0.1:8080` accepts connections from this machine only. Required, unless
+    /// `store` or `etcd` may add some.
     #[key(
         list, read = listeners,
         also = ["listener", "port", "bind", "address", "server", "servers", "entrypoints"]
@@ -166,11 +167,12 @@ impl RootKeys {
 }
 
 fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
-    if let Some(key) = fields.key("listen").filter(|_| !fields.is_meant("listen")) {
+    let may_be_stored = fields.is_meant("store") || fields.is_meant("etcd");
+    if let Some(key) = fields.key("listen").filter(|_| !fields.is_meant("listen") && !may_be_stored) {
         let at = At { line: 0, ..fields.at };
         reader.missing(at, "no `listen`: the gateway would accept no connections".to_owned(), &key.shape);
     }
-    check_admin_address(reader, &keys.listen, keys.admin.listener.as_ref());
+    reader.problems.extend(conflicts(&keys.listen.iter().collect::<Vec<_>>(), keys.admin.listener.as_ref()));
     if let (Some(field), Some(_)) = (fields.get("etcd"), fields.get("store")) {
         let problem = Problem::error(field.at, "`etcd` and `store` exclude each other");
         let help = "changes made through the admin API are kept in one place: remove one of them";

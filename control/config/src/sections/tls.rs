@@ -15,7 +15,7 @@ use crate::section::{
 };
 
 static PEM: Text = Text {
-    expected: "the path of a file such as `/etc/tollgate/example.com.pem`",
+    expected: "the path of a file such as `/etc/tollgate/example.com.pem`, or PEM text (`-----BEGIN ...`)",
     pattern: Some("."),
     loose: false,
 };
@@ -106,7 +106,7 @@ impl Value for PemFile {
     const SHAPE: Shape = Shape::Text(&PEM);
 
     fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
-        pem(reader, field)
+        pem_or_text(reader, field)
     }
 }
 
@@ -167,11 +167,11 @@ fn certificates(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Certificate
 #[derive(Clone, Debug, Section)]
 #[section(makes = Option<Certificate>, by = certificate, own_forms)]
 struct CertificateKeys {
-    /// A PEM file: the certificate, followed by the certificates between it and a root. Relative to the file
-    /// that names it.
+    /// A PEM file or PEM text: the certificate, followed by the certificates between it and a root. A path is
+    /// relative to the file that names it.
     #[key(also = ["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"])]
     certificate: Option<PemFile>,
-    /// A PEM file with the certificate's private key. Default: the certificate's file.
+    /// A PEM file or PEM text with the certificate's private key. Default: the value of `certificate`.
     #[key(also = ["private_key", "ssl_certificate_key", "key_file", "keyFile"])]
     key: Option<PemFile>,
 }
@@ -180,11 +180,11 @@ struct CertificateKeys {
 #[derive(Clone, Debug, Section)]
 #[section(name = "certificate", noun = "a certificate", makes = Certificate, by = listed_certificate)]
 struct ListedCertificateKeys {
-    /// A PEM file: the certificate, followed by the certificates between it and a root. Relative to the file
-    /// that names it.
+    /// A PEM file or PEM text: the certificate, followed by the certificates between it and a root. A path is
+    /// relative to the file that names it.
     #[key(required, also = ["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"])]
     certificate: PemFile,
-    /// A PEM file with the certificate's private key. Default: the certificate's file.
+    /// A PEM file or PEM text with the certificate's private key. Default: the value of `certificate`.
     #[key(also = ["private_key", "ssl_certificate_key", "key_file", "keyFile"])]
     key: Option<PemFile>,
 }
@@ -229,7 +229,7 @@ fn check_preload(reader: &mut Reader, fields: &Fields<'_>, policy: &mut StrictTr
 /// Verification of client certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 pub struct ClientCertificates {
-    /// A PEM file of CA certificates, one of which must have signed them.
+    /// A PEM file or PEM text of CA certificates, one of which must have signed them.
     #[key(required, also = ["cas", "ca_file", "trust", "client_ca", "caFile"])]
     pub ca: PemFile,
     /// `required`: a client without a certificate is rejected. `optional`: a client may send none, but one
@@ -251,8 +251,8 @@ pub struct UpstreamTls {
     /// Source position of the settings.
     #[key(skip)]
     pub at: At,
-    /// A PEM file of CA certificates that verify the endpoints' certificates. Default: the system's trust
-    /// store.
+    /// A PEM file or PEM text of CA certificates that verify the endpoints' certificates. Default: the system's
+    /// trust store.
     #[key(
         also = ["cas", "ca_file", "trust", "trusted_ca", "caFile", "proxy_ssl_trusted_certificate"]
     )]
@@ -309,8 +309,8 @@ pub fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
 }
 
 /// Reads a path or an inline PEM text. An error message does not repeat the text, because it may be a key.
-pub(super) fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
-    let text = &field.node.scalar()?.text;
+fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
+    let Some(Scalar { text, .. }) = field.node.scalar() else { return pem(reader, field) };
     if text.contains("-----BEGIN ") {
         let bytes = PemBytes(text.clone().into_bytes());
         let shown = "the inline text".to_owned();

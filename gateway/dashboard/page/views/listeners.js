@@ -3,8 +3,10 @@
 import { call } from '../api.js';
 import { age, whole } from '../format.js';
 import { Alert, Card, Component, Empty, html, Pill } from '../parts.js';
+import { mayWrite, place } from '../resources.js';
 import { state } from '../store.js';
 import { t } from '../text.js';
+import { NEW, Resource } from './resource.js';
 
 const DAY = 86400;
 /// The gateway warns at the same time.
@@ -56,9 +58,11 @@ function Tls({ tls }) {
 }
 
 function Listener({ listener, index }) {
-  const { name, address, routes, protocols, tls, redirect_to_https: redirect, proxy_protocol: proxies } = listener;
-  return html`<${Card} id=${`listener-${index}`} title=${html`${name && `${name} `}<code>${address}</code>`} wide
-      more=${html`<${Pill} kind=${tls ? 'good' : ''}>${tls ? t('listeners.tls', { version: tls.min_version }) : t('listeners.plain')}<//>`}>
+  const { name, address, bound, problem, source, version, routes, protocols, tls, redirect_to_https: redirect, proxy_protocol: proxies } = listener;
+  const title = html`${name && html`<a href=${place('listeners', name)}>${name}</a> `}<code>${bound ?? address}</code>`;
+  return html`<${Card} id=${`listener-${index}`} title=${title} wide
+      more=${html`${problem && html`<${Pill} kind="bad">${t('listeners.closed')}<//> `}<${Pill} kind="">${version === null ? t('source.file', { at: source }) : t('source.store', { n: version })}<//> <${Pill} kind=${tls ? 'good' : ''}>${tls ? t('listeners.tls', { version: tls.min_version }) : t('listeners.plain')}<//>`}>
+    ${problem && html`<div class="card-body"><${Alert}>${problem}<//></div>`}
     <dl class="facts">
       ${fact(t('listeners.protocols'), protocols.map((one) => ({ h2: 'HTTP/2', 'http/1.1': 'HTTP/1.1' })[one]).join(', '))}
       ${fact(t('view.routes'), whole(routes))}
@@ -68,7 +72,7 @@ function Listener({ listener, index }) {
     ${tls && html`<div class="card-body"><${Tls} tls=${tls} /></div>`}<//>`;
 }
 
-export class Listeners extends Component {
+class All extends Component {
   constructor() {
     super();
     this.state = { found: null, problem: null };
@@ -95,8 +99,13 @@ export class Listeners extends Component {
   render(_, { found, problem }) {
     if (problem) return html`<${Alert}>${t('failed', { why: problem.message })}<//>`;
     if (!found) return html`<p class="empty">${t('loading')}</p>`;
-    return html`${found.items.length === 0 && html`<${Empty} title=${t('listeners.empty')} />`}
+    return html`${mayWrite() && html`<p><a class="button primary" href=${`#listeners/${NEW}`}>${t('new.listeners')}</a></p>`}
+      ${found.items.length === 0 && html`<${Empty} title=${t('listeners.empty')} />`}
       ${found.items.map((listener, index) => html`<${Listener} key=${`${index} ${listener.address}`} listener=${listener} index=${index} />`)}
       ${found.admin.tls && html`<${Card} id="listener-admin" title=${t('listeners.admin')} wide><div class="card-body"><${Tls} tls=${found.admin.tls} /></div><//>`}`;
   }
 }
+
+export const Listeners = ({ detail }) => (detail
+  ? html`<${Resource} key=${detail} kind="listeners" name=${detail} />`
+  : html`<${All} />`);

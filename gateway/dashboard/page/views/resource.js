@@ -20,6 +20,7 @@ const BEGINNINGS = {
   upstreams: 'endpoints:\n  - 127.0.0.1:3000\n',
   certificates: 'certificate: |\n  -----BEGIN CERTIFICATE-----\nkey: |\n  -----BEGIN PRIVATE KEY-----\n',
   policies: 'rate_limit: {rate: 100/s, by: address}\n',
+  listeners: 'bind: "127.0.0.1:8081"\n',
   consumers: 'groups: [dev]\napi_keys: sha256:\n',
 };
 

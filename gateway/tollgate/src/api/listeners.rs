@@ -1,26 +1,97 @@
-//! `GET /api/v1/listeners`: the listeners of the plan in force, their protocols, and their certificates with
-//! expiry. It only reads, and shows no key.
+//! `GET /api/v1/listeners`: the listeners of the plan in force, as they are written, with the address that is bound, their
+//! protocols, and their certificates with expiry. It shows no key.
 
-use axum::extract::State;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
-use tollgate_config::Http2;
+use tollgate_config::{Http2, KINDS, ResourceKind, kind, masked};
 use tollgate_plan::{Plan, PlannedListener};
+use tollgate_sources::ListedResource;
 use tollgate_tls::{CertificateSummary, TlsServerConfig};
 
-use super::response::{body, wants_yaml};
+use super::resources::{ListFilter, ListOrder, ListSort};
+use super::response::{body, error_response, wants_yaml};
 use crate::admin_context::AdminContext;
 
+/// The kind of listeners.
+fn listeners_kind() -> &'static ResourceKind {
+    kind("listeners").unwrap_or(&KINDS[0])
+}
+
 /// `GET /api/v1/listeners`.
-pub async fn list(State(context): State<AdminContext>, headers: HeaderMap) -> Response {
+pub async fn list(
+    State(context): State<AdminContext>,
+    Query(filter): Query<ListFilter>,
+    headers: HeaderMap,
+) -> Response {
+    let yaml = wants_yaml(&headers);
+    // The first request after a reload waits until the texts of the file are read.
+    let made = tokio::task::spawn_blocking(move || body(StatusCode::OK, yaml, &whole(&context, &filter)));
+    made.await.unwrap_or_else(|_| {
+        error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made")
+    })
+}
+
+fn whole(context: &AdminContext, filter: &ListFilter) -> Value {
     let plan = context.plan.borrow().clone();
-    let admin = plan.admin.as_ref().map(|tls| {
-        // Its certificates have no names in the plan.
-        tls_to_json(tls, &[])
+    // Its certificates have no names in the plan.
+    let admin = plan.admin.as_ref().map(|tls| tls_to_json(tls, &[]));
+    let resources = context.view.list(listeners_kind());
+    let resources: HashMap<&str, &ListedResource> =
+        resources.iter().map(|resource| (resource.name(), resource)).collect();
+    let addresses = context.admin.registry.status().listeners;
+    let addresses: HashMap<&str, &Result<String, String>> =
+        addresses.iter().map(|it| (it.configured.as_str(), &it.actual)).collect();
+    let item = |listener: &Arc<PlannedListener>| {
+        let mut item = to_json(listener, &plan);
+        let address = listener.bind.to_string();
+        let actual = addresses.get(address.as_str());
+        item["bound"] = json!(actual.and_then(|actual| actual.as_ref().ok()));
+        item["problem"] = json!(actual.and_then(|actual| actual.as_ref().err()));
+        let resource = listener.name.as_deref().and_then(|name| resources.get(name));
+        let resource = resource.map(|resource| resource.to_item());
+        item["source"] = json!(resource.as_ref().map_or("file", |resource| resource.source.as_str()));
+        item["version"] = json!(resource.as_ref().and_then(|resource| resource.version));
+        item["value"] = json!(resource.map(|resource| masked(listeners_kind(), &resource.value)));
+        item
+    };
+    let items: Vec<Value> = plan.listeners.iter().map(item).collect();
+    let total = items.len();
+    let (found, items) = filtered(filter, items);
+    json!({ "total": total, "found": found, "items": items, "admin": { "tls": admin } })
+}
+
+/// Returns how many listeners a filter leaves, and its page of them.
+fn filtered(filter: &ListFilter, mut items: Vec<Value>) -> (usize, Vec<Value>) {
+    let text = |item: &Value, key: &str| item[key].as_str().unwrap_or_default().to_owned();
+    if let Some(after) = &filter.after {
+        let place = items.iter().position(|item| text(item, "name") == *after);
+        items.drain(..place.map_or(items.len(), |place| place + 1));
+    }
+    items.retain(|item| {
+        filter.name.as_ref().is_none_or(|part| text(item, "name").contains(part.as_str()))
+            && filter.source.as_ref().is_none_or(|wanted| match item["version"].is_null() {
+                true => wanted == "file",
+                false => *wanted == text(item, "source"),
+            })
+            && filter.q.as_ref().is_none_or(|part| item.to_string().contains(part.as_str()))
     });
-    let items: Vec<Value> = plan.listeners.iter().map(|listener| to_json(listener, &plan)).collect();
-    body(StatusCode::OK, wants_yaml(&headers), &json!({ "items": items, "admin": { "tls": admin } }))
+    let found = items.len();
+    match filter.sort {
+        Some(ListSort::Name) => items.sort_by_key(|item| text(item, "name")),
+        Some(ListSort::Source) => items.sort_by_key(|item| text(item, "source")),
+        None => {}
+    }
+    if filter.order == ListOrder::Desc {
+        items.reverse();
+    }
+    items.drain(..filter.offset.min(found));
+    items.truncate(filter.limit.unwrap_or(usize::MAX));
+    (found, items)
 }
 
 fn to_json(listener: &PlannedListener, plan: &Plan) -> Value {

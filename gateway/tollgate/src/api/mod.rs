@@ -14,6 +14,7 @@ mod process;
 mod resources;
 mod response;
 
+pub use resources::is_optional_key;
 pub use response::{audited_change, change_error_response, error_response, json_or_yaml, problem_to_json};
 
 use axum::Router;

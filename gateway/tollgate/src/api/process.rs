@@ -102,7 +102,9 @@ fn changed_settings(before: &[SourceFile], after: &[SourceFile]) -> Vec<String> 
     let settings = |files: &[SourceFile]| -> BTreeMap<String, Value> {
         let main = files.first().and_then(|file| from_yaml(&file.text).ok());
         let Some(Value::Object(entries)) = main else { return BTreeMap::new() };
-        entries.into_iter().filter(|(key, _)| KINDS.iter().all(|kind| kind.key != key)).collect()
+        // A listener without a name is a setting.
+        let is_setting = |key: &str| key == "listen" || KINDS.iter().all(|kind| kind.key != key);
+        entries.into_iter().filter(|(key, _)| is_setting(key)).collect()
     };
     let (before, after) = (settings(before), settings(after));
     let keys: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();

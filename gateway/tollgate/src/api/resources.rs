@@ -21,28 +21,28 @@ use crate::build_info;
 #[serde(deny_unknown_fields)]
 pub struct ListFilter {
     /// Only names that contain this text.
-    name: Option<String>,
+    pub name: Option<String>,
     /// `file`, `store` or `etcd`.
-    source: Option<String>,
+    pub source: Option<String>,
     /// Only resources whose JSON contains this text.
-    q: Option<String>,
+    pub q: Option<String>,
     /// Only names after this one, in the order of the list.
-    after: Option<String>,
+    pub after: Option<String>,
     /// How many resources to skip, of those that the other parameters leave.
     #[serde(default)]
-    offset: usize,
+    pub offset: usize,
     /// The most resources to return.
-    limit: Option<usize>,
+    pub limit: Option<usize>,
     /// The order; without it, the file's, and then the documents by name.
-    sort: Option<ListSort>,
+    pub sort: Option<ListSort>,
     #[serde(default)]
-    order: ListOrder,
+    pub order: ListOrder,
 }
 
 /// The key of a list's order.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum ListSort {
+pub enum ListSort {
     Name,
     Source,
 }
@@ -50,7 +50,7 @@ enum ListSort {
 /// The direction of a list's order.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum ListOrder {
+pub enum ListOrder {
     #[default]
     Asc,
     Desc,
@@ -207,8 +207,7 @@ pub async fn config(State(context): State<AdminContext>, headers: HeaderMap) -> 
         let mut read_whole = Map::new();
         for kind in &KINDS {
             let items = context.view.all(kind);
-            // A key that the file itself cannot have appears only if there is something under it.
-            if kind.key.starts_with("x-") && items.is_empty() {
+            if items.is_empty() && is_optional_key(kind) {
                 continue;
             }
             read_whole.insert(kind.key.to_owned(), resources_in_file_form(kind, &items));
@@ -219,6 +218,12 @@ pub async fn config(State(context): State<AdminContext>, headers: HeaderMap) -> 
         Ok(response) => response,
         Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
     }
+}
+
+/// Returns whether the key of a kind is left out of a file without such resources: a file cannot have it, or it cannot be an
+/// empty list there.
+pub fn is_optional_key(kind: &ResourceKind) -> bool {
+    kind.key.starts_with("x-") || kind.key == "listen"
 }
 
 /// Returns the resources of a kind in the form that a file has: a list with names, or a mapping of names.

@@ -8,6 +8,8 @@ use serde_json::{Map, Value, json};
 use tollgate_config::{KINDS, ResourceKind};
 
 use super::CommandOutput;
+use crate::api::is_optional_key;
+
 use super::args::{BackupArgs, DiffArgs, ExportArgs, ImportArgs, OutputFormat};
 use super::format;
 use super::request::{AdminApi, read_document};
@@ -23,7 +25,7 @@ pub fn export(args: &ExportArgs) -> Result<CommandOutput, String> {
             for kind in &KINDS {
                 let mut items =
                     list_resources(&gateway, kind)?.into_iter().filter(|item| item.stored).peekable();
-                if kind.key.starts_with("x-") && items.peek().is_none() {
+                if items.peek().is_none() && is_optional_key(kind) {
                     continue;
                 }
                 whole.insert(kind.key.to_owned(), join_resources(kind, items));

@@ -1,6 +1,7 @@
 //! Routes that are attached to listeners (docs/listeners.md), through the real binary.
 
 mod documents;
+mod shared;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

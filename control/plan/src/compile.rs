@@ -18,9 +18,9 @@ use crate::matches::{Matches, matches, path_rules};
 use crate::policies::PolicyCompiler;
 use crate::tls::{self, Clients};
 use crate::{
-    Action, AnswerShare, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings, Location,
-    LocationGroups, PathRewrite, Plan, PlannedListeners, Pool, QueryRewrite, Rates, Redirect, Replacement,
-    Respond, Rewrite, Route, Rules, Targets, Upstream, UpstreamShare,
+    Action, AnswerShare, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings,
+    ListenerIndex, Location, LocationGroups, PathRewrite, Plan, Pool, QueryRewrite, Rates, Redirect,
+    Replacement, Respond, Rewrite, Route, Rules, Targets, Upstream, UpstreamShare,
 };
 use crate::{self_loops, semicolon_bypass};
 
@@ -113,7 +113,8 @@ pub fn compile_with_cache(
     problems.extend(ineffective_keep_entries(config));
     let logs = logs::all(parts, &mut problems);
     let (policies, chains, upstream_chains) = policy_compiler.finish(upstreams.len());
-    let listeners = PlannedListeners::new(tls::listeners(parts, &numbers, cache, &mut problems));
+    let listeners = tls::listeners(parts, &numbers, cache, &mut problems);
+    let listener_index = ListenerIndex::new(listeners.iter().map(|listener| listener.indexed()));
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
     if routers.is_some() && problems.is_empty() {
@@ -127,6 +128,7 @@ pub fn compile_with_cache(
                 routes,
                 upstreams,
                 listeners,
+                listener_index,
                 admin,
                 policies,
                 chains,

@@ -8,6 +8,8 @@ mod compile;
 mod compile_cache;
 mod endpoint_list;
 mod inline_names;
+mod listener_index;
+mod listener_tls;
 mod listeners;
 mod logs;
 mod matches;
@@ -22,7 +24,7 @@ mod upstream_change;
 pub use compile::{Compiled, compile, compile_parts, compile_with_cache};
 pub use compile_cache::CompileCache;
 pub use endpoint_list::read_endpoints;
-pub use listeners::PlannedListeners;
+pub use listener_index::ListenerIndex;
 pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use plan::{
@@ -30,7 +32,7 @@ pub use plan::{
     GatewaySettings, Plan, PlannedListener, Rates, Redirect, Respond, Route, Targets, Tls, Upstream,
     UpstreamShare,
 };
-pub use policies::{AttachedPolicy, RouteChains};
+pub use policies::{AttachedPolicy, ListenerKey, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replacement, Rewrite};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{

@@ -1,73 +1,9 @@
-//! The listeners of a plan, found by their addresses, and the mistakes that show only when all sources are combined.
+//! Finds the mistakes of listeners that show only when all sources are combined.
 
-use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
-use std::ops::Deref;
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use tollgate_config as config;
 use tollgate_config::{CombinedResources, Problem};
-
-use crate::{ListenAddress, PlannedListener};
-
-/// Up to this number of listeners, comparing their addresses is cheaper than hashing one.
-const LINEAR_MAX: usize = 8;
-
-/// The listeners of a plan: the file's in its order, then those of documents by name. Several may share an address.
-#[derive(Debug, Default)]
-pub struct PlannedListeners {
-    all: Vec<Arc<PlannedListener>>,
-    /// The first listener of each address, if there are many.
-    by_address: HashMap<AddressKey, usize>,
-}
-
-/// The part of a listener's address that identifies it.
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum AddressKey {
-    Tcp(SocketAddr),
-    Unix(PathBuf),
-}
-
-impl AddressKey {
-    fn new(bind: &ListenAddress) -> Self {
-        match bind {
-            ListenAddress::Tcp(address) => Self::Tcp(*address),
-            ListenAddress::Unix(socket) => Self::Unix(socket.path.clone()),
-        }
-    }
-}
-
-impl PlannedListeners {
-    /// Makes the index of addresses.
-    #[must_use]
-    pub fn new(all: Vec<Arc<PlannedListener>>) -> Self {
-        let mut by_address = HashMap::new();
-        if all.len() > LINEAR_MAX {
-            for (index, listener) in all.iter().enumerate() {
-                by_address.entry(AddressKey::new(&listener.bind)).or_insert(index);
-            }
-        }
-        Self { all, by_address }
-    }
-
-    /// Returns the first listener at an address. The address is compared as it is written in the configuration.
-    #[must_use]
-    pub fn at(&self, bind: &ListenAddress) -> Option<&Arc<PlannedListener>> {
-        if self.by_address.is_empty() {
-            return self.all.iter().find(|listener| listener.bind.is_same_address(bind));
-        }
-        self.all.get(*self.by_address.get(&AddressKey::new(bind))?)
-    }
-}
-
-impl Deref for PlannedListeners {
-    type Target = [Arc<PlannedListener>];
-
-    fn deref(&self) -> &Self::Target {
-        &self.all
-    }
-}
 
 /// Returns the problems of the listeners of all sources.
 pub(crate) fn problems(parts: &CombinedResources<'_>) -> Vec<Problem> {

@@ -9,9 +9,10 @@ use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Routers};
 
+use crate::listener_index::IndexedListener;
 use crate::{
     AttachedPolicy, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
-    ListenAddress, Location, Overload, PathRewrite, PlannedListeners, PlannedLog, Pool, Priority, RequestId,
+    ListenAddress, ListenerIndex, Location, Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId,
     Retry, Rewrite, RouteChains, RouteStay, Rules, Timeouts,
 };
 
@@ -28,8 +29,10 @@ pub struct Plan {
     /// The upstreams, named ones first. An upstream that has not changed since the plan before is the same
     /// object.
     pub upstreams: Vec<Arc<Upstream>>,
-    /// The listeners.
-    pub listeners: PlannedListeners,
+    /// The listeners: the file's in its order, then those of documents by name. Several may share an address.
+    pub listeners: Vec<Arc<PlannedListener>>,
+    /// Finds them by address and host.
+    pub listener_index: ListenerIndex,
     /// TLS of the admin listener; `None`: plain text.
     pub admin: Option<tollgate_tls::TlsServerConfig>,
     /// The policies of all places. `chains` refers to them by index.
@@ -44,10 +47,17 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the listener at an address. The address is compared as it is written in the file.
+    /// Returns the first listener at an address. The address is compared as it is written in the file.
     #[must_use]
     pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<PlannedListener>> {
-        self.listeners.at(bind)
+        self.listeners.get(self.listener_index.at(bind)?)
+    }
+
+    /// Returns the listener for a host among those of an address whose hosts tell them apart. The host may be in any case, and
+    /// is empty if a request or a handshake names none.
+    #[must_use]
+    pub fn listener_for_host(&self, bind: &ListenAddress, host: &[u8]) -> Option<&Arc<PlannedListener>> {
+        self.listeners.get(self.listener_index.for_host(bind, host)?)
     }
 
     /// Returns the number of the router for connections of a listener, which may be a listener of another plan:
@@ -85,10 +95,17 @@ pub struct PlannedListener {
     pub name: Option<String>,
     /// The number of its router in [`Plan::routers`].
     pub router: u32,
+    /// The hosts that it serves, exact or `*.` and a name; empty: all that no other listener of its address has.
+    pub hosts: Vec<String>,
+    /// Whether the host of a request chooses among the listeners of this address. TLS, HTTP/2, timeouts and the PROXY
+    /// protocol are the same at all of them.
+    pub by_host: bool,
     /// TLS; `None`: plain text.
     pub tls: Option<tollgate_tls::TlsServerConfig>,
-    /// Its certificates, in the order in which `tls` has them.
+    /// Its own certificates.
     pub certificates: Vec<Certificate>,
+    /// The indices of its own certificates among those of `tls`.
+    pub own_certificates: Vec<usize>,
     /// Whether clients may, must or cannot use HTTP/2.
     pub http2: Http2,
     /// Whether an HTTP/1 client that has closed its sending direction still gets its responses.
@@ -106,6 +123,10 @@ pub struct PlannedListener {
 }
 
 impl PlannedListener {
+    pub(crate) fn indexed(&self) -> IndexedListener<'_> {
+        IndexedListener { bind: &self.bind, hosts: &self.hosts, by_host: self.by_host }
+    }
+
     /// Returns whether a connection may begin with bytes other than a request: a TLS handshake or a PROXY
     /// protocol header.
     #[must_use]

@@ -11,7 +11,7 @@ use tollgate_route::PathRules;
 use crate::compile_cache::CompileCache;
 use crate::matches::path_rules;
 use crate::policies::sets::Sets;
-use crate::{Action, ListenAddress, Route};
+use crate::{Action, ListenAddress, PlannedListener, Route};
 
 mod consumers;
 mod plugins;
@@ -45,18 +45,36 @@ pub struct RouteChains {
     /// The chain at listeners without policies of their own; `None`: no policies, although the route's
     /// upstreams may have some.
     pub default: Option<u32>,
-    /// The chain at each listener that has policies of its own, by its address as it is written in the file.
-    pub listeners: Arc<[(ListenAddress, Option<u32>)]>,
+    /// The chain at each listener that has policies of its own.
+    pub listeners: Arc<[(ListenerKey, Option<u32>)]>,
 }
 
 impl RouteChains {
     /// Returns the chain for requests that arrive at this listener.
     #[must_use]
-    pub fn at(&self, bind: &ListenAddress) -> Option<u32> {
-        self.listeners
-            .iter()
-            .find(|(address, _)| address.is_same_address(bind))
-            .map_or(self.default, |(_, chain)| *chain)
+    pub fn at(&self, listener: &PlannedListener) -> Option<u32> {
+        let own = self.listeners.iter().find(|(key, _)| key.is_of(listener));
+        own.map_or(self.default, |(_, chain)| *chain)
+    }
+}
+
+/// Identifies a listener in any plan: by its address as it is written, and by its name if it has hosts, since others may
+/// then share the address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerKey {
+    bind: ListenAddress,
+    name: Option<String>,
+}
+
+impl ListenerKey {
+    fn new(listener: &config::Listener) -> Self {
+        let name = listener.name.as_ref().filter(|_| !listener.hosts.is_empty());
+        Self { bind: listener.bind.value.clone(), name: name.map(|name| name.value.clone()) }
+    }
+
+    fn is_of(&self, listener: &PlannedListener) -> bool {
+        let name = listener.name.as_ref().filter(|_| !listener.hosts.is_empty());
+        self.bind.is_same_address(&listener.bind) && self.name.as_ref() == name
     }
 }
 
@@ -187,7 +205,7 @@ pub(crate) struct PolicyCompiler {
     chains: Chains,
     gateway: PlacePolicies,
     /// Listeners that have policies of their own.
-    listeners: Vec<(ListenAddress, PlacePolicies)>,
+    listeners: Vec<(ListenerKey, PlacePolicies)>,
     /// The chains of the named upstreams, which also come first in the plan.
     upstreams: Vec<Option<u32>>,
     /// The names of the named upstreams.
@@ -219,9 +237,12 @@ impl PolicyCompiler {
         let gateway = chains.place("gateway", &config.policies);
         let own = parts.listeners.iter().filter(|listener| !listener.policies.is_empty());
         let listeners = own.map(|listener| {
-            let bind = listener.bind.value.clone();
-            let placed = chains.place(&format!("listener/{bind}"), &listener.policies);
-            (bind, placed)
+            let key = ListenerKey::new(listener);
+            let place = match &key.name {
+                Some(name) => format!("listener/{}/{name}", key.bind),
+                None => format!("listener/{}", key.bind),
+            };
+            (key, chains.place(&place, &listener.policies))
         });
         let listeners = listeners.collect();
         let mut problems = unknown_upstreams(parts);
@@ -243,7 +264,7 @@ impl PolicyCompiler {
     fn over_all(&mut self, own: &PlacePolicies) -> RouteChains {
         let Self { chains, gateway, listeners, .. } = self;
         let default = chains.chain(&[gateway, own]);
-        let at = listeners.iter().map(|(bind, placed)| (bind.clone(), chains.chain(&[gateway, placed, own])));
+        let at = listeners.iter().map(|(key, placed)| (key.clone(), chains.chain(&[gateway, placed, own])));
         RouteChains { default, listeners: at.collect() }
     }
 

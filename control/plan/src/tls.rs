@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_config::{At, Http2, PemFile, Problem, StrictTransportSecurity};
 use tollgate_tls::{
-    ClientAuthentication, ClientOptions, InputFile, Pem, ServerOptions, TlsClientConfig, TlsIdentity,
-    TlsServerConfig,
+    CertificateScope, ClientAuthentication, ClientOptions, InputFile, Pem, ServerOptions, TlsClientConfig,
+    TlsIdentity, TlsServerConfig,
 };
 
 use crate::compile_cache::CompileCache;
-use crate::{Certificate, PlannedListener, Redirect, Tls};
+use crate::{PlannedListener, Redirect, Tls, listener_tls};
 
 /// Returns the protocols offered over TLS, the preferred one first (ALPN, RFC 7301).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -33,13 +33,13 @@ pub(crate) fn listeners(
 ) -> Vec<Arc<PlannedListener>> {
     let config = parts.config;
     let mut file_problems = named(parts);
-    let mut servers = Vec::new();
+    let all_tls = listener_tls::all(parts, cache, &mut file_problems);
     let mut listeners: Vec<Arc<PlannedListener>> = Vec::new();
-    for (index, &listener) in parts.listeners.iter().enumerate() {
+    for ((index, &listener), tls) in parts.listeners.iter().enumerate().zip(all_tls) {
         let bind = listener.bind.value.clone();
-        // Only a free port may be written twice.
-        let before = bind.tcp().filter(|address| address.port() == 0).map_or(0, |_| index);
-        let before = &parts.listeners[..before];
+        // Listeners that share an address are compared with the configuration; only a free port may be written twice.
+        let is_free_port = bind.tcp().is_some_and(|address| address.port() == 0);
+        let before = if is_free_port && !tls.by_host { &parts.listeners[..index] } else { &[] };
         if before.iter().any(|other| {
             other.bind.value.is_same_address(&bind)
                 && (
@@ -63,19 +63,6 @@ pub(crate) fn listeners(
             let message = "this address is written twice, with other settings";
             problems.push(Problem::error(listener.bind.at, message));
         }
-        let mut certificates = Vec::new();
-        let tls = listener.tls.as_ref().and_then(|tls| {
-            let fitting = || parts.certificates.iter().filter(|named| is_for(named, listener));
-            let all = tls.certificates.iter().chain(fitting().map(|named| &named.certificate)).collect();
-            let (files, server) = server(tls, all, listener.http2, cache, &mut file_problems)?;
-            let names = tls.certificates.iter().map(|own| (own_name(&own.chain, listener), own.chain.at));
-            let names = names.chain(fitting().map(|named| (name(named), named.certificate.chain.at)));
-            let ends = server.not_after();
-            certificates =
-                names.zip(ends).map(|((name, at), end)| Certificate { name, at, not_after: end }).collect();
-            servers.push((files, server.clone()));
-            Some(server)
-        });
         let sts = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
         let name = listener.name.as_ref().map(|name| name.value.clone());
         listeners.push(Arc::new(PlannedListener {
@@ -83,8 +70,11 @@ pub(crate) fn listeners(
             at: listener.bind.at,
             router: name.as_ref().and_then(|name| routers.get(name.as_str())).copied().unwrap_or(0),
             name,
-            tls,
-            certificates,
+            hosts: listener.hosts.iter().map(|host| host.value.clone()).collect(),
+            by_host: tls.by_host,
+            tls: tls.server,
+            certificates: tls.certificates,
+            own_certificates: tls.own,
             http2: listener.http2,
             half_close: listener.half_close,
             idle: listener.timeouts.idle.unwrap_or(config.timeouts.idle),
@@ -107,26 +97,16 @@ pub(crate) fn listeners(
             problems.push(problem);
         }
     }
-    cache.store_servers(servers);
     listeners
 }
 
 /// Returns the file name to show.
-fn file_name(file: &PemFile) -> String {
+pub(crate) fn file_name(file: &PemFile) -> String {
     file.shown.trim_matches('`').to_owned()
 }
 
-/// Returns the name to show for a listener's own certificate.
-fn own_name(chain: &PemFile, listener: &config::Listener) -> String {
-    match (&chain.path, &listener.name) {
-        (Some(_), _) => file_name(chain),
-        (None, Some(name)) => format!("listeners/{}", name.value),
-        (None, None) => format!("listeners/{}", listener.bind.value),
-    }
-}
-
 /// Returns the name to show for a named certificate.
-fn name(named: &config::NamedCertificate) -> String {
+pub(crate) fn named_certificate(named: &config::NamedCertificate) -> String {
     let chain = &named.certificate.chain;
     match chain.path {
         Some(_) => file_name(chain),
@@ -135,7 +115,7 @@ fn name(named: &config::NamedCertificate) -> String {
 }
 
 /// Returns whether a named certificate applies to this listener, provided that the listener has TLS.
-fn is_for(named: &config::NamedCertificate, listener: &config::Listener) -> bool {
+pub(crate) fn is_for(named: &config::NamedCertificate, listener: &config::Listener) -> bool {
     named.listeners.is_empty()
         || named.listeners.iter().any(|bind| listener.bind.value.tcp() == Some(bind.value))
 }
@@ -177,7 +157,8 @@ pub(crate) fn unused_certificates(parts: &config::CombinedResources<'_>) -> Vec<
 pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<TlsServerConfig> {
     let tls = config.admin.as_ref()?.tls.as_ref()?;
     let certificates = tls.certificates.iter().collect();
-    server(tls, certificates, Http2::Off, &CompileCache::default(), problems).map(|(_, server)| server)
+    server(tls, certificates, Vec::new(), Http2::Off, &CompileCache::default(), problems)
+        .map(|(_, server)| server)
 }
 
 /// Returns the line of the `Strict-Transport-Security` field (RFC 6797, 6.1).
@@ -193,15 +174,18 @@ fn strict_transport_security(hsts: &StrictTransportSecurity) -> Vec<u8> {
     line.into_bytes()
 }
 
-fn server(
+/// Returns a TLS configuration of listeners. `scopes` are the listeners that share it, if their hosts tell them apart.
+pub(crate) fn server(
     tls: &config::ListenTls,
     certificates: Vec<&config::Certificate>,
+    scopes: Vec<CertificateScope>,
     http2: Http2,
     cache: &CompileCache,
     problems: &mut Vec<Problem>,
 ) -> Option<(ServerOptions, TlsServerConfig)> {
     let files = ServerOptions {
         certificates: certificates.iter().copied().map(identity).collect(),
+        scopes,
         only_13: tls.min_version == config::TlsVersion::Tls13,
         clients: tls
             .client

@@ -6,6 +6,7 @@
 
 mod client;
 mod distinguished_name;
+mod host_table;
 mod peer_certificate;
 mod pem;
 mod resolver;
@@ -19,9 +20,10 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 pub use client::{ClientOptions, TlsClientConfig};
+pub use host_table::HostTable;
 pub use peer_certificate::PeerCertificate;
 pub use pem::Pem;
-pub use server::{ClientAuthentication, ServerOptions, TlsServerConfig};
+pub use server::{CertificateScope, ClientAuthentication, ServerOptions, TlsServerConfig};
 pub use summary::{CertificateSummary, ClientAuthoritiesSummary};
 
 /// A certificate with its private key, in PEM.

@@ -10,6 +10,8 @@ use rustls::SignatureAlgorithm;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
+use crate::HostTable;
+
 /// Certificates by host name. An exact name wins over a wildcard, which matches one label (RFC 6125, 6.4.3).
 /// A client that names no known host gets the first certificate. If a host has several, the client gets the
 /// first that it can verify; ECDSA comes before RSA, because its signature costs a tenth.
@@ -27,6 +29,18 @@ struct HostCertificate {
     hosts: Arc<[String]>,
 }
 
+/// The certificates of listeners that share an address. The server name (SNI) chooses the listener, and only the
+/// certificates of that listener count. A client whose name no listener has gets none, and its handshake fails.
+#[derive(Debug)]
+pub(crate) struct ScopedResolver(pub HostTable<Arc<CertificateResolver>>);
+
+impl ResolvesServerCert for ScopedResolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().unwrap_or_default();
+        self.0.find(name.as_bytes())?.resolve(hello)
+    }
+}
+
 impl fmt::Debug for CertificateResolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Resolver({} hosts)", self.exact.len() + self.wildcard.len())
@@ -35,11 +49,11 @@ impl fmt::Debug for CertificateResolver {
 
 impl CertificateResolver {
     /// Indexes the certificates. The first one serves clients that name no known host.
-    pub fn new(certified: Vec<CertifiedKey>) -> Self {
+    pub fn new(certified: impl IntoIterator<Item = Arc<CertifiedKey>>) -> Self {
         let mut resolver = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
         let held: Vec<_> = certified
             .into_iter()
-            .map(|certified| HostCertificate { hosts: names(&certified).into(), key: Arc::new(certified) })
+            .map(|certified| HostCertificate { hosts: names(&certified).into(), key: certified })
             .collect();
         for certificate in &held {
             for name in certificate.hosts.iter() {
@@ -106,11 +120,10 @@ mod tests {
 
     #[test]
     fn exact_beats_wildcard_and_the_first_is_for_all_others() {
-        let resolver = CertificateResolver::new(vec![
-            certified(&["first.example"]),
-            certified(&["*.example.com"]),
-            certified(&["api.example.com", "Other.Example"]),
-        ]);
+        let resolver = CertificateResolver::new(
+            [&["first.example"][..], &["*.example.com"], &["api.example.com", "Other.Example"]]
+                .map(|names| Arc::new(certified(names))),
+        );
         let at = |host: Option<&str>| {
             let found = resolver.find(host);
             assert_eq!(found.len(), 1);

@@ -6,14 +6,16 @@
 use std::sync::Arc;
 
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SupportedProtocolVersion};
 
-use crate::resolver::CertificateResolver;
+use crate::resolver::{CertificateResolver, ScopedResolver};
 use crate::tickets::ticketer;
 use crate::{
-    CertificateSummary, ClientAuthoritiesSummary, FileProblem, InputFile, Pem, TlsIdentity, provider,
+    CertificateSummary, ClientAuthoritiesSummary, FileProblem, HostTable, InputFile, Pem, TlsIdentity,
+    provider,
 };
 
 /// The inputs of a listener's TLS configuration.
@@ -21,12 +23,23 @@ use crate::{
 pub struct ServerOptions {
     /// At least one. The first serves clients that name no host, or an unknown one.
     pub certificates: Vec<TlsIdentity>,
+    /// The listeners that share the address, if its hosts tell them apart; empty: all certificates are for every host.
+    pub scopes: Vec<CertificateScope>,
     /// Whether TLS 1.2 is refused.
     pub only_13: bool,
     /// Client authentication; `None`: clients are not asked for certificates.
     pub clients: Option<ClientAuthentication>,
     /// Protocols that may be chosen (ALPN), the preferred one first.
     pub alpn: Vec<Vec<u8>>,
+}
+
+/// The certificates for the hosts of one listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateScope {
+    /// The hosts in lower case, exact or `*.` and a name; empty: every host that no other scope has.
+    pub hosts: Vec<String>,
+    /// The certificates, as indices into [`ServerOptions::certificates`].
+    pub certificates: Vec<usize>,
 }
 
 /// Verification of client certificates.
@@ -112,6 +125,7 @@ fn config(files: &ServerOptions) -> Result<ServerConfig, Vec<FileProblem>> {
     let mut problems = Vec::new();
     let certified: Vec<_> = (files.certificates.iter().enumerate())
         .filter_map(|(index, identity)| identity.certified_key(index).map_err(|it| problems.push(it)).ok())
+        .map(Arc::new)
         .collect();
     let verifier = files
         .clients
@@ -130,7 +144,7 @@ fn config(files: &ServerOptions) -> Result<ServerConfig, Vec<FileProblem>> {
         Some(verifier) => builder.with_client_cert_verifier(verifier),
         None => builder.with_no_client_auth(),
     };
-    let mut config = builder.with_cert_resolver(Arc::new(CertificateResolver::new(certified)));
+    let mut config = builder.with_cert_resolver(resolver(certified, &files.scopes));
     let scope = files.clients.as_ref().map(|it| (it.authorities.bytes().into(), it.required));
     config.ticketer = ticketer(&scope).map_err(general)?;
     // Tickets keep sessions at the client, so the gateway stores none.
@@ -139,6 +153,22 @@ fn config(files: &ServerOptions) -> Result<ServerConfig, Vec<FileProblem>> {
     // All suites are secure. A client that prefers the slowest one should not decide what each record costs.
     config.ignore_client_order = true;
     Ok(config)
+}
+
+fn resolver(certified: Vec<Arc<CertifiedKey>>, scopes: &[CertificateScope]) -> Arc<dyn ResolvesServerCert> {
+    if scopes.is_empty() {
+        return Arc::new(CertificateResolver::new(certified));
+    }
+    let mut table = HostTable::default();
+    for scope in scopes {
+        let own = scope.certificates.iter().filter_map(|index| certified.get(*index).cloned());
+        let own = Arc::new(CertificateResolver::new(own));
+        scope.hosts.iter().for_each(|host| table.insert(host, own.clone()));
+        if scope.hosts.is_empty() {
+            table.insert_any(own);
+        }
+    }
+    Arc::new(ScopedResolver(table))
 }
 
 fn verifier(clients: &ClientAuthentication) -> Result<Arc<dyn ClientCertVerifier>, FileProblem> {
@@ -158,7 +188,7 @@ mod tests {
 
     fn files(chain: &str, key: &str) -> ServerOptions {
         let certificates = vec![TlsIdentity { chain: pem(chain), key: pem(key) }];
-        ServerOptions { certificates, only_13: false, clients: None, alpn: Vec::new() }
+        ServerOptions { certificates, scopes: Vec::new(), only_13: false, clients: None, alpn: Vec::new() }
     }
 
     fn refused(files: &ServerOptions) -> Vec<(InputFile, String)> {

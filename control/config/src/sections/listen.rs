@@ -1,12 +1,14 @@
 //! `listen`: the addresses that clients connect to.
 
 mod conflicts;
+mod shared;
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::model::{Cidr, Policies, Spanned};
+use crate::scalar::host::{self, HostPattern};
 use crate::section::{
-    Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Value, Word, from_one_key,
+    Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Text, Value, Word, from_one_key,
 };
 
 use super::listen_address::{
@@ -18,6 +20,11 @@ use super::{ListenTls, ListenerTimeouts, blocks};
 pub use self::conflicts::conflicts as listener_conflicts;
 pub(crate) use self::conflicts::conflicts;
 
+static LISTENER_HOST: Text = Text {
+    expected: "a host such as `shop.example.com` or `*.example.com`",
+    pattern: Some(r"^(\*\.)?[A-Za-z0-9.-]+$"),
+    loose: false,
+};
 const BIND: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]);
 
 /// One listening address.
@@ -30,6 +37,14 @@ pub struct Listener {
     /// The name by which routes refer to the listener.
     #[key(text = LISTENER_NAME, parse = listener_name, also = ["id", "label"])]
     pub name: Option<Spanned<String>>,
+    /// The hosts that the listener serves, exact or `*.` and a name. Several listeners may share an address if
+    /// their hosts differ; one of them may have none, and serves the others. The server name of a TLS connection
+    /// (SNI) and the host of a request choose the most specific listener. A listener with `hosts` needs a `name`.
+    #[key(
+        text = LISTENER_HOST, each = listener_host, what = "a host", nonempty,
+        also = ["host", "hostname", "hostnames", "server_name", "server_names", "domains", "vhost"]
+    )]
+    pub hosts: Vec<Spanned<String>>,
     /// The mode of the socket file, if `bind` is a Unix socket.
     #[key(text = MODE, parse = mode, default = 666, also = ["permissions", "socket_mode"])]
     mode: Option<u32>,
@@ -121,6 +136,15 @@ fn bind(text: &str) -> Result<ListenAddress, ScalarError> {
     listen_address(text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
 }
 
+/// Parses a host of a listener, exact or `*.` and a name.
+fn listener_host(text: &str) -> Result<String, ScalarError> {
+    match host::pattern(text)? {
+        HostPattern::Name(name) => Ok(name),
+        HostPattern::Any => Err(ScalarError::new("{} is every host")
+            .help("leave `hosts` out: the listener then serves every host")),
+    }
+}
+
 /// Parses the name of a listener.
 pub(crate) fn listener_name(text: &str) -> Result<String, ScalarError> {
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
@@ -151,6 +175,10 @@ fn check_socket(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listene
         // A variable may have an address elsewhere.
         scalar.written.is_none() && port.bytes().all(|byte| byte.is_ascii_digit())
     });
+    if let (Some(field), None) = (fields.get("hosts"), &listener.name) {
+        let problem = Problem::error(field.at, "a listener with `hosts` needs a `name`");
+        reader.problems.push(problem.help("the name tells the listeners of one address apart: `name: shop`"));
+    }
     let (mode, owner) = (listener.mode.take(), listener.owner.take());
     match &mut listener.bind.value {
         ListenAddress::Unix(socket) => {

@@ -58,13 +58,14 @@ function Tls({ tls }) {
 }
 
 function Listener({ listener, index }) {
-  const { name, address, bound, problem, source, version, routes, protocols, tls, redirect_to_https: redirect, proxy_protocol: proxies } = listener;
+  const { name, address, hosts, bound, problem, source, version, routes, protocols, tls, redirect_to_https: redirect, proxy_protocol: proxies } = listener;
   const title = html`${name && html`<a href=${place('listeners', name)}>${name}</a> `}<code>${bound ?? address}</code>`;
   return html`<${Card} id=${`listener-${index}`} title=${title} wide
       more=${html`${problem && html`<${Pill} kind="bad">${t('listeners.closed')}<//> `}<${Pill} kind="">${version === null ? t('source.file', { at: source }) : t('source.store', { n: version })}<//> <${Pill} kind=${tls ? 'good' : ''}>${tls ? t('listeners.tls', { version: tls.min_version }) : t('listeners.plain')}<//>`}>
     ${problem && html`<div class="card-body"><${Alert}>${problem}<//></div>`}
     <dl class="facts">
       ${fact(t('listeners.protocols'), protocols.map((one) => ({ h2: 'HTTP/2', 'http/1.1': 'HTTP/1.1' })[one]).join(', '))}
+      ${hosts.length > 0 && fact(t('listeners.hosts'), hosts.join(', '))}
       ${fact(t('view.routes'), whole(routes))}
       ${redirect && fact(t('listeners.redirect'), html`https (${redirect.status}, ${redirect.port})`)}
       ${proxies.length > 0 && fact('PROXY protocol', proxies.join(', '))}

@@ -6,6 +6,9 @@ use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
+/// The text by which rustls reports that the certificate resolver has no certificate for the client.
+const UNRESOLVED: &str = "no server certificate chain resolved";
+
 /// The reason why a handshake failed.
 #[derive(Debug)]
 pub enum HandshakeError {
@@ -35,6 +38,8 @@ impl HandshakeError {
             Self::Certificate(_) => "certificate",
             Self::Protocol(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => "not_tls",
             Self::Protocol(Error::NoApplicationProtocol) => "application_protocol",
+            // The certificate resolver knows the names.
+            Self::Protocol(Error::General(text)) if text == UNRESOLVED => "server_name",
             Self::Protocol(Error::PeerIncompatible(error)) => match error {
                 PeerIncompatible::Tls12NotOffered
                 | PeerIncompatible::Tls12NotOfferedOrEnabled
@@ -71,6 +76,9 @@ impl fmt::Display for HandshakeError {
             Self::Closed => f.write_str("the peer closed the connection"),
             Self::Certificate(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
                 f.write_str("the peer's certificate is from nobody who is trusted")
+            }
+            Self::Protocol(Error::General(text)) if text == UNRESOLVED => {
+                f.write_str("no listener of this address has the server name (SNI)")
             }
             Self::Protocol(error) | Self::Certificate(error) => error.fmt(f),
             Self::Alert(alert) => write!(f, "the peer refused: {alert:?}"),

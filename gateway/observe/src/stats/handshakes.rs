@@ -23,13 +23,14 @@ pub enum ProxyHeaderResult {
 const PROXY_HEADERS: [&str; 5] = ["proxied", "local", "malformed", "closed", "timeout"];
 
 /// Why a TLS handshake failed. Each is a metric label; the last one counts all other failures.
-pub const HANDSHAKE_FAILURES: [&str; 12] = [
+pub const HANDSHAKE_FAILURES: [&str; 13] = [
     "closed",
     "timeout",
     "not_tls",
     "version",
     "parameters",
     "application_protocol",
+    "server_name",
     "certificate_missing",
     "certificate_expired",
     "certificate_unknown_issuer",

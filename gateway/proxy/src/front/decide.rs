@@ -4,7 +4,7 @@
 
 use tollgate_http::{Method, TargetForm};
 use tollgate_observe::Reason;
-use tollgate_plan::{ListenAddress, Plan};
+use tollgate_plan::{Plan, PlannedListener};
 use tollgate_route::{Normalised, Router, normalise};
 
 use crate::front::preflight;
@@ -12,7 +12,7 @@ use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 
 /// Returns the route of the request in `state`. If the normal path differs from the path as sent, leaves it
-/// in `state.path`. `bind` is the listener that the request came in at, and `router` finds its routes.
+/// in `state.path`. `listener` is the one that the request came in at, and `router` finds its routes.
 ///
 /// # Errors
 /// If there is no route, or if no route can take such a request.
@@ -20,7 +20,7 @@ pub(crate) fn decide(
     plan: &Plan,
     router: &Router,
     state: &mut RequestState,
-    bind: Option<&ListenAddress>,
+    listener: Option<&PlannedListener>,
 ) -> Result<u32, Reason> {
     let RequestState { request, path, record, .. } = state;
     match request.form {
@@ -44,7 +44,7 @@ pub(crate) fn decide(
     }
     let path = normal_path(request, path);
     if request.method == Method::Options
-        && let Some((route, _)) = preflight::route(plan, router, request, path, bind)
+        && let Some((route, _)) = preflight::route(plan, router, request, path, listener)
     {
         return Ok(route);
     }

@@ -8,7 +8,8 @@
 //! for another protocol, is a sibling of these files.
 
 pub(crate) mod accept;
-pub(crate) mod connection;
+pub(crate) mod by_host;
+mod connection;
 pub(crate) mod decide;
 pub(crate) mod exchange_slot;
 pub(crate) mod http2;

@@ -5,7 +5,7 @@
 //! policy, which answers it. So it never reaches an upstream by this.
 
 use tollgate_http::{Method, RequestHead};
-use tollgate_plan::{ListenAddress, Plan, Route};
+use tollgate_plan::{Plan, PlannedListener, Route};
 use tollgate_route::{Request, Router};
 
 use crate::state::request_path::Routed;
@@ -55,7 +55,7 @@ impl Request for Preflight<'_> {
     }
 }
 
-/// Returns the route whose `cors` answers a preflight that came in at the listener `bind`, and the request
+/// Returns the route whose `cors` answers a preflight that came in at the listener, and the request
 /// that it was found for. `None` if the request is no preflight, or if the other request's route has no
 /// `cors`.
 pub(crate) fn route<'a>(
@@ -63,7 +63,7 @@ pub(crate) fn route<'a>(
     router: &Router,
     request: &'a RequestHead,
     path: &'a [u8],
-    bind: Option<&ListenAddress>,
+    listener: Option<&PlannedListener>,
 ) -> Option<(u32, Preflight<'a>)> {
     if request.method != Method::Options {
         return None;
@@ -74,19 +74,19 @@ pub(crate) fn route<'a>(
     [false, true].into_iter().find_map(|unnamed| {
         let asked = Preflight { own: Routed { request, path }, method, unnamed };
         let route = router.find(&asked)?;
-        answers(plan, &plan.routes[route as usize], bind).then_some((route, asked))
+        answers(plan, &plan.routes[route as usize], listener).then_some((route, asked))
     })
 }
 
 /// Returns whether every request of the route meets a `cors` policy.
-fn answers(plan: &Plan, route: &Route, bind: Option<&ListenAddress>) -> bool {
+fn answers(plan: &Plan, route: &Route, listener: Option<&PlannedListener>) -> bool {
     let has_cors = |chain: Option<u32>| {
         let chain = chain.and_then(|chain| plan.chains.get(chain as usize));
         let mut policies = chain.into_iter().flatten().filter_map(|index| plan.policies.get(*index as usize));
         policies.any(|attached| attached.policy.kind() == "cors")
     };
     let Some(chains) = &route.policies else { return false };
-    let chain = bind.map_or(chains.default, |bind| chains.at(bind));
+    let chain = listener.map_or(chains.default, |listener| chains.at(listener));
     if has_cors(chain) {
         return true;
     }

@@ -21,6 +21,7 @@ use crate::exchange::forward_target::declares_too_much;
 use crate::exchange::forwarded;
 use crate::exchange::respond;
 use crate::exchange::rewrite::rewrite;
+use crate::front::by_host;
 use crate::front::decide::decide;
 use crate::front::https;
 use crate::front::preflight;
@@ -44,8 +45,8 @@ pub struct Rehearsal {
     /// The route that takes the request, and why the others do not. `None` if the request is refused before
     /// routing.
     pub explanation: Option<Explanation>,
-    /// The listener at which it arrives.
-    pub listener: Option<ListenAddress>,
+    /// The listener at which it arrives: its name, if it has one, and its address.
+    pub listener: Option<(Option<String>, ListenAddress)>,
     /// If the request is a CORS preflight and is routed as the request that it announces: the method of that
     /// request.
     pub preflight: Option<String>,
@@ -90,11 +91,21 @@ pub fn rehearse(
         forwarded::drop_claims(&mut state.request, &plan.settings.forwarded, peer.ip());
     }
     rehearsal.sent_path = state.request.slice(state.request.path).to_vec();
-    let listener = at.or_else(|| https::listener(plan, &state.request, secure));
-    let bind = listener.map(|listener| &listener.bind);
-    rehearsal.listener = bind.cloned();
+    let mut listener = at.or_else(|| https::listener(plan, &state.request, secure));
+    if let Some(at) = listener.filter(|listener| listener.by_host) {
+        let host = state.request.slice(state.request.host);
+        // A client opens its connection for the host that it asks for.
+        match by_host::listener(plan, at, host, None) {
+            Ok(chosen) => listener = Some(chosen),
+            Err(reason) => {
+                rehearsal.outcome = refused(reason, Some("no listener of this address has the host"));
+                return rehearsal;
+            }
+        }
+    }
+    rehearsal.listener = listener.map(|listener| (listener.name.clone(), listener.bind.clone()));
     let router = plan.routers.get(listener.map_or(0, |listener| listener.router));
-    let route = match decide(plan, router, &mut state, bind) {
+    let route = match decide(plan, router, &mut state, listener) {
         Err(Reason::BadPath) => {
             rehearsal.outcome = refused(Reason::BadPath, fixed(state.record.remarks().detail.take()));
             return rehearsal;
@@ -108,7 +119,7 @@ pub fn rehearse(
     let RequestState { request, path, .. } = &state;
     let path = normal_path(request, path);
     rehearsal.path = path.to_vec();
-    rehearsal.explanation = Some(match preflight::route(plan, router, request, path, bind) {
+    rehearsal.explanation = Some(match preflight::route(plan, router, request, path, listener) {
         Some((_, asked)) => {
             rehearsal.preflight = Some(String::from_utf8_lossy(asked.method).into_owned());
             router.explain(&asked)
@@ -132,7 +143,7 @@ pub fn rehearse(
         let RequestState { request, record, .. } = &mut state;
         record.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
     }
-    let sender = RehearsedSender { peer, secure, bind };
+    let sender = RehearsedSender { peer, secure, listener };
     let Rehearsed { policies, end, share } = policy::rehearse(plan, route, &mut state, sender);
     rehearsal.policies = policies;
     rehearsal.outcome = end.unwrap_or_else(|| apply_action(plan, route, &mut state, sender, share));

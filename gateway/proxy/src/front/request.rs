@@ -9,13 +9,14 @@ use std::rc::Rc;
 
 use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
-use tollgate_plan::RequestId;
+use tollgate_plan::{Plan, RequestId};
 
 use crate::exchange::dispatch::dispatch;
 use crate::exchange::forward_target::RoutedRequest;
 use crate::exchange::forwarded;
 use crate::exchange::respond;
 use crate::exchange::skip_body::{discard, skip_body};
+use crate::front::by_host;
 use crate::front::decide::decide;
 use crate::front::exchange_slot::{AfterExchanges, ExchangeSlot};
 use crate::front::https;
@@ -122,13 +123,13 @@ pub(crate) async fn request<S: ClientSide>(
     let RequestState { request, record, .. } = &mut *state;
     record.announced.read(&settings.forwarded, request, client.peer.ip());
     let close = client.closes_after(settings, &state.request);
-    if is_misdirected(client, &state.request) {
+    if let Err(reason) = check_host(client, &active.plan, &state.request) {
         let close = skip_body(state, close);
-        return respond::error(client, worker, state, settings, Reason::MisdirectedRequest, close).await;
+        return respond::error(client, worker, state, settings, reason, close).await;
     }
     state.router = client.connection_context.router;
     let router = active.plan.routers.get(state.router);
-    let decided = decide(&active.plan, router, state, Some(&client.connection_context.listener.bind));
+    let decided = decide(&active.plan, router, state, Some(&client.connection_context.listener));
     if client.connection_context.listener.redirect.is_some()
         && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
     {
@@ -165,6 +166,35 @@ pub(crate) async fn request<S: ClientSide>(
         };
     }
     dispatch(client, worker, state, active, RoutedRequest { route, share }, close).await
+}
+
+/// Checks that the connection serves the host of the request. If hosts tell the listeners of the address apart, the client's
+/// listener becomes the one of the host.
+#[inline]
+fn check_host<S: ClientSide>(
+    client: &mut Client<S>,
+    plan: &Plan,
+    request: &RequestHead,
+) -> Result<(), Reason> {
+    if client.connection_context.listener.by_host {
+        choose_listener(client, plan, request)?;
+    }
+    if is_misdirected(client, request) { Err(Reason::MisdirectedRequest) } else { Ok(()) }
+}
+
+// Out of the way of listeners that do not share their address.
+#[inline(never)]
+fn choose_listener<S: ClientSide>(
+    client: &mut Client<S>,
+    plan: &Plan,
+    request: &RequestHead,
+) -> Result<(), Reason> {
+    let server_name = client.stream.tls().map(|tls| tls.server_name.as_deref().unwrap_or_default());
+    let at = &client.connection_context.listener;
+    let chosen = by_host::listener(plan, at, request.slice(request.host), server_name)?.clone();
+    client.connection_context.router = chosen.router;
+    client.connection_context.listener = chosen;
+    Ok(())
 }
 
 /// Returns whether the request names a host that its TLS connection does not serve. The connection serves the

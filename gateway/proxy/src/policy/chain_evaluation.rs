@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tollgate_http::Name;
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, ListenAddress, Plan, UpstreamShare};
+use tollgate_plan::{Action, Plan, PlannedListener, UpstreamShare};
 use tollgate_policy::{Context, ForwardingRule, Origin, Refusal, Request, Verdict};
 
 use super::policy_end::PolicyEnd;
@@ -56,16 +56,16 @@ pub(super) struct ChainEvaluation<'a> {
 }
 
 impl<'a> ChainEvaluation<'a> {
-    /// Creates an evaluation of the policies of a route for requests that arrive at the listener `bind`, and
-    /// then through the policies of the chosen upstream.
+    /// Creates an evaluation of the policies of a route for requests that arrive at a listener, and then through
+    /// the policies of the chosen upstream.
     pub fn of_route(
         active: &'a Rc<ActivePlan>,
         route: u32,
-        bind: &ListenAddress,
+        listener: &PlannedListener,
         from: RequestSender<'_>,
     ) -> Self {
         let taken = active.route(route);
-        let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
+        let chain = taken.policies.as_ref().and_then(|chains| chains.at(listener));
         Self::new(active, route, chain, from, matches!(taken.action, Action::Forward(_)))
     }
 

@@ -76,8 +76,7 @@ pub(crate) fn evaluate<'a, S: ClientSide>(
     let mut context = worker.contexts.take().unwrap_or_default();
     let route = active.route(index);
     let from = (&state.record.announced, client.peer);
-    let mut evaluation =
-        ChainEvaluation::of_route(active, index, &client.connection_context.listener.bind, from);
+    let mut evaluation = ChainEvaluation::of_route(active, index, &client.connection_context.listener, from);
     let secure = client.stream.tls().is_some();
     let origin = evaluation.origin(worker, state, client.connection_context.tls.as_deref(), secure);
     let verdict = if matches!(route.action, Action::Forward(_)) && worker.rejects(route.priority) {

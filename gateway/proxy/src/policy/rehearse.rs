@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tollgate_plan::{ListenAddress, Plan, Route};
+use tollgate_plan::{Plan, PlannedListener, Route};
 use tollgate_policy::{Context, Dependency, Origin, PolicyResponse, PolicyStates, Request, Verdict};
 
 use super::chain_evaluation::named;
@@ -85,7 +85,7 @@ pub(crate) struct Rehearsed {
 pub(crate) struct RehearsedSender<'a> {
     pub peer: SocketAddr,
     pub secure: bool,
-    pub bind: Option<&'a ListenAddress>,
+    pub listener: Option<&'a PlannedListener>,
 }
 
 /// Evaluates the policies of the route, then the policies of an upstream: the one that a policy named, or
@@ -99,7 +99,8 @@ pub(crate) fn rehearse(
     let mut out = Rehearsed::default();
     let mut context = Context::default();
     let chains = route.policies.as_ref();
-    let chain = chains.and_then(|chains| from.bind.map_or(chains.default, |bind| chains.at(bind)));
+    let chain =
+        chains.and_then(|chains| from.listener.map_or(chains.default, |listener| chains.at(listener)));
     if let Some(chain) = chain {
         resolve(plan, (route, chain), state, &mut context, from, &mut out);
     }

@@ -39,7 +39,7 @@ pub async fn list(
 fn whole(context: &AdminContext, filter: &ListFilter) -> Value {
     let plan = context.plan.borrow().clone();
     // Its certificates have no names in the plan.
-    let admin = plan.admin.as_ref().map(|tls| tls_to_json(tls, &[]));
+    let admin = plan.admin.as_ref().map(|tls| tls_to_json(tls, None, &[]));
     let resources = context.view.list(listeners_kind());
     let resources: HashMap<&str, &ListedResource> =
         resources.iter().map(|resource| (resource.name(), resource)).collect();
@@ -101,9 +101,10 @@ fn to_json(listener: &PlannedListener, plan: &Plan) -> Value {
     json!({
         "name": listener.name,
         "address": listener.bind.to_string(),
+        "hosts": listener.hosts,
         "routes": plan.routers.get(listener.router).len(),
         "protocols": protocols(listener.http2),
-        "tls": listener.tls.as_ref().map(|tls| tls_to_json(tls, &names)),
+        "tls": listener.tls.as_ref().map(|tls| tls_to_json(tls, Some(&listener.own_certificates[..]), &names)),
         "redirect_to_https": redirect,
         "proxy_protocol": listener.proxy_protocol.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "half_close": listener.half_close,
@@ -121,9 +122,12 @@ fn protocols(http2: Http2) -> &'static [&'static str] {
     }
 }
 
-/// `names` are the names of the certificates' files, in the same order.
-fn tls_to_json(tls: &TlsServerConfig, names: &[&str]) -> Value {
-    let certificates = tls.certificates().iter().enumerate().map(|(index, certificate)| {
+/// `own` are the certificates to show; `None`: all. `names` are the names of their files, in the same order.
+fn tls_to_json(tls: &TlsServerConfig, own: Option<&[usize]>, names: &[&str]) -> Value {
+    let all = tls.certificates();
+    let own = own.map_or_else(|| (0..all.len()).collect(), <[usize]>::to_vec);
+    let own = own.iter().filter_map(|index| all.get(*index));
+    let certificates = own.enumerate().map(|(index, certificate)| {
         let mut value = certificate.as_ref().map_or_else(|| json!({}), certificate_to_json);
         value["file"] = json!(names.get(index));
         value

@@ -436,6 +436,7 @@ fn list(kind: &ResourceKind) -> Value {
         for key in ["address", "bound", "problem"] {
             properties[key] = json!({ "type": ["string", "null"] });
         }
+        properties["hosts"] = json!({ "type": "array", "items": { "type": "string" } });
         properties["routes"] = json!({ "type": "integer" });
         properties["protocols"] = json!({ "type": "array", "items": { "type": "string" } });
         properties["tls"] = json!({ "type": ["object", "null"] });

@@ -147,10 +147,7 @@ pub fn report(
     shown: usize,
 ) -> Report {
     let Rehearsal { sent_path, path, explanation, listener, preflight, policies, outcome } = rehearsal;
-    let listener = listener.map(|bind| {
-        let name = plan.listener(&bind).and_then(|listener| listener.name.clone());
-        (name, bind.to_string())
-    });
+    let listener = listener.map(|(name, bind)| (name, bind.to_string()));
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
     let place = |route: u32| {
         config.map_or_else(|| route_without_position(plan, route), |config| locate(config, plan, route))

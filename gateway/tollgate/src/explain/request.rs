@@ -123,6 +123,10 @@ fn split(url: &str) -> Result<UrlParts<'_>, String> {
 
 /// Returns the authority by which a client on this machine would reach this listener, or the first one.
 fn default_authority(plan: &Plan, at: Option<&PlannedListener>) -> String {
+    if let Some(host) = at.and_then(|at| at.hosts.first()) {
+        // A name that the wildcard covers.
+        return host.strip_prefix("*.").map_or_else(|| host.clone(), |base| format!("www.{base}"));
+    }
     let address = at.and_then(|at| at.bind.tcp());
     let address = address.or_else(|| plan.listeners.iter().find_map(|listener| listener.bind.tcp()));
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));

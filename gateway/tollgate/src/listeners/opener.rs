@@ -36,9 +36,12 @@ pub struct SocketOpener {
 /// A listener that a plan needs: its address, and where that is written.
 pub type WantedListener = (ListenAddress, At);
 
-/// Returns the listeners of a plan.
+/// Returns the listeners of a plan, those that share an address only once.
 pub fn wanted_listeners(plan: &Plan) -> Vec<WantedListener> {
-    plan.listeners.iter().map(|listener| (listener.bind.clone(), listener.at)).collect()
+    let mut shared = HashSet::new();
+    let mut is_first = |bind: &ListenAddress| shared.insert(bind.to_string());
+    let each = plan.listeners.iter().filter(|listener| !listener.by_host || is_first(&listener.bind));
+    each.map(|listener| (listener.bind.clone(), listener.at)).collect()
 }
 
 /// A listener whose address cannot be opened.

@@ -135,6 +135,14 @@ fn import_file(
 
 /// Splits the resources of a kind by name.
 fn split_resources(kind: &ResourceKind, value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
+    let is_named =
+        |items: &Value| items.as_array().is_some_and(|all| all.iter().all(|it| it["name"].is_string()));
+    if kind.name == "listeners" && value.is_some_and(|value| !is_named(value)) {
+        return Err(format!(
+            "`{}` is for the gateway's own file: what is imported is a list of listeners with a `name`",
+            kind.key
+        ));
+    }
     match value {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Object(entries)) if !kind.is_list() => {

@@ -2,53 +2,53 @@
 //! them, if documents add some.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 
-use super::Listener;
+use super::{Listener, shared};
 use crate::section::{Problem, shown};
-use crate::sections::{AdminSettings, ListenAddress};
+use crate::sections::AdminSettings;
 
-/// Returns an error for each listener whose name or address another one has, or whose address another one or the admin
-/// listener covers.
+/// Returns an error for each listener whose name another one has, whose address another one or the admin listener covers, or
+/// that cannot share its address with the others there.
 #[must_use]
 pub fn conflicts(listeners: &[&Listener], admin: Option<&AdminSettings>) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let mut names: HashMap<&str, &Listener> = HashMap::new();
-    let mut sockets: HashMap<&std::path::Path, &Listener> = HashMap::new();
+    let mut problems = same_names(listeners);
+    let mut addresses: HashMap<String, Vec<&Listener>> = HashMap::new();
     let mut ports: HashMap<u16, Vec<(SocketAddr, &Listener)>> = HashMap::new();
     for &listener in listeners {
-        if let Some(name) = &listener.name {
-            match names.get(name.value.as_str()).and_then(|first| first.name.as_ref()) {
-                Some(first) => {
-                    let message = format!("two listeners are named {}", shown(&name.value));
-                    problems.push(Problem::error(name.at, message).related(first.at, "first written here"));
-                }
-                None => drop(names.insert(&name.value, listener)),
-            }
+        let sharing = addresses.entry(listener.bind.value.to_string()).or_default();
+        if let (true, Some(address)) = (sharing.is_empty(), listener.bind.value.tcp()) {
+            let others = ports.entry(address.port()).or_default();
+            problems.extend(overlap_with(address, listener, others));
+            others.push((address, listener));
         }
-        let twin = match &listener.bind.value {
-            ListenAddress::Unix(socket) => match sockets.get(socket.path.as_path()) {
-                Some(twin) => Some(*twin),
-                None => sockets.insert(&socket.path, listener),
-            },
-            // A free port, a different one each time.
-            ListenAddress::Tcp(address) if address.port() == 0 => None,
-            ListenAddress::Tcp(address) => {
-                let others = ports.entry(address.port()).or_default();
-                let twin = others.iter().find(|(other, _)| other == address).map(|(_, twin)| *twin);
-                if twin.is_none() {
-                    problems.extend(overlap_with(*address, listener, others));
-                    others.push((*address, listener));
-                }
-                twin
+        sharing.push(listener);
+    }
+    let mut shared: Vec<Vec<&Listener>> =
+        addresses.into_values().filter(|sharing| sharing.len() > 1).collect();
+    shared.sort_by_key(|sharing| {
+        let at = sharing[0].bind.at;
+        (at.file, at.line, at.column)
+    });
+    problems.extend(shared.iter().flat_map(|sharing| shared::problems(sharing)));
+    problems.extend(admin.and_then(|admin| admin_address(listeners, admin)));
+    problems
+}
+
+/// Returns an error for each listener whose name another one has.
+fn same_names(listeners: &[&Listener]) -> Vec<Problem> {
+    let mut names = HashMap::new();
+    let mut problems = Vec::new();
+    for name in listeners.iter().filter_map(|listener| listener.name.as_ref()) {
+        match names.entry(name.value.as_str()) {
+            Entry::Occupied(first) => {
+                let message = format!("two listeners are named {}", shown(&name.value));
+                problems.push(Problem::error(name.at, message).related(*first.get(), "first written here"));
             }
-        };
-        if let Some(twin) = twin {
-            let problem = Problem::error(listener.bind.at, "this address has two listeners");
-            problems.push(problem.related(twin.bind.at, "first written here"));
+            Entry::Vacant(place) => drop(place.insert(name.at)),
         }
     }
-    problems.extend(admin.and_then(|admin| admin_address(listeners, admin)));
     problems
 }
 

@@ -1,7 +1,7 @@
 //! Checks the numbers of settings, and combinations that cannot be measured, such as HTTP/2 without TLS.
 //! `study` calls it for every point, with the settings of each arm.
 
-use crate::settings::Settings;
+use crate::settings::{OriginKind, Settings};
 
 /// The highest value of any count.
 const MOST: u64 = 100_000_000;
@@ -78,6 +78,17 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if settings.grpc() && (settings.method.is_some() || settings.origin_status() != 200) {
         return Some("with `origin: grpc`, requests are POST and answers 200: neither can be set".into());
     }
+    if settings.http2_origin() && settings.origin() == OriginKind::Builtin {
+        return Some(
+            "`http2_origin` needs `origin: nginx` or `origin: grpc`: the built-in one speaks HTTP/1 alone"
+                .into(),
+        );
+    }
+    if settings.http2_origin() && settings.chain() > 1 {
+        return Some(
+            "`http2_origin` needs `chain: 1`: the copies of a chain speak HTTP/1 to each other".into(),
+        );
+    }
     let times = [
         ("seconds", settings.seconds()),
         ("timeout", settings.timeout()),
@@ -128,6 +139,16 @@ mod tests {
             told(|s| s.warm_up = Some(f64::INFINITY)),
             "`warm_up` is inf: expected at most 86400 seconds, a day"
         );
+        let http2_origin = Some(vec!["http2_origin".to_owned()]);
+        let mut settings = Settings { features: http2_origin, ..Settings::default() };
+        assert_eq!(out_of_range(&settings), None);
+        settings.origin = Some(OriginKind::Builtin);
+        assert_eq!(
+            out_of_range(&settings).unwrap_or_default(),
+            "`http2_origin` needs `origin: nginx` or `origin: grpc`: the built-in one speaks HTTP/1 alone"
+        );
+        (settings.origin, settings.chain) = (None, Some(2));
+        assert!(out_of_range(&settings).unwrap_or_default().starts_with("`http2_origin` needs `chain: 1`"));
         assert_eq!(told(|s| s.warm_up = Some(0.0)), "");
         assert_eq!(told(|s| s.ramp = Some(-1.0)), "`ramp` is -1: expected 0 or more");
         assert_eq!(told(|s| s.sources = Some(251)), "`sources` is 251: expected 1 to 250");

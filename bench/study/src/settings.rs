@@ -287,6 +287,10 @@ impl Settings {
     pub fn grpc(&self) -> bool {
         self.origin() == OriginKind::Grpc
     }
+    /// Returns whether the system speaks HTTP/2 to the origin.
+    pub fn http2_origin(&self) -> bool {
+        self.grpc() || self.features().iter().any(|name| name == "http2_origin")
+    }
     /// Returns whether requests carry the client's credentials.
     pub fn known_client(&self) -> bool {
         self.known_client.unwrap_or(false)

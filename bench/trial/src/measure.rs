@@ -210,7 +210,7 @@ fn attempt(
     // connections that were idle for too long.
     let mut held = {
         let origin = target.origin.borrow();
-        HeldConnections::begin(&origin.ids(), &origin.ports, &target.ids())
+        HeldConnections::begin(&origin.ids(), &origin.all_ports(), &target.ids())
     };
     target.resume();
     let body = target.origin.borrow().body.clone();

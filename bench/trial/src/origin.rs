@@ -55,6 +55,9 @@ const RECORDED: usize = 16;
 pub struct Origin {
     /// The ports of the origins, on every loopback address.
     pub ports: Vec<u16>,
+    /// The ports for HTTP/2 in plain text, one for each origin; `None` if `ports` serve whatever the origin
+    /// speaks.
+    pub http2_ports: Option<Vec<u16>>,
     /// The body of every answer.
     pub body: Vec<u8>,
     status_ports: Vec<u16>,
@@ -63,8 +66,8 @@ pub struct Origin {
     kind: OriginKind,
     servers: Vec<Server>,
     partners: Partners,
-    /// The addresses as systems reach them, if these are not on loopback.
-    at: Vec<SocketAddr>,
+    /// The address of the host as systems reach it, if that is not loopback.
+    at: Option<IpAddr>,
     /// The addresses as the generator reaches them, if these are not on loopback.
     at_for_client: Vec<SocketAddr>,
     /// The agent that started the servers, and their number there.
@@ -99,7 +102,7 @@ impl Origin {
             ..Self::empty(settings.origin())
         };
         for _ in 0..settings.origins() {
-            let ports = free_ports(2)?;
+            let ports = free_ports(3)?;
             let folder = ground.folder("origin")?;
             let launch = match origin.kind {
                 OriginKind::Nginx => {
@@ -124,6 +127,9 @@ impl Origin {
             origin.servers.push(Server::new(launch.start()?));
             origin.ports.push(ports[0]);
             origin.status_ports.push(ports[1]);
+            if origin.kind == OriginKind::Nginx {
+                origin.http2_ports.get_or_insert_default().push(ports[2]);
+            }
             origin.wait(&folder)?;
         }
         Ok(origin)
@@ -136,9 +142,11 @@ impl Origin {
     }
 
     /// Describes origins that another host of the run has started, for an agent. They have no counters here.
+    /// The addresses are those of the protocol that the system speaks to them.
     pub(crate) fn at(addresses: Vec<SocketAddr>) -> Self {
         let ports = addresses.iter().map(SocketAddr::port).collect();
-        Self { ports, at: addresses, ..Self::empty(OriginKind::Builtin) }
+        let at = addresses.first().map(SocketAddr::ip);
+        Self { ports, at, ..Self::empty(OriginKind::Builtin) }
     }
 
     /// Describes no origin, for gateways that run with one of their own.
@@ -156,7 +164,7 @@ impl Origin {
         Ok(Self {
             ports: vec![address.port()],
             body,
-            at: vec![address],
+            at: Some(address.ip()),
             at_for_client: vec![address],
             url: Some(url.clone()),
             ..Self::empty(OriginKind::Builtin)
@@ -179,34 +187,39 @@ impl Origin {
         let mut origin = match &hosts.origin {
             Host::Local => Self::start(ground, settings, &ground.cores.origin, quota)?,
             Host::Agent(agent) => {
-                let OriginUp { id, ports } = agent.ask(&Ask::StartOrigin(Box::new(settings.clone())))?;
+                let OriginUp { id, ports, http2_ports } =
+                    agent.ask(&Ask::StartOrigin(Box::new(settings.clone())))?;
                 Self {
                     ports,
+                    http2_ports,
                     body: body(settings.response_body()),
                     remote: Some(Remote { agent: Rc::clone(agent), id }),
                     ..Self::empty(settings.origin())
                 }
             }
         };
-        let all = |host: IpAddr| origin.ports.iter().map(|port| SocketAddr::new(host, *port)).collect();
         let (system, client) = (hosts.origin_address(), hosts.origin_address_for_client());
-        let (at, at_for_client) = (all(system), all(client));
         // On loopback each system has an address of its own.
-        origin.at = if system.is_loopback() { Vec::new() } else { at };
-        origin.at_for_client = if client.is_loopback() { Vec::new() } else { at_for_client };
+        origin.at = (!system.is_loopback()).then_some(system);
+        origin.at_for_client = if client.is_loopback() {
+            Vec::new()
+        } else {
+            origin.ports.iter().map(|port| SocketAddr::new(client, *port)).collect()
+        };
         Ok(origin)
     }
 
     fn empty(kind: OriginKind) -> Self {
         Self {
             ports: Vec::new(),
+            http2_ports: None,
             body: Vec::new(),
             status_ports: Vec::new(),
             last_host: STRAIGHT,
             kind,
             servers: Vec::new(),
             partners: Partners::default(),
-            at: Vec::new(),
+            at: None,
             at_for_client: Vec::new(),
             remote: None,
             url: None,
@@ -234,7 +247,7 @@ impl Origin {
         if !self.at_for_client.is_empty() {
             return numeric(&self.at_for_client);
         }
-        self.on(STRAIGHT)
+        on(Ipv4Addr::new(127, 0, 0, STRAIGHT).into(), &self.ports)
     }
 
     /// Returns the addresses for the next system: on a host that no other system uses, from 127.0.0.2 up.
@@ -242,17 +255,20 @@ impl Origin {
     /// Systems are paused between their turns with their connections open, and each connection takes a client
     /// port of its pair of addresses. If all systems shared one pair, a few systems with thousands of
     /// connections would leave no ports for the next one.
-    pub fn for_next_system(&mut self) -> Vec<Address> {
-        if !self.at.is_empty() {
-            return numeric(&self.at);
-        }
-        // Hosts may be reused: only cold systems use up all of them, and all but the last few have ended.
-        self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
-        self.on(self.last_host)
+    ///
+    /// `http2`: the system speaks HTTP/2 to the origins.
+    pub fn for_next_system(&mut self, http2: bool) -> Vec<Address> {
+        let host = self.at.unwrap_or_else(|| {
+            // Hosts may be reused: only cold systems use up all of them, and all but the last few have ended.
+            self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
+            Ipv4Addr::new(127, 0, 0, self.last_host).into()
+        });
+        on(host, self.http2_ports.as_ref().filter(|_| http2).unwrap_or(&self.ports))
     }
 
-    fn on(&self, host: u8) -> Vec<Address> {
-        self.ports.iter().map(|port| Address::loopback(host, *port)).collect()
+    /// Returns the ports of all protocols.
+    pub fn all_ports(&self) -> Vec<u16> {
+        self.ports.iter().chain(self.http2_ports.iter().flatten()).copied().collect()
     }
 
     /// Returns the ports of the services that features call.
@@ -342,6 +358,10 @@ impl Origin {
     }
 }
 
+fn on(host: IpAddr, ports: &[u16]) -> Vec<Address> {
+    ports.iter().map(|port| Address { host: host.to_string(), port: *port }).collect()
+}
+
 fn numeric(addresses: &[SocketAddr]) -> Vec<Address> {
     addresses.iter().map(|at| Address { host: at.ip().to_string(), port: at.port() }).collect()
 }
@@ -371,9 +391,11 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
     };
     let _ = write!(
         text,
-        "  server {{\n    listen {EVERYWHERE}:{} backlog=4096{reuse};\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
+        "  server {{\n    listen {EVERYWHERE}:{} backlog=4096{reuse};\n    \
+         listen {EVERYWHERE}:{} http2 backlog=4096{reuse};\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
          location / {{ {answer} }}\n  }}\n  server {{ listen 127.0.0.1:{}; location / {{ stub_status; }} }}\n}}\n",
         ports[0],
+        ports[2],
         String::from_utf8_lossy(READY_BODY),
         ports[1],
     );
@@ -445,20 +467,24 @@ mod tests {
         origin.ports.push(82);
         let told =
             |addresses: Vec<Address>| -> Vec<String> { addresses.iter().map(ToString::to_string).collect() };
-        assert_eq!(told(origin.for_next_system()), ["127.0.0.2:81", "127.0.0.2:82"]);
-        assert_eq!(told(origin.for_next_system()), ["127.0.0.3:81", "127.0.0.3:82"]);
+        assert_eq!(told(origin.for_next_system(false)), ["127.0.0.2:81", "127.0.0.2:82"]);
+        assert_eq!(told(origin.for_next_system(false)), ["127.0.0.3:81", "127.0.0.3:82"]);
         assert_eq!(told(origin.straight()), ["127.0.0.1:81", "127.0.0.1:82"]);
         for _ in 4..LAST_HOST {
-            origin.for_next_system();
+            origin.for_next_system(false);
         }
-        assert_eq!(told(origin.for_next_system())[0], "127.0.0.254:81");
-        assert_eq!(told(origin.for_next_system())[0], "127.0.0.2:81");
+        assert_eq!(told(origin.for_next_system(false))[0], "127.0.0.254:81");
+        assert_eq!(told(origin.for_next_system(false))[0], "127.0.0.2:81");
+        origin.http2_ports = Some(vec![91, 92]);
+        assert_eq!(told(origin.for_next_system(true)), ["127.0.0.3:91", "127.0.0.3:92"]);
+        assert_eq!(told(origin.for_next_system(false)), ["127.0.0.4:81", "127.0.0.4:82"]);
     }
 
     #[test]
     fn nginx_answers_on_every_address_and_tells_its_status_on_one() {
-        let text = nginx(Path::new("/run"), &[81, 82], &Settings::default(), 1_024);
-        assert!(text.contains("listen 0.0.0.0:81 ") && text.contains("listen 127.0.0.1:82;"), "{text}");
+        let text = nginx(Path::new("/run"), &[81, 82, 83], &Settings::default(), 1_024);
+        assert!(text.contains("listen 0.0.0.0:81 ") && text.contains("listen 0.0.0.0:83 http2 "), "{text}");
+        assert!(text.contains("listen 127.0.0.1:82;"), "{text}");
     }
 
     #[test]

@@ -256,7 +256,7 @@ impl Target {
         let pem = |files: &TlsFiles| -> Result<Certificate, Failure> {
             Ok(Certificate { certificate: text(&files.certificate)?, key: text(&files.key)? })
         };
-        let addresses = origin.borrow_mut().for_next_system();
+        let addresses = origin.borrow_mut().for_next_system(settings.http2_origin());
         let origins: Result<Vec<SocketAddr>, Failure> = addresses
             .iter()
             .map(|at| {
@@ -334,8 +334,10 @@ impl Target {
             Some(url) => (url.path.clone(), origin.borrow().body.clone()),
             None => (READY_PATH.to_owned(), READY_BODY.to_vec()),
         };
-        let mut behind =
-            if links == 0 { origin.borrow().straight() } else { origin.borrow_mut().for_next_system() };
+        let mut behind = match links {
+            0 => origin.borrow().straight(),
+            _ => origin.borrow_mut().for_next_system(settings.http2_origin()),
+        };
         for link in 0..links {
             let front = link + 1 == links;
             let mut setting = setting(ground, arm, settings, &behind, clients, front)?;

@@ -70,7 +70,7 @@ faults: toolchain ## the release binary under load while endpoints fail and conf
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
 	$(CARGO) test -p tollgate-etcd --test fleet -- --ignored --nocapture
 
-hostile: toolchain ## a thousand hostile HTTP/2 connections of each kind against the release binary; takes 15 minutes
+hostile: toolchain ## hostile HTTP/2 clients and endpoints of each kind against the release binary; takes half an hour
 	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::

@@ -6,7 +6,8 @@
 //! origins and the outcomes. At the end, `audit` checks that the record agrees with the gateway's log.
 //!
 //! - `scenario`: generates a scenario from a seed.
-//! - `client`, `origin`: the parties, on raw bytes, with a reader of their own (`wire`).
+//! - `client`, `origin`: the parties, on raw bytes, with a reader of their own (`wire`); `front`: HTTP/2 before an
+//!   origin.
 //! - `gateway`: the workers, their drain, their log; `control`: their plans; `directory`: the simulated DNS.
 //! - `books`: the record of a run; `audit`: the checks of it after the end.
 //! - `watch`: the checks during a run; `rest`: the check for leaks once all clients are done.
@@ -20,6 +21,7 @@ pub mod books;
 pub mod client;
 pub mod control;
 pub mod directory;
+mod front;
 pub mod gateway;
 pub mod message;
 pub mod origin;

@@ -15,6 +15,7 @@ use tollgate_net::{Address, Listener, Stream};
 use tollgate_plan::Endpoint;
 
 use crate::books::{Books, Planned};
+use crate::front::{self, Front};
 use crate::message::{Framing, Head, chunk};
 use crate::pattern;
 use crate::sabotage::Sabotage;
@@ -92,9 +93,21 @@ impl Origin {
                 books: self.books.clone(),
                 rng: self.rng.clone(),
                 sabotage: self.sabotage,
+                has_front: self.plan.http2[upstream],
             };
             let address = SocketAddr::new(ip, self.plan.port(upstream));
-            simulated::spawn_in(group, listen(Rc::new(server), address));
+            if !server.has_front {
+                simulated::spawn_in(group, listen(Rc::new(server), address));
+                continue;
+            }
+            let front = Front {
+                address,
+                backlog: server.manners.backlog,
+                leaves: server.manners.closes_idle,
+                rng: self.rng.borrow_mut().fork(),
+            };
+            simulated::spawn_in(group, listen(Rc::new(server), front::server(address)));
+            simulated::spawn_in(group, front.listen());
         }
     }
 
@@ -144,6 +157,8 @@ struct Server {
     books: Books,
     rng: Rc<RefCell<Rng>>,
     sabotage: Option<Sabotage>,
+    /// Whether an HTTP/2 front stands before it.
+    has_front: bool,
 }
 
 async fn listen(server: Rc<Server>, address: SocketAddr) {
@@ -542,7 +557,8 @@ impl Server {
         if let Err(then) = self.body(reader, case).await {
             return then;
         }
-        if self.one_in(4) {
+        // Over HTTP/2 an answer to such a request that succeeds is the tunnel.
+        if !self.has_front && self.one_in(4) {
             return self.answer(wire, case, Act::Serve).await;
         }
         let head = format!(

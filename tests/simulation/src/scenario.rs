@@ -117,7 +117,10 @@ impl Scenario {
             2..1000 => 3000,
             _ => 200_000,
         };
-        let origins = origins::generate(&mut rng, mood, longest);
+        // Its own generator, so that a seed is the same scenario in both protocols.
+        let mut protocols = Rng::with_seed(seed ^ 0x0b2c_0de5);
+        let http2 = [(); UPSTREAMS.len()].map(|()| protocols.u32(0..3) == 0);
+        let origins = origins::generate(&mut rng, mood, longest, http2);
         let half_close = rng.bool();
         let plans = plans::generate(&mut rng, mood, &origins, half_close);
         let clients = asks::generate(&mut rng, mood, longest, half_close);

@@ -94,9 +94,7 @@ fn attacks() -> Vec<Attack> {
             let padded = [&[255][..], &[0; 255]].concat();
             frame(kind::DATA, 8, 1, &padded)
         }),
-        begun("endpoint: endless DATA", head(END_HEADERS, &[]), |_| {
-            frame(kind::DATA, 0, 1, &[b'x'; 16_384])
-        }),
+        begun("endpoint: endless DATA", head(END_HEADERS, &[]), |_| frame(kind::DATA, 0, 1, &[b'x'; 16_384])),
         Attack {
             reads: false,
             ..begun(

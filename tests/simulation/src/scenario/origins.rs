@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Mood, any, ports};
+use super::{Mood, UPSTREAMS, any, ports};
 
 /// An origin. It listens on a port of its own for each upstream, so that the network can assign connections
 /// to upstreams.
@@ -19,6 +19,8 @@ pub struct OriginPlan {
     pub name: Option<String>,
     /// How it behaves.
     pub manners: Manners,
+    /// Whether it speaks HTTP/2, by the upstream's number.
+    pub http2: [bool; UPSTREAMS.len()],
 }
 
 impl OriginPlan {
@@ -114,12 +116,17 @@ pub enum Where {
     Answer,
 }
 
-pub(super) fn generate(rng: &mut Rng, mood: Mood, longest: usize) -> Vec<OriginPlan> {
+pub(super) fn generate(
+    rng: &mut Rng,
+    mood: Mood,
+    longest: usize,
+    http2: [bool; UPSTREAMS.len()],
+) -> Vec<OriginPlan> {
     let count = rng.usize(1..=4);
     let plan = |number| {
         let ip = IpAddr::from([10, 1, 0, number as u8 + 1]);
         let name = (rng.u32(0..3) == 0).then(|| format!("origin{number}.internal"));
-        OriginPlan { number, ip, name, manners: manners(rng, mood, longest) }
+        OriginPlan { number, ip, name, manners: manners(rng, mood, longest), http2 }
     };
     (0..count).map(plan).collect()
 }

@@ -162,6 +162,9 @@ fn write_upstream(to: &mut Writing<'_>, upstream: usize, origins: &[OriginPlan])
             to.line(format_args!("    - {{address: \"{target}\", weight: {weight}, priority: {priority}}}"));
         }
     }
+    if origins.iter().any(|origin| origin.http2[upstream]) {
+        to.line("    http2: on");
+    }
     pool(to);
     health(to);
     balance(to, upstream);

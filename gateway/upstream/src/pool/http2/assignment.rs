@@ -41,25 +41,30 @@ impl Pool {
         }
     }
 
-    /// Gives a connection's free stream to the request that has waited longest. Returns whether there was
-    /// one.
-    pub(super) fn offer_stream(self: &Rc<Self>, connection: &Rc<Http2Connection>) -> bool {
-        if let Some(ticket) = self.queue.first()
-            && connection.has_capacity()
+    /// Gives a connection's free stream to the request that has waited longest, on this worker or by closing the
+    /// connection for one on another worker.
+    pub(super) fn offer_stream(self: &Rc<Self>, connection: &Rc<Http2Connection>) {
+        if !self.grant_stream(connection)
+            && !connection.is_retired()
+            && self.context.must_offer_freed()
+            && self.pool_set.must_close(self, connection.is_idle())
         {
-            if connection.is_spent(tollgate_net::now()) {
-                // The waiting request needs the permit of this connection.
-                connection.retire();
-                return false;
-            }
-            let stream = StreamPermit::new(connection.clone(), InUse::new(self), true);
-            self.pool_set.grant(&ticket, Grant::Stream(stream));
-            return true;
-        }
-        if self.context.must_offer_freed() && self.pool_set.must_close(self, connection.is_idle()) {
             connection.retire();
         }
-        false
+    }
+
+    /// Gives a connection's free stream to the request that has waited longest on this worker. Returns whether
+    /// there was one.
+    pub(super) fn grant_stream(self: &Rc<Self>, connection: &Rc<Http2Connection>) -> bool {
+        let Some(ticket) = self.queue.first().filter(|_| connection.has_capacity()) else { return false };
+        if connection.is_spent(tollgate_net::now()) {
+            // The waiting request needs the permit of this connection.
+            connection.retire();
+            return false;
+        }
+        let stream = StreamPermit::new(connection.clone(), InUse::new(self), true);
+        self.pool_set.grant(&ticket, Grant::Stream(stream));
+        true
     }
 
     /// Whether one more idle connection is kept.

@@ -118,9 +118,11 @@ async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
     let connection = result.as_ref().ok().cloned();
     opening.finish(result);
     let Some(connection) = connection else { return };
-    // The requests in the queue get the streams that the joined requests do not need.
+    // The requests in the queue get the streams that the joined requests do not need. The connection is not
+    // offered to other workers before the joined requests have had their turn. Otherwise two workers could
+    // take the permit from each other forever.
     for _ in opening.waiters()..STREAMS_MAX {
-        if !pool.offer_stream(&connection) {
+        if !pool.grant_stream(&connection) {
             break;
         }
     }

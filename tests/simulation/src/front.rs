@@ -28,9 +28,6 @@ use crate::wire::{Pace, Reader, Wire};
 /// The server's port is this much above the front's.
 const SERVER_PORT_OFFSET: u16 = 10_000;
 
-/// How many small DATA frames may wait, times the 256 bytes that `h2` counts for each.
-const DATA_FRAME_BUDGET: usize = 1 << 30;
-
 /// Fields of a connection of HTTP/1, which HTTP/2 has no use for.
 const OF_THE_CONNECTION: [&str; 3] = ["connection", "transfer-encoding", "upgrade"];
 
@@ -72,8 +69,6 @@ async fn serve(address: SocketAddr, stream: Stream, life: Option<Duration>, mut 
     let streams = *rng.choice(&[1, 3, 100]).unwrap_or(&1);
     let window = *rng.choice(&[100, 5_000, 65_535]).unwrap_or(&100);
     builder.max_concurrent_streams(streams).initial_window_size(window).enable_connect_protocol();
-    // In the narrowest networks the bytes of a body arrive one by one, and the gateway passes them on at once.
-    builder.data_frame_budget(DATA_FRAME_BUDGET);
     let Ok(mut connection) = builder.handshake::<_, Bytes>(Socket(stream)).await else { return };
     let mut leaving = life.map(|life| Box::pin(simulated::sleep(life)));
     let port = Cell::new(0);

@@ -171,7 +171,7 @@ fn complete(example: &str) -> String {
 /// Creates the certificate files that the examples name.
 fn certificates() -> Files {
     let (authority, files) = (Authority::new(), Files::new());
-    for name in ["admin", "example.com", "wildcard.example.org"] {
+    for name in ["admin", "example.com", "shop", "wildcard", "wildcard.example.org"] {
         files.put(name, &authority.issue(&[name]));
     }
     let gateway = authority.issue(&["gateway"]);

@@ -171,14 +171,16 @@ fn complete(example: &str) -> String {
 /// Creates the certificate files that the examples name.
 fn certificates() -> Files {
     let (authority, files) = (Authority::new(), Files::new());
-    for name in ["admin", "example.com", "shop", "wildcard", "wildcard.example.org"] {
+    for name in ["admin", "example.com", "wildcard.example.org"] {
         files.put(name, &authority.issue(&[name]));
     }
     let gateway = authority.issue(&["gateway"]);
     files.put("gateway", &gateway);
     files.write("gateway-key.pem", &gateway.key);
-    let server = authority.issue(&["a.example"]);
-    files.write("server.pem", &(server.chain + &server.key));
+    for name in ["server", "shop", "wildcard"] {
+        let one = authority.issue(&["a.example"]);
+        files.write(&format!("{name}.pem"), &(one.chain + &one.key));
+    }
     for name in ["clients-ca", "etcd-ca", "internal-ca", "ops-ca", "system"] {
         files.write(&format!("{name}.pem"), &authority.pem());
     }

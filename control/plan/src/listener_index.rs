@@ -1,6 +1,7 @@
 //! Finds the listeners of a plan by their addresses, and by a host where several share an address.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -49,8 +50,8 @@ impl ListenerIndex {
     pub(crate) fn new<'a>(listeners: impl Iterator<Item = IndexedListener<'a>>) -> Self {
         let mut index = Self::default();
         for (number, IndexedListener { bind, hosts, by_host }) in listeners.enumerate() {
-            if !index.by_address.contains_key(&AddressKey::new(bind)) {
-                index.by_address.insert(AddressKey::new(bind), number);
+            if let Entry::Vacant(entry) = index.by_address.entry(AddressKey::new(bind)) {
+                entry.insert(number);
                 index.first.push((bind.clone(), number));
             }
             if !by_host {

@@ -34,6 +34,7 @@ mod hostile_origin;
 mod http2;
 mod http2_endpoints;
 mod keepalive;
+mod layer4;
 mod leaks;
 mod limits;
 mod listen;

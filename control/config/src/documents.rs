@@ -25,7 +25,8 @@ use crate::endpoint_list::load_endpoints;
 use crate::file_access::{self, Scope};
 use crate::load::{check_roots, read_pem};
 use crate::model::{
-    Action, Config, ConsumerSpec, Discover, Listener, NamedCertificate, PemFile, PolicySet, Route, Upstream,
+    Action, Config, ConsumerSpec, Discover, Listener, NamedCertificate, PemFile, PolicySet, Route, Stream,
+    Upstream,
 };
 use crate::parse::parse;
 
@@ -71,6 +72,7 @@ pub struct Document {
     file_id: u32,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) routes: Vec<Route>,
+    pub(crate) streams: Vec<Stream>,
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) consumers: Vec<ConsumerSpec>,
     pub(crate) certificates: Vec<NamedCertificate>,
@@ -364,7 +366,13 @@ impl Documents {
                 problems.push(told("route", &name.value, name.at, other.start()));
             }
         }
-        for kind in KINDS.iter().filter(|kind| kind.index != kinds::ROUTES) {
+        for name in config.streams.iter().filter_map(|stream| stream.name.as_ref()) {
+            if let Some(other) = self.by_kind[kinds::STREAMS].get(&name.value) {
+                problems.push(told("stream", &name.value, name.at, other.start()));
+            }
+        }
+        let by_display_name = [kinds::ROUTES, kinds::STREAMS];
+        for kind in KINDS.iter().filter(|kind| !by_display_name.contains(&kind.index)) {
             for (name, at) in config.names(kind) {
                 if let Some(other) = self.by_kind[kind.index].get(&name) {
                     problems.push(told(kind.noun, &name, at, other.start()));
@@ -389,6 +397,7 @@ impl Config {
     pub fn names(&self, kind: &ResourceKind) -> Vec<(String, At)> {
         match kind.index {
             kinds::ROUTES => self.routes.iter().map(|route| (route.display_name(), route.at)).collect(),
+            kinds::STREAMS => self.streams.iter().map(|stream| (stream.display_name(), stream.at)).collect(),
             kinds::UPSTREAMS => {
                 let names = self.upstreams.iter().map(|upstream| &upstream.name);
                 names.map(|name| (name.value.clone(), name.at)).collect()

@@ -38,7 +38,9 @@ pub fn exact_path_hints(config: &Config) -> Vec<Problem> {
 #[must_use]
 pub fn open_listener_hints(config: &Config) -> Vec<Problem> {
     let open = config.listen.iter().filter_map(|listener| match listener.bind.value {
-        ListenAddress::Tcp(address) if listener.is_port_alone => Some((listener.bind.at, address.port())),
+        ListenAddress::Tcp(address) | ListenAddress::Udp(address) if listener.is_port_alone => {
+            Some((listener.bind.at, address.port()))
+        }
         _ => None,
     });
     let hint = |(at, port)| {

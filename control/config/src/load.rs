@@ -15,7 +15,7 @@ use crate::env::{self, Lookup};
 use crate::file_access::{self, NamedFile, ReadError, run_with_timeout};
 use crate::foreign;
 use crate::include;
-use crate::model::{Action, Config, Discover, Paths, PemBytes, PemFile, Route};
+use crate::model::{Action, Config, Discover, Listener, ListenerProtocol, Paths, PemBytes, PemFile, Route};
 use crate::parse::parse;
 use crate::pem_files::pem_files;
 use crate::position::{At, SourceFile, Spanned};
@@ -221,6 +221,11 @@ impl<'a> Loader<'a> {
         let message = "no routes: every request would be answered 404";
         let Draft { config, routes, .. } = &self.draft;
         if config.store.is_some() || config.etcd.is_some() {
+            return None;
+        }
+        // Listeners of layer 4 take no requests.
+        let takes_requests = |listener: &Listener| listener.protocol == ListenerProtocol::Http;
+        if routes.is_none() && !config.listen.is_empty() && !config.listen.iter().any(takes_requests) {
             return None;
         }
         Some(match routes {

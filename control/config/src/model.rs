@@ -55,6 +55,8 @@ pub struct Config {
     pub errors: ErrorBodies,
     /// The routes, in the order written.
     pub routes: Vec<Route>,
+    /// The streams, in the order written. A listener has a stream of its own in [`Listener::to`].
+    pub streams: Vec<Stream>,
     /// Named upstreams, in the order written.
     pub upstreams: Vec<Upstream>,
     /// The zone of this gateway; endpoints of the same zone are preferred. Default none.
@@ -98,6 +100,7 @@ impl Default for Config {
             paths: Paths::default(),
             errors: ErrorBodies::default(),
             routes: Vec::new(),
+            streams: Vec::new(),
             upstreams: Vec::new(),
             zone: None,
             watch: false,

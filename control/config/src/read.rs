@@ -8,6 +8,7 @@ pub(crate) mod policies;
 mod references;
 mod root;
 mod route;
+mod streams;
 pub(crate) mod upstreams;
 
 pub(crate) use draft::{Draft, Include, check_per_try, per_try_timeout};
@@ -16,6 +17,7 @@ pub use policies::{files_in, service_url};
 pub(crate) use references::unknown;
 pub(crate) use root::root;
 pub(crate) use route::route;
+pub(crate) use streams::stream;
 
 #[cfg(test)]
 mod tests;

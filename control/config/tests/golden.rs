@@ -127,6 +127,8 @@ fn summary(config: &Config) -> String {
     for listener in &config.listen {
         line("listen", &listener.bind, &());
         line("  name", &listener.name, &None::<()>);
+        line("  protocol", &listener.protocol, &tollgate_config::ListenerProtocol::Http);
+        line("  to", &listener.to.as_ref().map(|own| &own.to), &None::<()>);
         line("  tls", &listener.tls, &None::<()>);
         line("  http2", &listener.http2, &tollgate_config::Http2::On);
         line("  proxy_protocol", &listener.proxy_protocol, &Vec::<tollgate_config::Cidr>::new());
@@ -187,6 +189,15 @@ fn summary(config: &Config) -> String {
         line("  priority", &route.priority, &tollgate_config::Priority::Normal);
         line("  use", &route.policies.sets, &Vec::<tollgate_config::UsedSet>::new());
         line("  grpc_web", &route.grpc_web, &false);
+    }
+    for stream in &config.streams {
+        line("stream", &stream.display_name(), &());
+        line("  listeners", &stream.listeners, &Vec::<()>::new());
+        line("  server_names", &stream.server_names, &Vec::<()>::new());
+        line("  to", &stream.to, &());
+        line("  respond", &stream.respond, &None::<()>);
+        line("  timeouts", &stream.timeouts, &tollgate_config::StreamTimeouts::default());
+        line("  limits", &stream.limits, &tollgate_config::StreamLimits::default());
     }
     let _ = writeln!(
         out,

@@ -1,10 +1,10 @@
 //! `compile(Config) -> Plan`. Finds the mistakes that show only when parts of a configuration are combined.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, CombinedResources, Config, Problem, ReplacementPiece, TargetKind};
+use tollgate_config::{At, CombinedResources, Config, Http2, Problem, ReplacementPiece, TargetKind};
 use tollgate_files::{CacheRule, Coding, Site, SiteSettings, TryPath};
 use tollgate_http::{HeadLimits, Name};
 use tollgate_net::{Address, ProxyVersion};
@@ -16,6 +16,7 @@ use crate::listeners;
 use crate::logs;
 use crate::matches::{Matches, matches, path_rules};
 use crate::policies::PolicyCompiler;
+use crate::streams::{self, StreamTargets};
 use crate::tls::{self, Clients};
 use crate::{
     Action, AnswerShare, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files, GatewaySettings,
@@ -76,6 +77,7 @@ pub fn compile_with_cache(
         names: HashMap::new(),
         inline_upstreams: HashMap::new(),
         clients: Clients::default(),
+        of_streams: streams::upstreams(parts),
         rules,
     };
     compiler.named_upstreams();
@@ -97,6 +99,14 @@ pub fn compile_with_cache(
             planned
         })
         .collect::<Vec<Arc<Route>>>();
+    let streams: Vec<_> = streams::written(parts)
+        .into_iter()
+        .map(|written| {
+            let (Targets { shares, .. }, only) =
+                compiler.forward(written.stream.to.as_deref().unwrap_or_default());
+            (written, StreamTargets { shares, only })
+        })
+        .collect();
     if let Some(routers) = &routers {
         let guards = |number: usize| {
             routes[number].policies.as_ref().map(|chains| policy_compiler.guards(chains)).unwrap_or_default()
@@ -113,7 +123,8 @@ pub fn compile_with_cache(
     problems.extend(ineffective_keep_entries(config));
     let logs = logs::all(parts, &mut problems);
     let (policies, chains, upstream_chains) = policy_compiler.finish(upstreams.len());
-    let listeners = tls::listeners(parts, &numbers, cache, &mut problems);
+    let tables = streams::tables(parts, &streams, &upstreams, &mut problems, &mut warnings);
+    let listeners = tls::listeners(parts, &numbers, &tables, cache, &mut problems);
     let listener_index = ListenerIndex::new(listeners.iter().map(|listener| listener.indexed()));
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
@@ -200,6 +211,8 @@ struct Compiler<'a> {
     /// to make than the rest of a route, and usually many routes have the same endpoints.
     inline_upstreams: HashMap<Vec<(&'a config::EndpointAddress, u32)>, usize>,
     clients: Clients,
+    /// The named upstreams that streams use.
+    of_streams: HashSet<&'a str>,
     rules: PathRules,
 }
 
@@ -233,9 +246,14 @@ impl<'a> Compiler<'a> {
             let said = upstream.tls.as_ref().filter(|_| upstream.endpoints.is_empty());
             let scheme = self.scheme(schemes);
             let http2 = upstream.is_http2();
+            let offer = match http2 {
+                true => Http2::Only,
+                false => Http2::Off,
+            };
+            let offer = (http2 || !self.of_streams.contains(name.as_str())).then_some(offer);
             let tls = match scheme.or(said.map(|tls| (config::Scheme::Https, tls.at))) {
                 Some((config::Scheme::Https, at)) => {
-                    let tls = self.clients.get(upstream.tls.as_ref(), http2, at, &mut self.problems);
+                    let tls = self.clients.get(upstream.tls.as_ref(), offer, at, &mut self.problems);
                     tls.map(|tls| tls.named(upstream.discover.as_ref().map(|discover| &discover.value)))
                 }
                 _ => None,
@@ -450,7 +468,9 @@ impl<'a> Compiler<'a> {
             return *upstream;
         }
         let tls = match scheme {
-            Some((config::Scheme::Https, at)) => self.clients.get(None, false, at, &mut self.problems),
+            Some((config::Scheme::Https, at)) => {
+                self.clients.get(None, Some(Http2::Off), at, &mut self.problems)
+            }
             _ => None,
         };
         let prior = matches!(scheme, Some((config::Scheme::H2c, _)));

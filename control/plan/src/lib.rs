@@ -18,6 +18,7 @@ mod policies;
 mod rewrite;
 mod self_loops;
 mod semicolon_bypass;
+mod streams;
 mod tls;
 mod upstream_change;
 
@@ -34,12 +35,13 @@ pub use plan::{
 };
 pub use policies::{AttachedPolicy, ListenerKey, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replacement, Rewrite};
+pub use streams::{Stream, StreamShare, StreamTable};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CdnLoop, CertificatePart, Cidr, Discover,
     DnsRules, ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits,
-    ListenAddress, Outlier, Overload, Percent, Policy, Pool, Priority, Probe, Queue, RequestId, Retry,
-    RetryOn, RouteStay, Rules, Sticky, Timeouts,
+    ListenAddress, ListenerProtocol, Outlier, Overload, Percent, Policy, Pool, Priority, Probe, Queue,
+    RequestId, Retry, RetryOn, RouteStay, Rules, Sticky, Timeouts,
 };
 pub use tollgate_policy::register as register_policies;
 pub use upstream_change::UpstreamChange;

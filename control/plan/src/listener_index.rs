@@ -34,6 +34,7 @@ pub(crate) struct IndexedListener<'a> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum AddressKey {
     Tcp(SocketAddr),
+    Udp(SocketAddr),
     Unix(PathBuf),
 }
 
@@ -41,6 +42,7 @@ impl AddressKey {
     fn new(bind: &ListenAddress) -> Self {
         match bind {
             ListenAddress::Tcp(address) => Self::Tcp(*address),
+            ListenAddress::Udp(address) => Self::Udp(*address),
             ListenAddress::Unix(socket) => Self::Unix(socket.path.clone()),
         }
     }

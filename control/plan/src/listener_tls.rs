@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use tollgate_config as config;
-use tollgate_config::{At, CombinedResources, Listener, PemFile, Problem};
+use tollgate_config::{At, CombinedResources, Listener, ListenerProtocol, PemFile, Problem};
 use tollgate_tls::{CertificateScope, TlsServerConfig};
 
 use crate::Certificate;
@@ -47,7 +47,11 @@ pub(crate) fn all(
         let scopes = if by_host { members.iter().zip(&own).map(scope).collect() } else { Vec::new() };
         let first = parts.listeners[members[0]];
         let made = first.tls.as_ref().and_then(|tls| {
-            let (files, made) = server(tls, written, scopes, first.http2, cache, problems)?;
+            let offer = match first.protocol {
+                ListenerProtocol::Http => Some(first.http2),
+                ListenerProtocol::Tcp | ListenerProtocol::Udp => None,
+            };
+            let (files, made) = server(tls, written, scopes, offer, cache, problems)?;
             servers.push((files, made.clone()));
             Some(made)
         });

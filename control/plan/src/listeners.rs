@@ -5,9 +5,11 @@ use std::collections::HashSet;
 use tollgate_config as config;
 use tollgate_config::{CombinedResources, Problem};
 
+use crate::streams;
 /// Returns the problems of the listeners of all sources.
 pub(crate) fn problems(parts: &CombinedResources<'_>) -> Vec<Problem> {
     let mut problems = unknown_listeners(parts);
+    problems.extend(streams::routes_without_requests(parts));
     // The reader has compared those of the file.
     if parts.listeners.len() > parts.config.listen.len() {
         problems.extend(config::listener_conflicts(&parts.listeners, parts.config.admin.as_ref()));
@@ -15,12 +17,14 @@ pub(crate) fn problems(parts: &CombinedResources<'_>) -> Vec<Problem> {
     problems
 }
 
-/// Reports the listeners that routes name and that do not exist.
+/// Reports the listeners that routes and streams name and that do not exist.
 fn unknown_listeners(parts: &CombinedResources<'_>) -> Vec<Problem> {
     let names: HashSet<&str> =
         parts.listeners.iter().filter_map(|listener| Some(listener.name.as_ref()?.value.as_str())).collect();
     let mut problems: Vec<Problem> = Vec::new();
-    for name in parts.routes.iter().flat_map(|route| &route.listeners) {
+    let of_routes = parts.routes.iter().flat_map(|route| &route.listeners);
+    let of_streams = parts.streams.iter().flat_map(|stream| &stream.listeners);
+    for name in of_routes.chain(of_streams) {
         // A route with several matches is several routes.
         if names.contains(name.value.as_str()) || problems.last().is_some_and(|last| last.at == name.at) {
             continue;

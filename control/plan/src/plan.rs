@@ -12,8 +12,8 @@ use tollgate_route::{PathRules, Routers};
 use crate::listener_index::IndexedListener;
 use crate::{
     AttachedPolicy, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
-    ListenAddress, ListenerIndex, Location, Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId,
-    Retry, Rewrite, RouteChains, RouteStay, Rules, Timeouts,
+    ListenAddress, ListenerIndex, ListenerProtocol, Location, Overload, PathRewrite, PlannedLog, Pool,
+    Priority, RequestId, Retry, Rewrite, RouteChains, RouteStay, Rules, StreamTable, Timeouts,
 };
 
 /// Everything that a worker needs in order to serve: listeners, routes, upstreams and policies. Immutable.
@@ -93,6 +93,10 @@ pub struct PlannedListener {
     pub at: At,
     /// The name by which routes refer to it.
     pub name: Option<String>,
+    /// The protocol that its clients speak.
+    pub protocol: ListenerProtocol,
+    /// Its streams. A listener of HTTP has some if it passes TLS connections through; one of TCP or UDP always.
+    pub streams: Option<Arc<StreamTable>>,
     /// The number of its router in [`Plan::routers`].
     pub router: u32,
     /// The hosts that it serves, exact or `*.` and a name; empty: all that no other listener of its address has.
@@ -128,10 +132,10 @@ impl PlannedListener {
     }
 
     /// Returns whether a connection may begin with bytes other than a request: a TLS handshake or a PROXY
-    /// protocol header.
+    /// protocol header. A connection of layer 4 carries no request at all.
     #[must_use]
     pub fn has_preamble(&self) -> bool {
-        self.tls.is_some() || !self.proxy_protocol.is_empty()
+        self.tls.is_some() || !self.proxy_protocol.is_empty() || self.protocol != ListenerProtocol::Http
     }
 }
 

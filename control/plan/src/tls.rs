@@ -11,7 +11,7 @@ use tollgate_tls::{
 };
 
 use crate::compile_cache::CompileCache;
-use crate::{PlannedListener, Redirect, Tls, listener_tls};
+use crate::{PlannedListener, Redirect, StreamTable, Tls, listener_tls};
 
 /// Returns the protocols offered over TLS, the preferred one first (ALPN, RFC 7301).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -24,10 +24,12 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
 }
 
 /// Returns the listeners, each with its TLS: first its own certificates, then the named ones that apply to
-/// it. `routers` has the numbers of the routers of named listeners with routes of their own.
+/// it. `routers` has the numbers of the routers of named listeners with routes of their own; `streams` has the streams of
+/// each listener.
 pub(crate) fn listeners(
     parts: &config::CombinedResources<'_>,
     routers: &HashMap<&str, u32>,
+    streams: &[Option<Arc<StreamTable>>],
     cache: &mut CompileCache,
     problems: &mut Vec<Problem>,
 ) -> Vec<Arc<PlannedListener>> {
@@ -50,6 +52,7 @@ pub(crate) fn listeners(
                     &other.proxy_protocol,
                     other.timeouts,
                     other.half_close,
+                    other.protocol,
                 ) != (
                     &bind,
                     &listener.tls,
@@ -58,6 +61,7 @@ pub(crate) fn listeners(
                     &listener.proxy_protocol,
                     listener.timeouts,
                     listener.half_close,
+                    listener.protocol,
                 )
         }) {
             let message = "this address is written twice, with other settings";
@@ -72,6 +76,8 @@ pub(crate) fn listeners(
             name,
             hosts: listener.hosts.iter().map(|host| host.value.clone()).collect(),
             by_host: tls.by_host,
+            protocol: listener.protocol,
+            streams: streams.get(index).cloned().flatten(),
             tls: tls.server,
             certificates: tls.certificates,
             own_certificates: tls.own,
@@ -157,7 +163,7 @@ pub(crate) fn unused_certificates(parts: &config::CombinedResources<'_>) -> Vec<
 pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<TlsServerConfig> {
     let tls = config.admin.as_ref()?.tls.as_ref()?;
     let certificates = tls.certificates.iter().collect();
-    server(tls, certificates, Vec::new(), Http2::Off, &CompileCache::default(), problems)
+    server(tls, certificates, Vec::new(), Some(Http2::Off), &CompileCache::default(), problems)
         .map(|(_, server)| server)
 }
 
@@ -179,7 +185,7 @@ pub(crate) fn server(
     tls: &config::ListenTls,
     certificates: Vec<&config::Certificate>,
     scopes: Vec<CertificateScope>,
-    http2: Http2,
+    offer: Option<Http2>,
     cache: &CompileCache,
     problems: &mut Vec<Problem>,
 ) -> Option<(ServerOptions, TlsServerConfig)> {
@@ -191,7 +197,7 @@ pub(crate) fn server(
             .client
             .as_ref()
             .map(|client| ClientAuthentication { authorities: pem(&client.ca), required: client.required }),
-        alpn: alpn(http2),
+        alpn: offer.map(alpn).unwrap_or_default(),
     };
     if let Some(server) = cache.server(&files) {
         return Some((files, server));
@@ -207,11 +213,12 @@ pub(crate) fn server(
 pub(crate) struct Clients(HashMap<ClientOptions, Arc<TlsClientConfig>>);
 
 impl Clients {
-    /// Returns the TLS of an upstream whose endpoints are `https://`. `at` is where that is written.
+    /// Returns the TLS of an upstream whose endpoints are `https://`. `at` is where that is written. `offer`: the
+    /// versions of HTTP that it offers (ALPN); `None`: the bytes may be of any protocol.
     pub fn get(
         &mut self,
         tls: Option<&config::UpstreamTls>,
-        http2: bool,
+        offer: Option<Http2>,
         at: At,
         problems: &mut Vec<Problem>,
     ) -> Option<Tls> {
@@ -221,7 +228,7 @@ impl Clients {
             authorities: ca.map(pem),
             identity: certificate.map(identity),
             // Offers only the protocol that will be used: an endpoint without it then fails the handshake.
-            alpn: alpn(if http2 { Http2::Only } else { Http2::Off }),
+            alpn: offer.map(alpn).unwrap_or_default(),
             unverified: tls.is_some_and(|tls| tls.unverified),
             verified_name: tls
                 .filter(|tls| matches!(tls.sni, Some(Some(_))))
@@ -252,7 +259,7 @@ pub(crate) fn etcd(config: &config::Config, problems: &mut Vec<Problem>) {
     let Some(etcd) = &config.etcd else { return };
     let secure = etcd.endpoints.iter().find(|endpoint| endpoint.value.scheme == config::Scheme::Https);
     if let Some(endpoint) = secure {
-        Clients::default().get(etcd.tls.as_ref(), false, endpoint.at, problems);
+        Clients::default().get(etcd.tls.as_ref(), Some(Http2::Off), endpoint.at, problems);
     }
 }
 

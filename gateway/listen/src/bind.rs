@@ -54,7 +54,40 @@ pub fn bind_shared_port(address: SocketAddr, workers: usize) -> io::Result<Vec<T
 /// # Errors
 /// If another socket, without SO_REUSEPORT, now listens there.
 pub fn listen(socket: &TcpListener) -> io::Result<()> {
-    SockRef::from(socket).listen(BACKLOG)
+    let socket = SockRef::from(socket);
+    match socket.r#type()? {
+        // It receives datagrams since it was bound.
+        Type::DGRAM => Ok(()),
+        _ => socket.listen(BACKLOG),
+    }
+}
+
+/// Opens one socket for datagrams on the address for each of `workers` workers. The kernel spreads clients over them by
+/// address and port (SO_REUSEPORT). The sockets have the type of TCP listeners, as all sockets of listeners have.
+/// `is_shared`: this process or its predecessor already uses the port.
+///
+/// # Errors
+/// As [`bind`].
+pub fn bind_datagrams(address: SocketAddr, workers: usize, is_shared: bool) -> io::Result<Vec<TcpListener>> {
+    bind_or_fall_back_to_ipv4(address, |address| {
+        let socket = |is_shared: bool, address: SocketAddr| {
+            let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+            if address.is_ipv6() {
+                socket.set_only_v6(false)?;
+            }
+            socket.set_reuse_port(is_shared)?;
+            socket.set_nonblocking(true)?;
+            socket.bind(&address.into())?;
+            io::Result::Ok(socket)
+        };
+        let mut address = address;
+        if !is_shared {
+            // Without SO_REUSEPORT the kernel refuses the bind if another socket has the port.
+            let alone = socket(false, address)?;
+            address = alone.local_addr()?.as_socket().unwrap_or(address);
+        }
+        (0..workers).map(|_| Ok(std::os::fd::OwnedFd::from(socket(true, address)?).into())).collect()
+    })
 }
 
 fn bind_or_fall_back_to_ipv4(
@@ -109,6 +142,24 @@ mod tests {
         let listeners = bind("[::]:0".parse().expect("an address"), 2)?;
         let port = listeners[0].local_addr()?.port();
         std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(drop)
+    }
+
+    #[test]
+    fn datagrams_reach_one_of_the_sockets() -> io::Result<()> {
+        let sockets = bind_datagrams("[::]:0".parse().expect("an address"), 2, false)?;
+        let address = sockets[0].local_addr()?;
+        assert!(bind_datagrams(address, 1, false).is_err(), "a second gateway");
+        assert_eq!(bind_datagrams(address, 1, true)?.len(), 1, "this process");
+        sockets.iter().try_for_each(listen)?;
+        let client = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        client.send_to(b"x", (Ipv4Addr::LOCALHOST, address.port()))?;
+        let sockets = sockets.into_iter().map(|it| std::net::UdpSocket::from(std::os::fd::OwnedFd::from(it)));
+        let sockets: Vec<_> = sockets.collect();
+        let start = std::time::Instant::now();
+        while !sockets.iter().any(|socket| socket.recv(&mut [0]).is_ok()) {
+            assert!(start.elapsed() < std::time::Duration::from_secs(10), "nothing arrives");
+        }
+        Ok(())
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Pressure;
+use crate::{Pressure, StreamUses};
 
 /// The number of client connections of each worker, connections under hand-over included. A slot is reserved
 /// when a connection is accepted. So a burst spreads, and the limit holds, before the other worker has
@@ -17,6 +17,8 @@ pub struct ConnectionCounts {
     workers: Vec<PaddedCount>,
     /// Limits that the control thread sets while the process is short of memory or descriptors.
     pub pressure: Pressure,
+    /// The connections and sessions of streams with bounds of their own.
+    pub streams: StreamUses,
 }
 
 /// A worker with fewer connections than this compares itself with all others instead of one.
@@ -43,6 +45,7 @@ impl ConnectionCounts {
         Self {
             workers: (0..workers).map(|_| PaddedCount::default()).collect(),
             pressure: Pressure::default(),
+            streams: StreamUses::default(),
         }
     }
 

@@ -6,8 +6,10 @@ mod bind;
 mod channel;
 mod connection_counts;
 mod pressure;
+mod stream_uses;
 
-pub use bind::{BACKLOG, bind, bind_shared_port, listen, reserve};
+pub use bind::{BACKLOG, bind, bind_datagrams, bind_shared_port, listen, reserve};
 pub use channel::{Channel, ChannelMessage};
 pub use connection_counts::{ConnectionCounts, NoSlot};
 pub use pressure::Pressure;
+pub use stream_uses::{StreamFull, StreamSlot, StreamUse, StreamUses};

@@ -8,6 +8,7 @@
 mod address;
 mod clock;
 pub mod component;
+mod datagrams;
 mod deadline;
 mod detached;
 mod listener;
@@ -25,9 +26,10 @@ mod wheel;
 
 pub use address::Address;
 pub use clock::{now, random_key, wall_clock};
+pub use datagrams::Datagrams;
 pub use deadline::{Deadline, Timers};
 pub use detached::DetachedStream;
-pub use listener::{BoundListener, Listener};
+pub use listener::{BoundListener, Listener, RegisteredListener};
 pub use proxy_protocol::{
     PROXY_HEADER_MAX_BYTES, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
 };

@@ -2,14 +2,14 @@
 //! becomes a [`Listener`] on the worker's thread.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::io::unix::AsyncFd;
 
-use crate::DetachedStream;
+use crate::{Datagrams, DetachedStream};
 #[cfg(feature = "simulate")]
 use crate::{detached::DetachedSocket, simulated::SimulatedListener};
 
@@ -20,6 +20,7 @@ pub struct BoundListener(Listening);
 #[derive(Debug)]
 enum Listening {
     Real(TcpListener),
+    Datagrams(UdpSocket),
     #[cfg(feature = "simulate")]
     Simulated(SimulatedListener),
 }
@@ -28,6 +29,47 @@ impl From<TcpListener> for BoundListener {
     /// The socket must be bound and non-blocking.
     fn from(listener: TcpListener) -> Self {
         Self(Listening::Real(listener))
+    }
+}
+
+impl From<UdpSocket> for BoundListener {
+    /// The socket must be bound and non-blocking.
+    fn from(socket: UdpSocket) -> Self {
+        Self(Listening::Datagrams(socket))
+    }
+}
+
+/// A socket of a listener that is registered with this thread's runtime.
+#[derive(Debug)]
+pub enum RegisteredListener {
+    /// It accepts connections.
+    Connections(Listener),
+    /// It receives datagrams.
+    Datagrams(Datagrams),
+}
+
+impl BoundListener {
+    /// Registers the socket with this thread's runtime.
+    ///
+    /// # Errors
+    /// If the poller refuses the socket.
+    #[expect(
+        deprecated,
+        reason = "its safe successor demands I/O safety, which std's listener has, through unsafe code"
+    )]
+    pub fn register(self) -> io::Result<RegisteredListener> {
+        let registered = match self.0 {
+            Listening::Real(listener) => Registered::Real(AsyncFd::new(listener)?),
+            Listening::Datagrams(socket) => {
+                return Datagrams::register(socket).map(RegisteredListener::Datagrams);
+            }
+            #[cfg(feature = "simulate")]
+            Listening::Simulated(acceptor) => {
+                acceptor.adopt();
+                Registered::Simulated(acceptor)
+            }
+        };
+        Ok(RegisteredListener::Connections(Listener(registered)))
     }
 }
 
@@ -53,25 +95,6 @@ enum Registered {
 }
 
 impl Listener {
-    /// Registers a listening socket with this thread's runtime.
-    ///
-    /// # Errors
-    /// If the poller refuses the socket.
-    #[expect(
-        deprecated,
-        reason = "its safe successor demands I/O safety, which std's listener has, through unsafe code"
-    )]
-    pub fn register(bound: BoundListener) -> io::Result<Self> {
-        match bound.0 {
-            Listening::Real(listener) => AsyncFd::new(listener).map(|fd| Self(Registered::Real(fd))),
-            #[cfg(feature = "simulate")]
-            Listening::Simulated(acceptor) => {
-                acceptor.adopt();
-                Ok(Self(Registered::Simulated(acceptor)))
-            }
-        }
-    }
-
     /// Accepts the next connection. Returns it unregistered, with its peer's address.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(DetachedStream, SocketAddr)>> {
         match &self.0 {

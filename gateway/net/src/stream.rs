@@ -180,13 +180,13 @@ impl Stream {
         }
     }
 
-    /// Wraps the stream as the server side of a TLS connection. [`Self::poll_handshake`] then does the
-    /// handshake.
+    /// Wraps the stream as the server side of a TLS connection, of whose first bytes `received` were already
+    /// read. [`Self::poll_handshake`] then does the handshake.
     ///
     /// # Errors
     /// If the configuration cannot be used.
-    pub fn accept_tls(self, config: Arc<ServerConfig>) -> Result<Self, HandshakeError> {
-        Ok(StreamKind::Tls(Box::new(TlsStream::server(self, config)?)).into())
+    pub fn accept_tls(self, config: Arc<ServerConfig>, received: Vec<u8>) -> Result<Self, HandshakeError> {
+        Ok(StreamKind::Tls(Box::new(TlsStream::server(self, config, received)?)).into())
     }
 
     /// Wraps the stream as the client side of a TLS connection. [`Self::poll_handshake`] then does the

@@ -43,11 +43,11 @@ pub use reason::Reason;
 pub use record::{Protocol, Record, RequestMethod, Tally, TlsRecord};
 pub use request_id::RequestIds;
 pub use stats::{
-    BUCKETS, BreakerTransition, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
-    HandshakesSnapshot, HistogramSnapshot, LookupCounts, MethodsSnapshot, PolicyEvents, PolicyEventsSnapshot,
-    ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, ResponseCounts, RouteSlots,
-    RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot,
-    WorkerStats,
+    BUCKETS, BreakerTransition, DatagramDrop, EndpointsSnapshot, Exposition, GrpcSnapshot,
+    HANDSHAKE_FAILURES, HandshakesSnapshot, HistogramSnapshot, LookupCounts, MethodsSnapshot, PolicyEvents,
+    PolicyEventsSnapshot, ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, ResponseCounts,
+    RouteSlots, RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, StreamCounts, StreamSnapshot,
+    StreamsSnapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
 pub use status::{EtcdStatus, ListenerStatus, OperationResult, Status};
 pub use upstreams::{

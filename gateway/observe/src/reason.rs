@@ -192,6 +192,20 @@ reasons! {
     ClientWriteTimeout = "client_write_timeout", 0;
     /// The client received the answer more slowly than `limits.response_rate`.
     ClientTooSlow = "client_too_slow", 0;
+    /// No stream takes the connection or datagram: no server name matches, or the stream closes it.
+    NoStream = "no_stream", 0;
+    /// The bytes with which a TLS connection of layer 4 begins are no valid ClientHello.
+    BadClientHello = "bad_client_hello", 0;
+    /// The client did not send its ClientHello within `timeouts.handshake`.
+    HandshakeTimeout = "handshake_timeout", 0;
+    /// No byte of a stream moved in either direction within its idle timeout.
+    IdleTimeout = "idle_timeout", 0;
+    /// The stream lasted longer than its `timeouts.total`.
+    TotalTimeout = "total_timeout", 0;
+    /// The stream has reached its limit of connections or sessions (`limits.connections`).
+    StreamLimit = "stream_limit", 0;
+    /// The client's address has reached the stream's limit of connections or sessions (`limits.per_address`).
+    AddressLimit = "address_limit", 0;
     /// The gateway is stopping.
     ShuttingDown = "shutting_down", 503;
     /// A defect of the gateway; please report it.

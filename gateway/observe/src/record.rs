@@ -147,6 +147,8 @@ pub struct Record<'a> {
     pub client: SocketAddr,
     /// Address of the connection's other end, which may be a trusted proxy.
     pub peer: SocketAddr,
+    /// Whether it is a connection or session of layer 4, which carries no request.
+    pub is_stream: bool,
     /// Whether the client used TLS, to the gateway or to a trusted proxy.
     pub secure: bool,
     /// The method, or empty if the request line could not be read.
@@ -157,6 +159,10 @@ pub struct Record<'a> {
     pub version: &'a [u8],
     /// The TLS connection on which it arrived; `None`: plain text.
     pub tls: Option<TlsRecord<'a>>,
+    /// The server name that a passed-through TLS connection asks for (SNI); `None`: it has none, or `tls` has it.
+    pub sni: Option<&'a str>,
+    /// The protocols of a TLS connection of layer 4 (ALPN), separated by commas: those that the client offered.
+    pub alpn: Option<&'a [u8]>,
     /// The requested host: from the `Host` field, the authority of the target, or the report of a trusted
     /// proxy.
     pub host: Option<&'a [u8]>,
@@ -286,6 +292,7 @@ pub(crate) mod sample {
             detail: None,
             client: SocketAddr::from(([192, 0, 2, 7], 40_312)),
             peer: SocketAddr::from(([192, 0, 2, 7], 40_312)),
+            is_stream: false,
             secure: true,
             method: b"GET",
             target: b"/v1/items?page=2",
@@ -297,6 +304,8 @@ pub(crate) mod sample {
                 client_subject: None,
                 client_fingerprint: None,
             }),
+            sni: None,
+            alpn: None,
             host: Some(b"api.example.com"),
             referer: None,
             user_agent: Some(b"curl/8.5.0"),

@@ -5,6 +5,7 @@
 //! does the handshake and everything after it.
 
 mod client;
+mod client_hello;
 mod distinguished_name;
 mod host_table;
 mod peer_certificate;
@@ -20,6 +21,7 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 pub use client::{ClientOptions, TlsClientConfig};
+pub use client_hello::{CLIENT_HELLO_MAX_BYTES, ClientHello, FirstBytes};
 pub use host_table::HostTable;
 pub use peer_certificate::PeerCertificate;
 pub use pem::Pem;

@@ -165,7 +165,7 @@ impl Admin {
 fn socket_path(configured: &AdminAddress) -> Option<&Path> {
     match configured {
         AdminAddress::Unix(socket) => Some(&socket.path),
-        AdminAddress::Tcp(_) => None,
+        AdminAddress::Tcp(_) | AdminAddress::Udp(_) => None,
     }
 }
 

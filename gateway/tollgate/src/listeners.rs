@@ -4,7 +4,7 @@
 mod opener;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 
 use tollgate_config::ListenAddress;
@@ -38,7 +38,8 @@ struct OpenListener {
     created_file: bool,
     /// The sockets, which an upgrade hands to the next process. Workers have duplicates of them. For a Unix
     /// socket all entries are duplicates of one socket, from which all workers accept. It has the type of a
-    /// TCP listener, since accepting from a descriptor is the same for both.
+    /// TCP listener, since accepting from a descriptor is the same for both. So has one for datagrams, which the workers
+    /// take for what it is.
     sockets: Vec<TcpListener>,
 }
 
@@ -115,9 +116,10 @@ impl Listeners {
             let _ = added.iter().flat_map(|open| &open.sockets).try_for_each(listen);
         }
         self.open.extend(added);
-        tollgate_net::set_own_addresses(self.open.iter().map(|open| match &open.address {
-            ListenAddress::Tcp(address) => tollgate_net::Address::Socket(*address),
-            ListenAddress::Unix(socket) => tollgate_net::Address::Unix(socket.path.clone()),
+        tollgate_net::set_own_addresses(self.open.iter().filter_map(|open| match &open.address {
+            ListenAddress::Tcp(address) => Some(tollgate_net::Address::Socket(*address)),
+            ListenAddress::Udp(_) => None,
+            ListenAddress::Unix(socket) => Some(tollgate_net::Address::Unix(socket.path.clone())),
         }));
         gone.iter().for_each(|open| open.remove_file());
         // Drops this process's duplicates first; the sockets close with the workers' duplicates.
@@ -140,7 +142,11 @@ impl Listeners {
         let new: Vec<&mut OpenListener> = self.open.iter_mut().filter(|open| open.handle.is_none()).collect();
         for (open, handle) in new.iter().zip(self.next_handle..) {
             for (index, socket) in open.sockets.iter().enumerate() {
-                let copy = socket.try_clone()?.into();
+                let copy = socket.try_clone()?;
+                let copy = match &open.configured {
+                    ListenAddress::Udp(_) => UdpSocket::from(OwnedFd::from(copy)).into(),
+                    ListenAddress::Tcp(_) | ListenAddress::Unix(_) => copy.into(),
+                };
                 shares[index % workers.count()].push((ListenerId(handle), open.configured.clone(), copy));
             }
         }
@@ -223,6 +229,14 @@ impl InheritedSockets {
     }
 
     fn has(&self, port: u16) -> bool {
-        self.listen.iter().any(|(_, socket)| socket.local_addr().is_ok_and(|address| address.port() == port))
+        self.has_other(port, false)
+    }
+
+    /// Returns whether a socket for connections, or for datagrams, has the port.
+    fn has_other(&self, port: u16, is_udp: bool) -> bool {
+        self.listen.iter().any(|(configured, socket)| {
+            matches!(configured, ListenAddress::Udp(_)) == is_udp
+                && socket.local_addr().is_ok_and(|address| address.port() == port)
+        })
     }
 }

@@ -92,6 +92,13 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
             }
         }
     }
+    for target in config.streams.iter().flat_map(|stream| stream.to.iter().flatten()) {
+        if let TargetKind::Endpoint(endpoint) = &target.to
+            && let Address::Unix(path) = &endpoint.address
+        {
+            out.push((target.at, path.clone()));
+        }
+    }
     let routes = config.routes.iter().map(|route| &route.policies);
     let upstreams = config.upstreams.iter().map(|upstream| &upstream.policies);
     let sets = config.policy_sets.iter().map(|set| &set.policies);

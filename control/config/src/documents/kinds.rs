@@ -33,9 +33,10 @@ pub(crate) const CERTIFICATES: usize = 3;
 pub(crate) const POLICIES: usize = 4;
 pub(crate) const APISIX: usize = 5;
 pub(crate) const LISTENERS: usize = 6;
+pub(crate) const STREAMS: usize = 7;
 
 /// Every kind, in the order of the `index` constants above.
-pub static KINDS: [ResourceKind; 7] = [
+pub static KINDS: [ResourceKind; 8] = [
     ResourceKind {
         name: "routes",
         key: "routes",
@@ -108,6 +109,15 @@ pub static KINDS: [ResourceKind; 7] = [
             draft.config.listen.extend(listener_document(reader, node));
             draft.references.append(&mut reader.references);
         },
+    },
+    ResourceKind {
+        name: "streams",
+        key: "streams",
+        noun: "stream",
+        schema: || json!({ "$ref": "#/components/schemas/stream" }),
+        index: STREAMS,
+        named_inside: true,
+        read: |reader, _, node, draft| read::stream(reader, node, draft),
     },
 ];
 

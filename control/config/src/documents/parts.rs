@@ -1,7 +1,7 @@
 //! Combines the resources of all sources.
 
 use super::{Documents, kinds};
-use crate::model::{Config, ConsumerSpec, Listener, NamedCertificate, PolicySet, Route, Upstream};
+use crate::model::{Config, ConsumerSpec, Listener, NamedCertificate, PolicySet, Route, Stream, Upstream};
 
 /// A configuration whose resources come from several sources. The file's resources come first, followed by
 /// the documents' by name. If two matches tie, the earlier route wins.
@@ -14,6 +14,8 @@ pub struct CombinedResources<'a> {
     pub listeners: Vec<&'a Listener>,
     /// All routes.
     pub routes: Vec<&'a Route>,
+    /// All streams.
+    pub streams: Vec<&'a Stream>,
     /// All upstreams.
     pub upstreams: Vec<&'a Upstream>,
     /// All consumers.
@@ -35,6 +37,7 @@ impl<'a> CombinedResources<'a> {
             config,
             listeners: config.listen.iter().collect(),
             routes: config.routes.iter().collect(),
+            streams: config.streams.iter().collect(),
             upstreams: config.upstreams.iter().collect(),
             consumers: config.consumers.iter().collect(),
             certificates: config.certificates.iter().collect(),
@@ -49,6 +52,7 @@ impl<'a> CombinedResources<'a> {
         for document in documents.by_kind.iter().flat_map(|documents| documents.values()) {
             self.listeners.extend(&document.listeners);
             self.routes.extend(&document.routes);
+            self.streams.extend(&document.streams);
             self.upstreams.extend(&document.upstreams);
             self.consumers.extend(&document.consumers);
             self.certificates.extend(&document.certificates);

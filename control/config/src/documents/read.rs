@@ -101,6 +101,7 @@ pub(super) fn document(
         file_id,
         listeners: draft.config.listen,
         routes: draft.config.routes,
+        streams: draft.config.streams,
         upstreams: draft.config.upstreams,
         consumers: draft.config.consumers,
         certificates: draft.config.certificates,

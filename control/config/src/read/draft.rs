@@ -19,8 +19,9 @@ pub(crate) struct Include {
 #[derive(Default)]
 pub(crate) struct Draft {
     pub config: Config,
-    /// Names of routes and upstreams, with the source position of the first use.
+    /// Names of routes, streams and upstreams, with the source position of the first use.
     pub route_names: HashMap<String, At>,
+    pub stream_names: HashMap<String, At>,
     pub upstream_names: HashMap<String, At>,
     /// Source position of `routes`, empty or not.
     pub routes: Option<At>,

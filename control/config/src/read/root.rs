@@ -1,7 +1,7 @@
 //! Reads the top level of a file.
 
 use super::draft::{Draft, Include};
-use super::{route, upstreams};
+use super::{route, streams, upstreams};
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::file_path::file_path;
@@ -11,7 +11,7 @@ use crate::spec::{ROOT, Shape};
 use crate::tree::{MappingEntry, Node, NodeKind, Scalar, shown};
 
 /// Keys that an included file may contain.
-const INCLUDED: [&str; 3] = ["include", "routes", "upstreams"];
+const INCLUDED: [&str; 4] = ["include", "routes", "streams", "upstreams"];
 
 /// Reads a file's tree and returns the patterns of its `include`.
 pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Draft) -> Vec<Include> {
@@ -37,7 +37,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             let known = ROOT.keys.iter().any(|key| key.name == entry.key);
             if known && !INCLUDED.contains(&entry.key.as_str()) {
                 let message = format!("{} is allowed only in the main file", shown(&entry.key));
-                let expected = "`routes`, `upstreams` or `include` in an included file";
+                let expected = "`routes`, `streams`, `upstreams` or `include` in an included file";
                 reader.problems.push(Problem::error(entry.at, message).expected(expected));
             }
         }
@@ -48,6 +48,9 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
     if let Some(field) = fields.get("routes") {
         draft.routes = Some(field.at);
         route::routes(reader, field, draft);
+    }
+    if let Some(field) = fields.get("streams") {
+        streams::streams(reader, field, draft);
     }
     let given = |name: &str| entries.iter().any(|entry| entry.key == name) || misspelt(entries, ROOT, name);
     match fields.get("upstreams") {

@@ -261,8 +261,8 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, admin: &mut AdminKeys) {
             socket.mode = admin.mode;
             socket.owner = admin.owner.take();
         }
-        AdminAddress::Tcp(_) if !is_known => {}
-        AdminAddress::Tcp(_) => report_no_socket(reader, fields),
+        AdminAddress::Tcp(_) | AdminAddress::Udp(_) if !is_known => {}
+        AdminAddress::Tcp(_) | AdminAddress::Udp(_) => report_no_socket(reader, fields),
     }
     // Unreadable tokens still show that tokens were intended.
     if admin.tokens.is_some() || fields.get("tokens").is_none() {

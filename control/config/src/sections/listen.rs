@@ -14,6 +14,8 @@ use crate::section::{
 use super::listen_address::{
     ListenAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
 };
+use super::stream::{self, ListenerProtocol, Stream};
+use super::target::Target;
 use super::texts::{ADDRESS, LISTENER_NAME};
 use super::{ListenTls, ListenerTimeouts, blocks};
 
@@ -25,11 +27,13 @@ static LISTENER_HOST: Text = Text {
     pattern: Some(r"^(\*\.)?[A-Za-z0-9.-]+$"),
     loose: false,
 };
+static TARGET: Shape = <Target as Value>::SHAPE;
+const TARGETS: Shape = Shape::OneOrMany(&TARGET);
 const BIND: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]);
 
 /// One listening address.
 #[derive(Clone, Debug, Section)]
-#[section(noun = "a listener", own_forms, check = check_socket)]
+#[section(noun = "a listener", own_forms, check = check)]
 pub struct Listener {
     /// The address.
     #[key(shape = BIND, parse = bind, required, also = ["address", "listen", "port"])]
@@ -45,6 +49,16 @@ pub struct Listener {
         also = ["host", "hostname", "hostnames", "server_name", "server_names", "domains", "vhost"]
     )]
     pub hosts: Vec<Spanned<String>>,
+    /// The protocol that clients speak: `http`, for which `routes` apply, or `tcp` or `udp`, for which `streams` apply.
+    #[key(default = http, also = ["type", "proto", "transport"])]
+    pub protocol: ListenerProtocol,
+    /// Relays everything that arrives to endpoints or upstreams, chosen by weight: a stream without an entry under
+    /// `streams`. Needs `protocol: tcp` or `udp`.
+    #[key(
+        shape = TARGETS, read = stream::of_listener,
+        also = ["proxy_pass", "upstream", "backend", "target", "forward", "default_backend"]
+    )]
+    pub to: Option<Stream>,
     /// The mode of the socket file, if `bind` is a Unix socket.
     #[key(text = MODE, parse = mode, default = 666, also = ["permissions", "socket_mode"])]
     mode: Option<u32>,
@@ -164,6 +178,46 @@ fn proxies(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {
     Some(blocks(reader, field, "a proxy"))
 }
 
+fn check(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listener) {
+    check_socket(reader, fields, listener);
+    check_protocol(reader, fields, listener);
+}
+
+/// Reports keys that the protocol of the listener does not have, and gives the address of UDP its kind.
+fn check_protocol(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listener) {
+    let protocol = listener.protocol;
+    let unused: &[&str] = match protocol {
+        ListenerProtocol::Http => &["to"],
+        ListenerProtocol::Tcp => &["policies", "http2", "redirect_to_https", "half_close", "timeouts"],
+        ListenerProtocol::Udp => {
+            &["policies", "http2", "redirect_to_https", "half_close", "timeouts", "tls", "proxy_protocol"]
+        }
+    };
+    for field in unused.iter().filter_map(|name| fields.get(name)) {
+        let message = format!("`{}` does not apply to `protocol: {}`", field.key.name, protocol.as_str());
+        let problem = Problem::error(field.at, message);
+        reader.problems.push(match (field.key.name, protocol) {
+            ("to", _) => problem.help("write `protocol: tcp` or `udp`, or use `routes`"),
+            ("timeouts", _) => problem.help("a stream has its own `timeouts`, under `streams`"),
+            ("proxy_protocol", _) => problem.help("remove it: it precedes connections"),
+            ("tls", _) => problem.help("remove it: datagrams are relayed as they are"),
+            _ => problem.help("remove it: it concerns HTTP"),
+        });
+    }
+    if let (ListenerProtocol::Udp, ListenAddress::Tcp(address)) = (protocol, &listener.bind.value) {
+        listener.bind.value = ListenAddress::Udp(*address);
+    } else if protocol == ListenerProtocol::Udp {
+        let problem = Problem::error(listener.bind.at, "`protocol: udp` needs an IP address and a port");
+        reader.problems.push(problem.help("a Unix socket takes connections, not datagrams"));
+    }
+    let hsts = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security);
+    if protocol == ListenerProtocol::Tcp && hsts.is_some() {
+        let at = fields.get("tls").map_or(fields.at, |field| field.at);
+        let problem = Problem::error(at, "`strict_transport_security` does not apply to `protocol: tcp`");
+        reader.problems.push(problem.help("remove it: it concerns HTTP"));
+    }
+}
+
 /// Gives a socket file its mode and owner, and reports settings that conflict.
 ///
 /// The default mode lets every user connect, as to a TCP port: clients often run as other users, as with a web
@@ -185,7 +239,7 @@ fn check_socket(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listene
             socket.mode = mode.unwrap_or(socket.mode);
             socket.owner = owner;
         }
-        ListenAddress::Tcp(_) => report_no_socket(reader, fields),
+        ListenAddress::Tcp(_) | ListenAddress::Udp(_) => report_no_socket(reader, fields),
     }
     if let (Some(field), Some(_), Some(_)) =
         (fields.get("redirect_to_https"), listener.redirect_to_https, &listener.tls)
@@ -199,7 +253,7 @@ fn check_socket(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Listene
 /// Reads the document of a listener, which contains its name.
 pub(crate) fn listener_document(reader: &mut Reader, node: &Node) -> Option<Listener> {
     let listener = Listener::read_section(reader, node)?;
-    if listener.bind.value.tcp().is_some_and(|address| address.port() == 0) {
+    if listener.bind.value.ip().is_some_and(|address| address.port() == 0) {
         let problem = Problem::error(listener.bind.at, "a listener of a document needs a port of its own");
         reader
             .problems

@@ -30,6 +30,8 @@ pub type ListenAddress = AdminAddress;
 pub enum AdminAddress {
     /// An IP address and port.
     Tcp(SocketAddr),
+    /// An IP address and port for datagrams. The same port of TCP is another address.
+    Udp(SocketAddr),
     /// A Unix socket.
     Unix(AdminSocket),
 }
@@ -55,11 +57,20 @@ pub struct Owner {
 }
 
 impl AdminAddress {
-    /// Returns the IP address and port; `None` for a Unix socket.
+    /// Returns the IP address and port that accept connections; `None` for others.
     #[must_use]
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),
+            Self::Udp(_) | Self::Unix(_) => None,
+        }
+    }
+
+    /// Returns the IP address and port, of TCP or UDP; `None` for a Unix socket.
+    #[must_use]
+    pub fn ip(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) | Self::Udp(address) => Some(*address),
             Self::Unix(_) => None,
         }
     }
@@ -71,9 +82,9 @@ impl AdminAddress {
     #[must_use]
     pub fn is_same_address(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Tcp(one), Self::Tcp(other)) => one == other,
+            (Self::Tcp(one), Self::Tcp(other)) | (Self::Udp(one), Self::Udp(other)) => one == other,
             (Self::Unix(one), Self::Unix(other)) => one.path == other.path,
-            (Self::Tcp(_), Self::Unix(_)) | (Self::Unix(_), Self::Tcp(_)) => false,
+            (Self::Tcp(_) | Self::Udp(_) | Self::Unix(_), _) => false,
         }
     }
 }
@@ -90,6 +101,9 @@ impl FromStr for AdminAddress {
     type Err = AddrParseError;
 
     fn from_str(text: &str) -> Result<Self, AddrParseError> {
+        if let Some(address) = text.strip_prefix("udp:") {
+            return address.parse().map(Self::Udp);
+        }
         match text.strip_prefix("unix:") {
             Some(path) => Ok(Self::Unix(AdminSocket { path: PathBuf::from(path), mode: 0o600, owner: None })),
             None => text.parse().map(Self::Tcp),
@@ -97,11 +111,12 @@ impl FromStr for AdminAddress {
     }
 }
 
-/// Writes the form used in configuration files.
+/// Writes the form used in configuration files. An address of UDP has a prefix, which a file does not have.
 impl fmt::Display for AdminAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => address.fmt(f),
+            Self::Udp(address) => write!(f, "udp:{address}"),
             Self::Unix(socket) => write!(f, "unix:{}", socket.path.display()),
         }
     }

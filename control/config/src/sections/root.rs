@@ -1,7 +1,7 @@
 //! The top level of the main file.
 //!
 //! `read::root` reads these keys once, from the main file, and puts them into the configuration. An included file
-//! may only have `include`, `routes` and `upstreams`: these are declared here, and `read::root` reads them for
+//! may only have `include`, `routes`, `streams` and `upstreams`: these are declared here, and `read::root` reads them for
 //! each file.
 
 use crate::model::{At, Config, Policies, PolicySet};
@@ -14,6 +14,7 @@ use super::certificates::{NAMED_CERTIFICATE_VALUE, NamedCertificate, certificate
 use super::consumers::{CONSUMER_VALUE, ConsumerSpec, consumers};
 use super::listen::{Listener, conflicts, listeners};
 use super::route::RouteKeys;
+use super::stream::Stream;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
@@ -27,6 +28,7 @@ static PATTERN_SHAPE: Shape = Shape::Text(&Text {
     loose: false,
 });
 static ROUTE_SHAPE: Shape = Shape::Section(RouteKeys::SPEC);
+static STREAM_SHAPE: Shape = Shape::Section(Stream::SPEC);
 
 /// The configuration of a gateway. Keys that start with `x-` are ignored, so they can hold YAML anchors.
 #[derive(Clone, Debug, Section)]
@@ -125,6 +127,13 @@ pub(crate) struct RootKeys {
         also = ["route", "locations", "location", "rules"]
     )]
     routes: (),
+    /// The streams: what listeners with `protocol: tcp` or `udp` relay, and the TLS connections that pass through
+    /// undecrypted.
+    #[key(
+        shape = Shape::ListOf(&STREAM_SHAPE), read = of_every_file,
+        also = ["stream", "tcp", "udp", "tcp_routes", "stream_routes", "tcpRoutes", "layer4"]
+    )]
+    streams: (),
     /// Named groups of endpoints.
     #[key(
         shape = Shape::MapOf(&UPSTREAM_VALUE), read = of_every_file,
@@ -136,8 +145,8 @@ pub(crate) struct RootKeys {
 impl RootKeys {
     /// Puts the values into the configuration. Returns whether `paths` was given and has an error.
     pub(crate) fn fill(self, config: &mut Config, fields: &Fields<'_>) -> bool {
-        // The routes, the upstreams and the files to include are read for each file.
-        let Self { include: (), routes: (), upstreams: (), .. } = self;
+        // The routes, the streams, the upstreams and the files to include are read for each file.
+        let Self { include: (), routes: (), streams: (), upstreams: (), .. } = self;
         let paths_have_error = self.paths.is_none() && fields.get("paths").is_some();
         config.listen = self.listen;
         config.workers = self.workers;

@@ -21,15 +21,10 @@ use super::redirect::Redirect;
 use super::respond::Respond;
 use super::rewrite::{PathRewrite, Rewrite, WithGroups, check_uses};
 use super::target::{Target, targets};
-use super::texts::LISTENER_NAME;
+use super::texts::{LISTENER_NAME, NAME};
 use super::timeouts::{RouteStay, RouteTimeoutKeys, RouteTimeouts};
 use super::upstream::{RETRY_ALSO, Retry};
 
-static NAME: Text = Text {
-    expected: "a name of letters, digits, blanks, `_`, `.`, `-` and `/`",
-    pattern: Some("."),
-    loose: true,
-};
 static PROTOCOL: Text = Text {
     expected: "a protocol such as `websocket`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z/-]+$"),

@@ -29,6 +29,12 @@ pub static UPSTREAM_NAME: Text = Text {
     pattern: Some(r"^[A-Za-z0-9_.-]+$"),
     loose: false,
 };
+/// The name of a route or a stream.
+pub(crate) static NAME: Text = Text {
+    expected: "a name of letters, digits, blanks, `_`, `.`, `-` and `/`",
+    pattern: Some("."),
+    loose: true,
+};
 /// The name of a listener.
 pub(crate) static LISTENER_NAME: Text = Text {
     expected: "the name of a listener such as `public`: letters, digits, `_`, `-` and `.`",

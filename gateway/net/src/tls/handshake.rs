@@ -42,8 +42,11 @@ impl TlsStream {
                 return Poll::Ready(Ok(()));
             }
             if !std::mem::replace(&mut self.has_started, true) {
-                // The client sends the first message.
-                self.advance(&mut [0; HEADROOM_BYTES])?;
+                // A client sends the first message; a server takes the bytes that it has.
+                let received = std::mem::take(&mut session.partial);
+                let mut buffer = vec![0; HEADROOM_BYTES + received.len()];
+                buffer[HEADROOM_BYTES..].copy_from_slice(&received);
+                self.advance(&mut buffer)?;
                 continue;
             }
             let socket = self.socket.as_mut().expect(super::ATTACHED);

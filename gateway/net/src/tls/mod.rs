@@ -37,7 +37,8 @@ pub(crate) struct TlsStream {
     /// In a cell, because finding out what an idle connection has to read means decrypting it.
     session: RefCell<Session>,
     negotiated: OnceCell<Negotiated>,
-    /// Whether this side has sent its first message, or waits for the peer's. A client speaks first.
+    /// Whether this side has sent its first message, or waits for the peer's. A client speaks first. A server
+    /// that has received bytes already processes them before it waits.
     has_started: bool,
     /// Until the handshake ends: the name in the client's SNI, and the names of the chosen certificate.
     hello_names: Option<ClientHelloNames>,
@@ -87,9 +88,17 @@ impl Negotiated {
 pub type Certificates = Arc<[CertificateDer<'static>]>;
 
 impl TlsStream {
-    /// Creates the server side; the handshake has not begun.
-    pub fn server(socket: Stream, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
-        Ok(Self::new(socket, SessionSide::Server(UnbufferedServerConnection::new(config)?)))
+    /// Creates the server side; the handshake has not begun. `received` has the first bytes of the client's first
+    /// message, as far as they were read already.
+    pub fn server(
+        socket: Stream,
+        config: Arc<ServerConfig>,
+        received: Vec<u8>,
+    ) -> Result<Self, rustls::Error> {
+        let mut stream = Self::new(socket, SessionSide::Server(UnbufferedServerConnection::new(config)?));
+        stream.has_started = received.is_empty();
+        stream.session.get_mut().partial = received;
+        Ok(stream)
     }
 
     /// Creates the client side; the handshake has not begun.

@@ -42,7 +42,7 @@ fields! {
     Peer = "peer";
     /// The port of the connection's other end.
     PeerPort = "peer_port";
-    /// `http` or `https`: the scheme that the client used.
+    /// `http` or `https`: the scheme that the client used. `tcp`, `tls` or `udp` for streams.
     Scheme = "scheme";
     /// The method.
     Method = "method";
@@ -62,6 +62,8 @@ fields! {
     TlsCipher = "tls_cipher";
     /// The server name from the client's handshake.
     Sni = "sni";
+    /// The protocols that the client of a stream offered in its TLS handshake; in JSON, left out otherwise.
+    Alpn = "alpn";
     /// Subject of the client's certificate.
     ClientSubject = "client_subject";
     /// SHA-256 hash of the client's certificate; in JSON, left out if there is none.
@@ -146,6 +148,30 @@ pub(super) enum Value<'a> {
 }
 
 impl Field {
+    /// The fields of a stream's JSON object, in order: those that need no request.
+    pub(super) const OF_STREAMS: &'static [Field] = &[
+        Field::Time,
+        Field::Client,
+        Field::ClientPort,
+        Field::Scheme,
+        Field::Protocol,
+        Field::TlsVersion,
+        Field::TlsCipher,
+        Field::Sni,
+        Field::Alpn,
+        Field::ClientSubject,
+        Field::ClientFingerprint,
+        Field::Reason,
+        Field::Route,
+        Field::Upstream,
+        Field::Endpoint,
+        Field::BytesIn,
+        Field::BytesOut,
+        Field::Attempts,
+        Field::TotalMs,
+        Field::ConnectMs,
+    ];
+
     /// Returns the field with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Field> {
@@ -158,7 +184,9 @@ impl Field {
     pub(super) fn omit_in_json(self, record: &Record<'_>) -> bool {
         match self {
             Self::TimeLocal => true,
-            Self::TlsVersion | Self::TlsCipher | Self::Sni | Self::ClientSubject => record.tls.is_none(),
+            Self::TlsVersion | Self::TlsCipher | Self::ClientSubject => record.tls.is_none(),
+            Self::Sni => record.tls.is_none() && record.sni.is_none(),
+            Self::Alpn => record.alpn.is_none(),
             Self::ClientFingerprint => record.tls.is_none_or(|tls| tls.client_fingerprint.is_none()),
             Self::Consumer => record.consumer.is_none(),
             Self::Endpoints | Self::EndpointStatuses | Self::EndpointReasons | Self::EndpointMs => {
@@ -232,7 +260,13 @@ impl Field {
             Field::ClientPort => port(record.client),
             Field::Peer => Value::Address(record.peer),
             Field::PeerPort => port(record.peer),
-            Field::Scheme => Value::Text(if record.secure { b"https" } else { b"http" }),
+            Field::Scheme => Value::Text(match (record.is_stream, record.secure) {
+                (false, true) => b"https",
+                (false, false) => b"http",
+                (true, true) => b"tls",
+                (true, false) if record.version == b"UDP" => b"udp",
+                (true, false) => b"tcp",
+            }),
             Field::Method => filled(record.method),
             Field::Target => filled(record.target),
             Field::Path => filled(record.path()),
@@ -241,7 +275,11 @@ impl Field {
             Field::Host => optional(record.host),
             Field::TlsVersion => optional(record.tls.map(|tls| tls.version.as_bytes())),
             Field::TlsCipher => optional(record.tls.map(|tls| tls.cipher.as_bytes())),
-            Field::Sni => optional(record.tls.and_then(|tls| tls.server_name).map(str::as_bytes)),
+            Field::Sni => {
+                let name = record.tls.and_then(|tls| tls.server_name).or(record.sni);
+                optional(name.map(str::as_bytes))
+            }
+            Field::Alpn => optional(record.alpn),
             Field::ClientSubject => {
                 optional(record.tls.and_then(|tls| tls.client_subject).map(str::as_bytes))
             }

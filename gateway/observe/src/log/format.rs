@@ -103,7 +103,8 @@ fn json(
     further: &[(Box<[u8]>, TemplatePart)],
 ) {
     let mut opening: &[u8] = b"{\"";
-    for &field in Field::ALL {
+    let fields = if record.is_stream { Field::OF_STREAMS } else { Field::ALL };
+    for &field in fields {
         if field.omit_in_json(record) {
             continue;
         }

@@ -16,6 +16,7 @@ use super::resilience;
 use super::responses;
 use super::shedding;
 use super::snapshot::{Snapshot, UpstreamSnapshot};
+use super::streams;
 use crate::live::WorkerLive;
 use crate::{AdminRefusal, EndpointState, Protocol, Reason};
 
@@ -66,6 +67,7 @@ impl Collector for Scrape {
             &mut page,
         )?;
         shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.guards, &mut page)?;
+        streams::encode(&self.snapshot.streams, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.log_and_cost(&mut page)?;
         self.admin(&mut page)?;

@@ -18,6 +18,7 @@ mod routes;
 mod shedding;
 mod slots;
 mod snapshot;
+mod streams;
 mod worker;
 
 pub use endpoints::{EndpointsSnapshot, LookupCounts, UpstreamEndpoints};
@@ -35,4 +36,5 @@ pub use routes::RouteSlots;
 pub use shedding::ShedSnapshot;
 pub use slots::Slot;
 pub use snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
+pub use streams::{DatagramDrop, StreamCounts, StreamSnapshot, StreamsSnapshot};
 pub use worker::WorkerStats;

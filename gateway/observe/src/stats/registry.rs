@@ -13,6 +13,7 @@ use super::routes::{RouteSlots, Routes};
 use super::shedding::ShedSnapshot;
 use super::slots::{NAMED_SLOTS_DEFAULT, NAMED_SLOTS_MAX, Slot, Slots};
 use super::snapshot::{CODES, RouteSnapshot, Snapshot, UpstreamSnapshot};
+use super::streams::StreamsSnapshot;
 use super::worker::WorkerStats;
 use crate::live::{
     Columns, CounterTotals, History, HistoryDocument, HistoryScope, HourHistory, RateSamples, WorkerLive,
@@ -282,6 +283,7 @@ impl Registry {
                 .map(|name| UpstreamSnapshot::new(name.clone()))
                 .collect(),
             in_other: [self.routes.in_other(), self.upstreams.in_other()],
+            streams: StreamsSnapshot::default(),
             workers: self.worker_counts(),
             log_lines: logs.iter().map(|log| log.written()).sum(),
             log_dropped: logs.iter().map(|log| log.dropped()).sum(),

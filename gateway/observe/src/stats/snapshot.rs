@@ -12,6 +12,7 @@ use super::queueing::QueueingSnapshot;
 use super::resilience::ResilienceSnapshot;
 use super::responses::ResponseCounts;
 use super::shedding::ShedSnapshot;
+use super::streams::StreamsSnapshot;
 use crate::live::WorkerLive;
 use crate::{CostReading, Protocol, Reason, Status};
 
@@ -70,6 +71,8 @@ pub struct Snapshot {
     pub upstreams: Vec<UpstreamSnapshot>,
     /// Routes and upstreams that were used, and share the label `other`.
     pub in_other: [u64; 2],
+    /// The streams that were used.
+    pub streams: StreamsSnapshot,
     /// The workers, in order.
     pub workers: Vec<WorkerLive>,
     /// Access log lines written.

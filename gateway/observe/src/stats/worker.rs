@@ -1,6 +1,6 @@
 //! The counters of one worker.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::counter::Counter;
 use super::grpc::{GrpcCounts, Methods};
@@ -12,6 +12,7 @@ use super::responses::{MoreResponses, Responses, class};
 use super::shedding::Shedding;
 use super::slots::{Slot, table_length};
 use super::snapshot::{CODES, REASONS, RouteSnapshot, Snapshot, UpstreamSnapshot};
+use super::streams::{StreamCounts, WorkerStreams};
 use crate::live::{CounterTotals, WorkerLive};
 use crate::{Protocol, Reason, Tally};
 
@@ -42,6 +43,7 @@ pub struct WorkerStats {
     shedding: Shedding,
     handshakes: Handshakes,
     methods: Methods,
+    streams: WorkerStreams,
     protocols: [Counter; Protocol::ALL.len()],
     routes: Box<[OnceLock<Box<RouteCounts>>]>,
     upstreams: Box<[OnceLock<Box<UpstreamCounts>>]>,
@@ -123,6 +125,7 @@ impl WorkerStats {
             shedding: Shedding::default(),
             handshakes: Handshakes::default(),
             methods: Methods::default(),
+            streams: WorkerStreams::default(),
             protocols: counters(),
             routes: empty_table(routes),
             upstreams: empty_table(upstreams),
@@ -183,6 +186,12 @@ impl WorkerStats {
             self.first_counts(route).more().grpc.get_or_init(Box::default).count(status);
             self.methods.count(path, status, by_endpoint);
         }
+    }
+
+    /// Returns the counts of a stream. Called when a worker first uses a stream of a plan: it takes a lock.
+    #[must_use]
+    pub fn stream(&self, name: &str) -> Arc<StreamCounts> {
+        self.streams.counts(name)
     }
 
     /// Counts a client connection that this worker accepted, or that another worker handed to it.
@@ -429,6 +438,7 @@ impl WorkerStats {
         self.shedding.add_to(&mut sum.shed);
         self.handshakes.add_to(&mut sum.handshakes);
         self.methods.add_to(&mut sum.grpc_methods);
+        self.streams.add_to(&mut sum.streams);
         for (total, count) in sum.protocols.iter_mut().zip(&self.protocols) {
             *total += count.get();
         }

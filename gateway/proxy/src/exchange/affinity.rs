@@ -59,12 +59,17 @@ impl<'a> RequestAffinity<'a> {
                 let query = request.query.map(|query| request.slice(query))?;
                 query_parameter(query, name.as_bytes(), some).flatten()
             }
-            HashBy::ClientAddress => Some(match record.announced.client(*self.peer).ip() {
-                IpAddr::V4(address) => hash(&address.octets()),
-                IpAddr::V6(address) => hash(&address.octets()),
-            }),
+            HashBy::ClientAddress => Some(address_hash(record.announced.client(*self.peer).ip())),
             HashBy::Path => Some(hash(normal_path(request, path))),
         }
+    }
+}
+
+/// Returns the hash of a client's address.
+pub(crate) fn address_hash(client: IpAddr) -> u64 {
+    match client {
+        IpAddr::V4(address) => hash(&address.octets()),
+        IpAddr::V6(address) => hash(&address.octets()),
     }
 }
 

@@ -36,15 +36,8 @@ pub(crate) enum NoHead {
     Bad(Reason),
 }
 
-/// The endpoint's side of an exchange: the destination of the request, and the source of the response. An
-/// HTTP/1 connection is one, and so is a stream of an HTTP/2 connection.
-///
-/// It is a type parameter of the code that handles an endpoint, as
-/// [`ClientSide`](crate::state::client_side::ClientSide) is for clients. The version of HTTP is decided once per
-/// request, when its upstream is known.
-pub(crate) trait UpstreamSide: Duplex + Sized {
-    /// Whether the head, the body and the end of a response arrive separately, as in HTTP/2.
-    const SEPARATE_HEADS: bool;
+/// A connection to an endpoint that is free, becomes free, or is opened.
+pub(crate) trait OpenedConnection: Sized {
     /// A granted permit to open a connection.
     type ConnectPermit;
 
@@ -63,6 +56,17 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         opening: Self::ConnectPermit,
         client_header: ProxyHeader,
     ) -> impl Future<Output = Result<Option<Self>, ConnectError>>;
+}
+
+/// The endpoint's side of an exchange: the destination of the request, and the source of the response. An
+/// HTTP/1 connection is one, and so is a stream of an HTTP/2 connection.
+///
+/// It is a type parameter of the code that handles an endpoint, as
+/// [`ClientSide`](crate::state::client_side::ClientSide) is for clients. The version of HTTP is decided once per
+/// request, when its upstream is known.
+pub(crate) trait UpstreamSide: Duplex + OpenedConnection {
+    /// Whether the head, the body and the end of a response arrive separately, as in HTTP/2.
+    const SEPARATE_HEADS: bool;
 
     /// Returns the pool that it belongs to.
     fn pool(&self) -> &Rc<Pool>;
@@ -137,8 +141,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
 }
 
 /// HTTP/1: the connection carries one exchange at a time, and each message marks its own end.
-impl UpstreamSide for Connection {
-    const SEPARATE_HEADS: bool = false;
+impl OpenedConnection for Connection {
     type ConnectPermit = ConnectPermit;
 
     #[inline]
@@ -157,6 +160,10 @@ impl UpstreamSide for Connection {
     async fn open(opening: ConnectPermit, client_header: ProxyHeader) -> Result<Option<Self>, ConnectError> {
         opening.connect(client_header).await.map(Some)
     }
+}
+
+impl UpstreamSide for Connection {
+    const SEPARATE_HEADS: bool = false;
 
     #[inline]
     fn pool(&self) -> &Rc<Pool> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tollgate_listen::{BACKLOG, NoSlot};
 use tollgate_net::{DetachedStream, Listener as Socket, component};
 use tollgate_observe::Reason;
-use tollgate_plan::{Http2, PlannedListener};
+use tollgate_plan::{Http2, ListenerProtocol, PlannedListener};
 use tracing::{debug, trace};
 
 use crate::state::client::Client;
@@ -145,9 +145,10 @@ pub(crate) fn admit(
 /// Refuses a connection beyond the limit: sends a 503 if the client can read one, and closes it.
 fn refuse(worker: &Worker, stream: DetachedStream, listener: &PlannedListener, full: NoSlot) {
     worker.stats.client_rejected();
-    if listener.tls.is_some() || listener.http2 == Http2::Only {
-        // The client expects a TLS handshake, for which there is no capacity, or HTTP/2: it would not
-        // understand this response.
+    let speaks_http = listener.protocol == ListenerProtocol::Http;
+    if listener.tls.is_some() || listener.http2 == Http2::Only || !speaks_http {
+        // The client expects a TLS handshake, for which there is no capacity, HTTP/2, or a protocol of its own: it
+        // would not understand this response.
         return;
     }
     let reason = match full {

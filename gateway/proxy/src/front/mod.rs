@@ -4,12 +4,13 @@
 //! requests, [`receive`] reads heads of HTTP/1, and [`http2`] serves the streams of HTTP/2, in the order of
 //! the [`scheduler`]. [`request`] drives each request: [`decide`] finds its route, policies are evaluated, and
 //! the exchange layer carries out the action. [`rehearse`] does the same without a socket, and
-//! [`trace`] builds the trace of a request that has ended. A further front,
-//! for another protocol, is a sibling of these files.
+//! [`trace`] builds the trace of a request that has ended. [`stream`] and [`datagrams`] are the fronts of layer 4, for connections
+//! that carry no requests, and for UDP. A further front, for another protocol, is a sibling of these files.
 
 pub(crate) mod accept;
 pub(crate) mod by_host;
 mod connection;
+pub(crate) mod datagrams;
 pub(crate) mod decide;
 pub(crate) mod exchange_slot;
 pub(crate) mod http2;
@@ -22,4 +23,5 @@ pub(crate) mod rehearse;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod scheduler;
+pub(crate) mod stream;
 pub(crate) mod trace;

@@ -1,4 +1,5 @@
-//! Handles what precedes a connection's first request: a PROXY protocol header, then the TLS handshake.
+//! Handles what precedes a connection's first request: a PROXY protocol header, then the TLS handshake. Connections that
+//! belong to a stream of layer 4 leave from here.
 //! [`connection::serve`](crate::front::connection::serve) calls [`preamble`] for listeners that have either.
 
 use std::fmt::Display;
@@ -9,23 +10,43 @@ use std::task::Poll;
 
 use tollgate_net::{ProxyHeader, ProxyHeaderError, component};
 use tollgate_observe::ProxyHeaderResult;
+use tollgate_plan::ListenerProtocol;
 use tracing::debug;
 
+use crate::front::stream::{self, Taken};
 use crate::state::client::{Client, ConnectionContext};
 use crate::state::client_tls::ClientTls;
 use crate::state::trusted_proxies::contains;
 
 /// Handles the header and the handshake, each within `timeouts.handshake`. `None`: one of them failed, and
-/// the connection is dropped.
+/// the connection is dropped; or a stream has taken it.
 pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
     let proxies = &client.connection_context.listener.proxy_protocol;
     if proxies.iter().any(|block| contains(block, client.peer.ip())) {
         receive_header(&mut client).await?;
     }
+    let mut received = Vec::new();
+    if let Some(table) = client.connection_context.listener.streams.clone() {
+        // In a box, since the futures of all connections have the size of their largest state.
+        (client, received) = match Box::pin(stream::take(client, table)).await {
+            Taken::Stream => return None,
+            Taken::Tls(client, received) => (client, received),
+            Taken::Failed(client, reason) => {
+                handshake_failed(client.peer, &client.connection_context, reason, &"there is no ClientHello");
+                client.worker().stats.handshake_failed(reason);
+                return None;
+            }
+        };
+    }
     if client.connection_context.listener.tls.is_some() {
-        client = Box::new(begin_tls(*client)?);
+        client = Box::new(begin_tls(*client, received)?);
         complete_handshake(&mut client).await?;
         client.connection_context.tls = ClientTls::of(client.stream.tls());
+    }
+    if client.connection_context.listener.protocol != ListenerProtocol::Http {
+        let table = client.connection_context.listener.streams.clone()?;
+        stream::take_terminated(client, &table);
+        return None;
     }
     Some(client)
 }
@@ -57,9 +78,9 @@ async fn receive_header(client: &mut Client) -> Option<()> {
     is_complete.then_some(())
 }
 
-fn begin_tls(client: Client) -> Option<Client> {
+fn begin_tls(client: Client, received: Vec<u8>) -> Option<Client> {
     let Client { stream, peer, deadline, requests, connection_context } = client;
-    let stream = stream.accept_tls(connection_context.listener.tls.as_ref()?.config()).ok()?;
+    let stream = stream.accept_tls(connection_context.listener.tls.as_ref()?.config(), received).ok()?;
     Some(Client { stream, peer, deadline, requests, connection_context })
 }
 

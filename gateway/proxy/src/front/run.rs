@@ -11,11 +11,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tollgate_net::{BoundListener, Listener, Runtime};
+use tollgate_net::{BoundListener, RegisteredListener, Runtime};
 use tollgate_plan::ListenAddress;
 
 use crate::front::accept::{ACCEPTS_PER_TURN, accept, admit};
 use crate::front::connection::{ConnectionServices, serve};
+use crate::front::datagrams;
 use crate::front::request::exchanges;
 use crate::front::trace;
 use crate::state::client::Client;
@@ -144,13 +145,20 @@ fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     serve: &F,
 ) -> io::Result<()> {
     for (handle, bind, socket) in sockets {
-        let listener = Listener::register(socket)?;
+        let registered = socket.register()?;
         worker.listening_began();
         let handle = worker.listeners.open(handle, bind);
         // Read from the plan that names the listener. The plan that closes it does not contain it, while
         // connections may still be queued.
         handle.listener(&worker.active.borrow().plan);
-        tollgate_net::spawn(accept(worker.clone(), handle, listener, serve.clone()));
+        match registered {
+            RegisteredListener::Connections(listener) => {
+                tollgate_net::spawn(accept(worker.clone(), handle, listener, serve.clone()));
+            }
+            RegisteredListener::Datagrams(socket) => {
+                tollgate_net::spawn(datagrams::serve(worker.clone(), handle, socket));
+            }
+        }
     }
     Ok(())
 }
@@ -162,7 +170,8 @@ async fn shrink_pools<F: Future<Output = Infallible>>(
 ) {
     poll_fn(|cx| {
         if worker.shrink_due.poll_passed(cx).is_ready() {
-            let objects = worker.request_states.shrink() | worker.contexts.shrink();
+            let objects =
+                worker.request_states.shrink() | worker.contexts.shrink() | worker.stream_buffers.shrink();
             let more = objects | services.exchanges.shrink() | services.http2.futures.shrink();
             worker.shrink_due.set(tollgate_net::now(), more.then_some(SHRINK_INTERVAL));
             let _ = worker.shrink_due.poll_passed(cx);

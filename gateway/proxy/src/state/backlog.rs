@@ -56,6 +56,21 @@ impl Backlog {
         self.start == self.bytes.len() && self.spool.as_ref().is_none_or(Spool::is_empty)
     }
 
+    /// Gives a buffer for bytes that the peer does not take, if there is none.
+    pub fn lend(&mut self, buffer: impl FnOnce() -> Option<Vec<u8>>) {
+        if self.bytes.capacity() == 0
+            && let Some(buffer) = buffer()
+        {
+            self.bytes = buffer;
+        }
+    }
+
+    /// Takes the buffer of a backlog without bytes back, so that an idle stream holds none.
+    pub fn reclaim(&mut self) -> Option<Vec<u8>> {
+        let is_unused = self.bytes.is_empty() && self.bytes.capacity() > 0;
+        is_unused.then(|| std::mem::take(&mut self.bytes))
+    }
+
     /// Returns the number of bytes kept.
     pub fn len(&self) -> u64 {
         (self.bytes.len() - self.start) as u64 + self.spool.as_ref().map_or(0, Spool::len)

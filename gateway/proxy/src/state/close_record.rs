@@ -17,7 +17,7 @@ use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
 /// How long log lines may wait in a worker before they go to the log's writer.
-const LOG_FLUSH: Duration = Duration::from_millis(100);
+pub(crate) const LOG_FLUSH: Duration = Duration::from_millis(100);
 
 /// Closes the record: adds it to the statistics and to the log.
 pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
@@ -187,11 +187,14 @@ fn log_record<'a>(
         detail: remarks.and_then(|remarks| remarks.detail.as_deref().or(remarks.rejected.as_deref())),
         client: record.announced.client(open.peer),
         peer: open.peer,
+        is_stream: false,
         secure: record.announced.is_secure(record.tls.is_some()),
         method: slice(request.method_text),
         target: slice(request.target),
         version: if known { request.version.as_str().as_bytes() } else { b"" },
         tls: record.tls.as_ref().map(|tls| tls.record()),
+        sni: None,
+        alpn: None,
         host: Some(if known { record.announced.authority(request) } else { b"" })
             .filter(|host| !host.is_empty()),
         referer: request.head.get(Name::Referer),

@@ -16,7 +16,7 @@ use tollgate_files::FileCache;
 use tollgate_listen::{ConnectionCounts, NoSlot};
 use tollgate_net::{Deadline, Timers};
 use tollgate_observe::{LogSink, RequestIds, WorkerStats};
-use tollgate_plan::Priority;
+use tollgate_plan::{Priority, Stream};
 use tollgate_policy::Context as PolicyContext;
 use tollgate_upstream::Upstreams;
 
@@ -28,6 +28,7 @@ use crate::state::object_pool::ObjectPool;
 use crate::state::request_state::RequestState;
 use crate::state::rollout::Rollout;
 use crate::state::split::Splits;
+use crate::state::stream_states::{StreamState, StreamStates};
 
 /// The receive buffer that all connections of a worker share: enough for a 64 KiB body and its head in one
 /// read.
@@ -71,6 +72,10 @@ pub(crate) struct Worker {
     pub log_due: Deadline,
     /// Boxed: lending one to an exchange moves only a pointer.
     pub request_states: ObjectPool<Box<RequestState>>,
+    /// The streams of layer 4 that were used.
+    streams: StreamStates,
+    /// Buffers for bytes that a peer of a stream does not take.
+    pub stream_buffers: ObjectPool<Vec<u8>>,
     /// Short files that routes serve.
     pub files: RefCell<FileCache>,
     /// For requests that meet policies.
@@ -129,6 +134,8 @@ impl Worker {
             shrink_due: timers.deadline(),
             timers,
             request_states: ObjectPool::default(),
+            streams: StreamStates::default(),
+            stream_buffers: ObjectPool::default(),
             files: RefCell::default(),
             contexts: ObjectPool::default(),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::random_key()?)),
@@ -154,6 +161,11 @@ impl Worker {
         self.active.borrow().clone()
     }
 
+    /// Returns the state of a stream.
+    pub fn stream_state(&self, stream: &Arc<Stream>) -> Rc<StreamState> {
+        self.streams.get(stream, &self.active.borrow(), &self.stats, &self.loads)
+    }
+
     /// Returns whether `active` is still the plan for a request that starts now.
     pub fn runs(&self, active: &Rc<ActivePlan>) -> bool {
         Rc::ptr_eq(&self.active.borrow(), active)
@@ -164,6 +176,7 @@ impl Worker {
         let splits = self.active.borrow().splits();
         let active = ActivePlan::new(plan, self.upstreams.clone(), splits);
         *self.active.borrow_mut() = Rc::new(active);
+        self.streams.clear();
         self.plans.set(self.plans.get().wrapping_add(1));
     }
 
@@ -229,6 +242,15 @@ impl Worker {
         // Another worker that drains may end before it receives the connection.
         let worker = if self.draining.get() { self.id } else { self.less_loaded() };
         self.loads.reserve(worker, limit).map(|()| worker)
+    }
+
+    /// Reserves a place for a session at this worker, whose socket has its datagrams.
+    ///
+    /// # Errors
+    /// As [`reserve`](Self::reserve).
+    pub fn reserve_here(&self) -> Result<(), NoSlot> {
+        let limit = self.active.borrow().plan.settings.limits.connections;
+        self.loads.reserve(self.id, limit)
     }
 
     /// Returns whether requests of this priority are shed, because the process is short of a resource.

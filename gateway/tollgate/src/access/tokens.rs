@@ -38,7 +38,7 @@ impl AccessRules {
         let needs_certificate =
             tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|it| it.required);
         let local = match &bind.value {
-            AdminAddress::Tcp(address) => address.ip().is_loopback(),
+            AdminAddress::Tcp(address) | AdminAddress::Udp(address) => address.ip().is_loopback(),
             AdminAddress::Unix(_) => true,
         };
         let (anonymous, needs_certificate) = without_token(!tokens.is_empty(), local, needs_certificate);

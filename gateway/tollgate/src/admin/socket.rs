@@ -29,7 +29,7 @@ impl ListenSocket {
     /// Returns a readable reason.
     pub fn open(configured: &AdminAddress, key: &str) -> io::Result<Self> {
         let opened = match configured {
-            AdminAddress::Tcp(address) => {
+            AdminAddress::Tcp(address) | AdminAddress::Udp(address) => {
                 Self::Tcp(TcpListener::bind(address).map_err(|error| cannot_listen(key, *address, &error))?)
             }
             AdminAddress::Unix(socket) => {
@@ -46,7 +46,7 @@ impl ListenSocket {
     /// Returns a readable reason.
     pub fn open_temporary(configured: &AdminAddress) -> io::Result<Self> {
         match configured {
-            AdminAddress::Tcp(_) => Self::open(configured, "admin"),
+            AdminAddress::Tcp(_) | AdminAddress::Udp(_) => Self::open(configured, "admin"),
             AdminAddress::Unix(socket) => {
                 Self::Unix(listen_temporary(socket).map_err(|error| explain(socket, "admin", &error))?)
                     .into_nonblocking()
@@ -60,7 +60,7 @@ impl ListenSocket {
     /// The file of a Unix socket cannot be given its mode or owner.
     pub fn adopt(configured: &AdminAddress, socket: OwnedFd) -> io::Result<Self> {
         let adopted = match configured {
-            AdminAddress::Tcp(_) => Self::Tcp(socket.into()),
+            AdminAddress::Tcp(_) | AdminAddress::Udp(_) => Self::Tcp(socket.into()),
             AdminAddress::Unix(settings) => {
                 set_owner(settings, &settings.path).map_err(|error| explain(settings, "admin", &error))?;
                 Self::Unix(socket.into())
@@ -123,7 +123,7 @@ impl ListenSocket {
 /// The mode or owner cannot be set.
 pub fn apply_ownership(configured: &AdminAddress) -> io::Result<()> {
     match configured {
-        AdminAddress::Tcp(_) => Ok(()),
+        AdminAddress::Tcp(_) | AdminAddress::Udp(_) => Ok(()),
         AdminAddress::Unix(socket) => {
             set_owner(socket, &socket.path).map_err(|error| explain(socket, "listen", &error))
         }

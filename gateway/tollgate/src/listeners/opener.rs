@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use tollgate_config::file_access::run_with_timeout;
 use tollgate_config::{At, ListenAddress, Problem};
-use tollgate_listen::{bind, bind_shared_port, reserve};
+use tollgate_listen::{bind, bind_datagrams, bind_shared_port, reserve};
 use tollgate_net::component;
 use tollgate_plan::Plan;
 use tracing::error;
@@ -144,7 +144,7 @@ impl SocketOpener {
     }
 
     fn is_opened(&self, address: &ListenAddress, opened_before: usize) -> bool {
-        let is_free_port = address.tcp().is_some_and(|address| address.port() == 0);
+        let is_free_port = address.ip().is_some_and(|address| address.port() == 0);
         let among = if is_free_port { &self.opened[..opened_before] } else { &self.opened[..] };
         among.iter().any(|open| open.configured.is_same_address(address))
     }
@@ -152,6 +152,7 @@ impl SocketOpener {
     fn open_one(&mut self, configured: &ListenAddress) -> io::Result<OpenListener> {
         match configured {
             ListenAddress::Tcp(address) => self.open_tcp(*address),
+            ListenAddress::Udp(address) => self.open_udp(*address),
             ListenAddress::Unix(_) => self.open_unix(configured),
         }
     }
@@ -188,6 +189,28 @@ impl SocketOpener {
         Ok(OpenListener {
             configured: configured.into(),
             address: address.into(),
+            handle: None,
+            created_file: false,
+            sockets,
+        })
+    }
+
+    /// Opens sockets for datagrams, or takes over the inherited ones.
+    fn open_udp(&mut self, configured: SocketAddr) -> io::Result<OpenListener> {
+        let workers = self.workers;
+        let mut sockets = self.inherited.take(&ListenAddress::Udp(configured));
+        let explain = |error| cannot_listen("listen", configured, &error);
+        if sockets.is_empty() {
+            let is_shared = configured.port() != 0 && self.inherited.has_other(configured.port(), true);
+            sockets = bind_datagrams(configured, workers, is_shared).map_err(explain)?;
+        }
+        let address = sockets[0].local_addr()?;
+        if let Some(missing) = workers.checked_sub(sockets.len()).filter(|missing| *missing > 0) {
+            sockets.extend(bind_datagrams(address, missing, true).map_err(explain)?);
+        }
+        Ok(OpenListener {
+            configured: ListenAddress::Udp(configured),
+            address: ListenAddress::Udp(address),
             handle: None,
             created_file: false,
             sockets,

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::rc::Rc;
 
-use tollgate_net::{Address, ProxyHeader, Stream, component};
+use tollgate_net::{Address, Datagrams, ProxyHeader, Stream, component};
 use tracing::{debug, trace};
 
 use super::connection::{InUse, OpenGuard};
@@ -36,6 +36,46 @@ impl Pool {
             };
             return Ok(Acquired::Permit(ConnectPermit { in_use, permit }));
         }
+    }
+}
+
+impl Pool {
+    /// Waits for a permit to open a connection, for bytes that no used connection may carry. As
+    /// [`wait_for_connection`](Self::wait_for_connection), but a connection that becomes free is closed, and its
+    /// permit used.
+    ///
+    /// # Errors
+    /// As [`wait_for_connection`](Self::wait_for_connection).
+    pub async fn wait_for_permit(self: &Rc<Self>) -> Result<ConnectPermit, ConnectError> {
+        let in_use = InUse::new(self);
+        loop {
+            let permit = match self.pool_set.permit(self) {
+                Some(permit) => permit,
+                None => match self.pool_set.enqueue(self, tollgate_net::now())?.await? {
+                    Grant::Permit(permit) => permit,
+                    Grant::Connection(free) => {
+                        let PooledConnection { stream, permit, .. } = *free.link;
+                        drop(stream);
+                        permit
+                    }
+                    // A stream comes from an old plan, under which the endpoint still spoke HTTP/2.
+                    Grant::Stream(_) => continue,
+                },
+            };
+            return Ok(ConnectPermit { in_use, permit });
+        }
+    }
+}
+
+impl Pool {
+    /// Opens a socket for datagrams to the endpoint. The caller holds a [permit](Self::wait_for_permit), and bounds the
+    /// wait: a name may have to be resolved.
+    ///
+    /// # Errors
+    /// If the endpoint's name does not resolve, or the kernel refuses the socket.
+    pub async fn open_datagrams(&self) -> Result<Datagrams, ConnectError> {
+        let source = self.context.settings.borrow().source;
+        Datagrams::connect(&self.address, source).await.map_err(|error| connect_failed(self, &error))
     }
 }
 

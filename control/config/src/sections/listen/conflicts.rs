@@ -15,11 +15,13 @@ use crate::sections::AdminSettings;
 pub fn conflicts(listeners: &[&Listener], admin: Option<&AdminSettings>) -> Vec<Problem> {
     let mut problems = same_names(listeners);
     let mut addresses: HashMap<String, Vec<&Listener>> = HashMap::new();
-    let mut ports: HashMap<u16, Vec<(SocketAddr, &Listener)>> = HashMap::new();
+    // A port of TCP and the same one of UDP are two.
+    let mut ports: HashMap<(bool, u16), Vec<(SocketAddr, &Listener)>> = HashMap::new();
     for &listener in listeners {
         let sharing = addresses.entry(listener.bind.value.to_string()).or_default();
-        if let (true, Some(address)) = (sharing.is_empty(), listener.bind.value.tcp()) {
-            let others = ports.entry(address.port()).or_default();
+        if let (true, Some(address)) = (sharing.is_empty(), listener.bind.value.ip()) {
+            let is_udp = listener.bind.value.tcp().is_none();
+            let others = ports.entry((is_udp, address.port())).or_default();
             problems.extend(overlap_with(address, listener, others));
             others.push((address, listener));
         }

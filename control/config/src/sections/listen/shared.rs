@@ -12,7 +12,8 @@ use crate::sections::ListenTls;
 type SharedSetting = (&'static str, fn(&Listener, &Listener) -> bool);
 
 /// What holds for a connection before its first request tells the host.
-const SETTINGS: [SharedSetting; 5] = [
+const SETTINGS: [SharedSetting; 6] = [
+    ("`protocol`", |one, other| one.protocol == other.protocol),
     ("the file settings of `bind`", |one, other| one.bind.value == other.bind.value),
     ("`proxy_protocol`", |one, other| one.proxy_protocol == other.proxy_protocol),
     ("`timeouts`", |one, other| one.timeouts == other.timeouts),
@@ -25,7 +26,7 @@ pub(super) fn problems(sharing: &[&Listener]) -> Vec<Problem> {
     let Some((first, others)) = sharing.split_first() else { return Vec::new() };
     if sharing.iter().all(|listener| listener.hosts.is_empty()) {
         // A free port may be written several times: it is another one each time.
-        if first.bind.value.tcp().is_some_and(|address| address.port() == 0) {
+        if first.bind.value.ip().is_some_and(|address| address.port() == 0) {
             return Vec::new();
         }
         return others.iter().map(|other| twice(first.bind.at, other.bind.at)).collect();

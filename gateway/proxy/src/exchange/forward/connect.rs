@@ -22,7 +22,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(32);
 
 use super::Forwarding;
 use super::retry::{AttemptFailure, Replay};
-use crate::exchange::upstream_side::UpstreamSide;
+use crate::exchange::upstream_side::{OpenedConnection, UpstreamSide};
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::time_limit::TimeLimit;
@@ -50,7 +50,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
 
 /// The time limits for getting a connection.
 #[derive(Debug)]
-pub(super) struct ConnectBounds {
+pub(crate) struct ConnectBounds {
     /// The limit of the attempt.
     pub due: TimeLimit,
     /// The limit of the whole request.
@@ -65,7 +65,7 @@ pub(super) struct ConnectBounds {
 ///
 /// # Errors
 /// If there is no connection in time, or if `client_left` returns true.
-pub(super) async fn connected<U: UpstreamSide>(
+pub(crate) async fn connected<U: OpenedConnection>(
     pool: &Rc<Pool>,
     client_header: ProxyHeader,
     bounds: &ConnectBounds,
@@ -136,7 +136,7 @@ impl Shortage {
 ///
 /// # Errors
 /// If the client leaves during the pause.
-async fn waited<U: UpstreamSide>(
+async fn waited<U: OpenedConnection>(
     pool: &Rc<Pool>,
     pause: Duration,
     deadline: &Deadline,
@@ -153,7 +153,7 @@ async fn waited<U: UpstreamSide>(
 
 impl AttemptFailure {
     /// Describes the failure of an attempt that got no connection.
-    pub(super) fn not_connected(reason: Reason) -> Self {
+    fn not_connected(reason: Reason) -> Self {
         let blame = match reason {
             Reason::ClientClosed
             | Reason::ConnectionLimitReached

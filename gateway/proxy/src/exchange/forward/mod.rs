@@ -17,12 +17,12 @@
 mod answer;
 mod attempt;
 mod attempt_task;
-mod connect;
+pub(crate) mod connect;
 mod discard;
 mod fallback;
 mod hedge;
 mod pause;
-mod retry;
+pub(crate) mod retry;
 
 use std::future::poll_fn;
 use std::marker::PhantomData;

@@ -29,7 +29,7 @@ pub(crate) enum Replay {
 
 /// The failure of an attempt that gave the client no response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AttemptFailure {
+pub(crate) struct AttemptFailure {
     pub reason: Reason,
     pub again: Replay,
     /// Whether bytes of the body have left the inbox.
@@ -319,7 +319,7 @@ impl<'a> RequestAttempts<'a> {
 }
 
 /// Returns whether the rules allow a retry for this reason.
-fn is_wanted(on: &RetryOn, reason: Reason) -> bool {
+pub(crate) fn is_wanted(on: &RetryOn, reason: Reason) -> bool {
     match reason {
         Reason::DnsError | Reason::ConnectionRefused | Reason::ConnectionTimeout => on.connect_failure,
         Reason::ConnectionTerminated => on.reset,
@@ -331,7 +331,7 @@ fn is_wanted(on: &RetryOn, reason: Reason) -> bool {
 /// Returns the wait after `made` attempts. Its bound doubles each time, up to a maximum, and the wait is a
 /// random part of that ("full jitter": M. Brooker, "Exponential Backoff And Jitter", 2015). So clients that
 /// failed together do not come back together.
-fn backoff(rules: &Retry, made: u8, draw: impl FnOnce(Duration) -> Duration) -> Duration {
+pub(crate) fn backoff(rules: &Retry, made: u8, draw: impl FnOnce(Duration) -> Duration) -> Duration {
     let doubled = 1_u32.checked_shl(u32::from(made.saturating_sub(1))).unwrap_or(u32::MAX);
     draw(rules.backoff.saturating_mul(doubled).min(rules.backoff_max))
 }

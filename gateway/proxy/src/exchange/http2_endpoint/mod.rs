@@ -25,7 +25,7 @@ use tollgate_upstream::http2::{OpeningWaiter, StreamPermit};
 use tollgate_upstream::{Acquired, ConnectError, Pool};
 
 use self::fields::{Http2Request, Switch};
-use crate::exchange::upstream_side::{NoHead, UpstreamSide};
+use crate::exchange::upstream_side::{NoHead, OpenedConnection, UpstreamSide};
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::Duplex;
 use crate::state::peer_error::PeerError;
@@ -214,8 +214,7 @@ fn no_head(failure: ResponseFailure) -> NoHead {
     }
 }
 
-impl UpstreamSide for EndpointStream {
-    const SEPARATE_HEADS: bool = true;
+impl OpenedConnection for EndpointStream {
     type ConnectPermit = OpeningWaiter;
 
     fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self> {
@@ -232,6 +231,10 @@ impl UpstreamSide for EndpointStream {
     async fn open(opening: OpeningWaiter, _: ProxyHeader) -> Result<Option<Self>, ConnectError> {
         Ok(opening.connect().await?.map(Self::new))
     }
+}
+
+impl UpstreamSide for EndpointStream {
+    const SEPARATE_HEADS: bool = true;
 
     fn pool(&self) -> &Rc<Pool> {
         self.place.pool()

@@ -1,0 +1,334 @@
+//! Compiles `streams`, and the shorthand `to` of listeners, to the [`StreamTable`] of each listener.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_config as config;
+use tollgate_config::{At, ListenerProtocol, Problem, Spanned};
+use tollgate_tls::HostTable;
+
+use crate::Upstream;
+use crate::plan::UpstreamShare;
+
+/// The idle timeout of UDP sessions without their own. A session of DNS takes milliseconds, one of QUIC or WireGuard
+/// sends keep-alives at least every 30 seconds.
+const UDP_IDLE: Duration = Duration::from_secs(60);
+/// The bound on UDP sessions without their own: a datagram with a forged address opens one.
+const UDP_SESSIONS: u32 = 10_000;
+
+/// The streams of a listener. Listeners that share an address have the same ones.
+#[derive(Debug, Default)]
+pub struct StreamTable {
+    names: HostTable<Arc<Stream>>,
+    has_names: bool,
+    other: Option<Arc<Stream>>,
+}
+
+impl StreamTable {
+    /// Returns whether the choice depends on the server name that a client asks for.
+    #[must_use]
+    pub fn has_names(&self) -> bool {
+        self.has_names
+    }
+
+    /// Returns the stream for a server name: the one with this name, else the one with the longest suffix.
+    #[must_use]
+    pub fn named(&self, name: &str) -> Option<&Arc<Stream>> {
+        self.names.find(name.as_bytes())
+    }
+
+    /// Returns the stream of everything that no server name selects.
+    #[must_use]
+    pub fn other(&self) -> Option<&Arc<Stream>> {
+        self.other.as_ref()
+    }
+
+    fn insert(&mut self, name: Option<&str>, stream: &Arc<Stream>) {
+        match name {
+            Some(name) => {
+                self.has_names = true;
+                self.names.insert(name, stream.clone());
+            }
+            None => drop(self.other.get_or_insert_with(|| stream.clone())),
+        }
+    }
+}
+
+/// What a stream does with the connections or datagrams that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Name in logs and metrics.
+    pub name: String,
+    /// Source position.
+    pub at: At,
+    /// The upstreams, by name, with their weights; empty: it closes.
+    pub shares: Vec<StreamShare>,
+    /// Time to open a connection to an endpoint.
+    pub connect: Option<Duration>,
+    /// Time during which no byte moves.
+    pub idle: Option<Duration>,
+    /// The whole connection or session.
+    pub total: Option<Duration>,
+    /// Connections or sessions at once.
+    pub connections: Option<u32>,
+    /// Connections or sessions at once of one client address.
+    pub per_address: Option<u32>,
+    /// Bytes that a session of UDP sends to its endpoint before the endpoint answers.
+    pub unanswered: Option<u64>,
+    /// Bytes that a session of UDP sends to its client before the client sends again.
+    pub unconfirmed: Option<u64>,
+}
+
+/// An upstream's share of a stream. It has the name instead of the number, because a connection may arrive under
+/// one plan and choose under the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamShare {
+    /// The name in [`Plan::upstreams`](crate::Plan::upstreams).
+    pub upstream: String,
+    /// Weight relative to the other shares.
+    pub weight: u32,
+}
+
+/// A stream as written, with the listener that it belongs to if it is the shorthand of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrittenStream<'a> {
+    pub stream: &'a config::Stream,
+    listener: Option<&'a config::Listener>,
+}
+
+/// The compiled targets of a stream: its shares, and the number of its named upstream if it has only one.
+#[derive(Debug)]
+pub(crate) struct StreamTargets {
+    pub shares: Vec<UpstreamShare>,
+    pub only: Option<usize>,
+}
+
+/// Returns all streams: those of the listeners, then those under `streams`.
+pub(crate) fn written<'a>(parts: &config::CombinedResources<'a>) -> Vec<WrittenStream<'a>> {
+    let own = parts.listeners.iter().copied();
+    let own = own.filter_map(|listener| {
+        Some(WrittenStream { stream: listener.to.as_ref()?, listener: Some(listener) })
+    });
+    own.chain(parts.streams.iter().map(|stream| WrittenStream { stream, listener: None })).collect()
+}
+
+/// Returns an error for each route that names a listener of layer 4, where no request arrives.
+pub(crate) fn routes_without_requests(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let listeners = &parts.listeners;
+    for named in parts.routes.iter().flat_map(|route| &route.listeners) {
+        let is_named = |listener: &&config::Listener| {
+            listener.name.as_ref().is_some_and(|name| name.value == named.value)
+                && listener.protocol != ListenerProtocol::Http
+        };
+        let Some(listener) = listeners.iter().copied().find(is_named) else { continue };
+        // A route with several matches is several routes.
+        if problems.iter().any(|problem| problem.at == named.at) {
+            continue;
+        }
+        let protocol = listener.protocol.as_str();
+        let message =
+            format!("no request arrives at listener `{}`: it has `protocol: {protocol}`", named.value);
+        let problem = Problem::error(named.at, message).help("attach a stream instead, under `streams`");
+        problems.push(problem.related(listener.bind.at, "the listener"));
+    }
+    problems
+}
+
+/// Returns the names of the upstreams that streams use. Connections to them offer no protocol of HTTP (ALPN), since
+/// the bytes may be of any protocol.
+pub(crate) fn upstreams<'a>(parts: &config::CombinedResources<'a>) -> HashSet<&'a str> {
+    let targets = written(parts).into_iter().flat_map(|written| written.stream.to.iter().flatten());
+    targets
+        .filter_map(|target| match &target.to {
+            config::TargetKind::Upstream(name) => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Returns the streams of each listener, in the order of all listeners; `None` for a listener without any.
+pub(crate) fn tables(
+    parts: &config::CombinedResources<'_>,
+    streams: &[(WrittenStream<'_>, StreamTargets)],
+    upstreams: &[Arc<Upstream>],
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<Problem>,
+) -> Vec<Option<Arc<StreamTable>>> {
+    let listeners = &parts.listeners;
+    // A free port may be written several times: it is another one each time.
+    let addresses: Vec<(String, usize)> = (0..)
+        .zip(listeners)
+        .map(|(index, listener)| match listener.bind.value.ip().is_some_and(|address| address.port() == 0) {
+            true => (String::new(), index),
+            false => (listener.bind.value.to_string(), 0),
+        })
+        .collect();
+    let mut places: HashMap<&(String, usize), HashMap<Option<&str>, Arc<Stream>>> = HashMap::new();
+    for (written, targets) in streams {
+        let mut compiled: HashMap<ListenerProtocol, Arc<Stream>> = HashMap::new();
+        let mut attached = false;
+        for (&listener, address) in listeners.iter().zip(&addresses) {
+            match attaches(written, listener) {
+                Attachment::No => continue,
+                Attachment::Yes => attached = true,
+                Attachment::Wrong(problem) => {
+                    attached = true;
+                    problems.push(problem);
+                    continue;
+                }
+            }
+            let stream = compiled
+                .entry(listener.protocol)
+                .or_insert_with(|| Arc::new(plan(parts, written, targets, upstreams, listener)));
+            let names = written.stream.server_names.iter().map(Some);
+            let names = names.chain(written.stream.server_names.is_empty().then_some(None));
+            let place = places.entry(address).or_default();
+            for name in names {
+                let first =
+                    place.entry(name.map(|name| name.value.as_str())).or_insert_with(|| stream.clone());
+                if !Arc::ptr_eq(first, stream) {
+                    problems.push(taken(name, stream, first, listener));
+                }
+            }
+        }
+        if !attached && written.stream.listeners.is_empty() {
+            let problem = Problem::warning(written.stream.at, "no listener uses this stream");
+            warnings.push(
+                problem
+                    .help("write `protocol: tcp` at a listener: `listen: {bind: \":5432\", protocol: tcp}`"),
+            );
+        }
+    }
+    let may_come = parts.config.store.is_some() || parts.config.etcd.is_some();
+    let mut tables: HashMap<&(String, usize), Arc<StreamTable>> = HashMap::new();
+    let mut out = Vec::new();
+    for (&listener, address) in listeners.iter().zip(&addresses) {
+        let is_layer4 = listener.protocol != ListenerProtocol::Http;
+        let place = places.get(address);
+        if place.is_none() && is_layer4 && !may_come {
+            let protocol = listener.protocol.as_str();
+            let message = format!("no stream takes what arrives at this `{protocol}` listener");
+            let problem = Problem::warning(listener.bind.at, message);
+            warnings.push(problem.help("write `to: UPSTREAM` here, or an entry under `streams`"));
+        }
+        let table = tables.entry(address).or_insert_with(|| {
+            let mut table = StreamTable::default();
+            place.into_iter().flatten().for_each(|(name, stream)| table.insert(*name, stream));
+            Arc::new(table)
+        });
+        out.push((is_layer4 || place.is_some()).then(|| table.clone()));
+    }
+    out
+}
+
+/// Whether a stream belongs to a listener.
+enum Attachment {
+    Yes,
+    No,
+    Wrong(Problem),
+}
+
+fn attaches(written: &WrittenStream<'_>, listener: &config::Listener) -> Attachment {
+    let stream = written.stream;
+    if let Some(own) = written.listener {
+        return if std::ptr::eq(own, listener) { Attachment::Yes } else { Attachment::No };
+    }
+    let has_names = !stream.server_names.is_empty();
+    let fits = match listener.protocol {
+        ListenerProtocol::Tcp => true,
+        ListenerProtocol::Udp => !has_names,
+        ListenerProtocol::Http => has_names && listener.tls.is_some(),
+    };
+    let name = listener.name.as_ref().map(|name| name.value.as_str());
+    let Some(named) = stream.listeners.iter().find(|named| Some(named.value.as_str()) == name) else {
+        // A listener with its own stream takes no other one for everything.
+        let is_free = has_names || listener.to.is_none();
+        return if stream.listeners.is_empty() && fits && is_free { Attachment::Yes } else { Attachment::No };
+    };
+    if fits {
+        return Attachment::Yes;
+    }
+    let (message, help) = match listener.protocol {
+        ListenerProtocol::Udp => (
+            format!("listener `{}` receives datagrams, which have no server name", named.value),
+            "remove `server_names`",
+        ),
+        _ if has_names => (
+            format!("listener `{}` has no `tls`, so clients ask it for no server name", named.value),
+            "write `protocol: tcp` at the listener to pass TLS through",
+        ),
+        _ => (
+            format!(
+                "listener `{}` is one of HTTP: it passes only connections with server names on",
+                named.value
+            ),
+            "write `server_names`, or `protocol: tcp` at the listener",
+        ),
+    };
+    let problem = Problem::error(named.at, message).help(help);
+    Attachment::Wrong(problem.related(listener.bind.at, "the listener"))
+}
+
+fn taken(
+    name: Option<&Spanned<String>>,
+    stream: &Stream,
+    first: &Stream,
+    listener: &config::Listener,
+) -> Problem {
+    let bind = &listener.bind.value;
+    let problem = match name {
+        Some(name) => {
+            Problem::error(name.at, format!("another stream of listener {bind} has `{}`", name.value))
+        }
+        None => {
+            let message = format!("another stream takes everything that arrives at listener {bind}");
+            Problem::error(stream.at, message)
+                .help("give one of them `server_names`, or name its `listeners`")
+        }
+    };
+    problem.related(first.at, "the other stream")
+}
+
+fn plan(
+    parts: &config::CombinedResources<'_>,
+    written: &WrittenStream<'_>,
+    targets: &StreamTargets,
+    upstreams: &[Arc<Upstream>],
+    listener: &config::Listener,
+) -> Stream {
+    let WrittenStream { stream, .. } = written;
+    let upstream = targets.only.map(|index| &parts.upstreams[index].timeouts);
+    let gateway = &parts.config.timeouts;
+    let is_udp = listener.protocol == ListenerProtocol::Udp;
+    let upgraded = upstream.and_then(|it| it.upgraded).unwrap_or(gateway.upgraded);
+    let name = match written.listener {
+        // The shorthand is named like its listener.
+        Some(own) => own.name.as_ref().map_or_else(|| own.bind.value.to_string(), |name| name.value.clone()),
+        None => stream.display_name(),
+    };
+    Stream {
+        name,
+        at: stream.at,
+        shares: targets
+            .shares
+            .iter()
+            .map(|share| StreamShare {
+                upstream: upstreams[share.upstream].name.clone(),
+                weight: share.weight,
+            })
+            .collect(),
+        connect: stream
+            .timeouts
+            .connect
+            .or_else(|| upstream.and_then(|it| it.connect))
+            .unwrap_or(gateway.connect),
+        idle: stream.timeouts.idle.unwrap_or(if is_udp { Some(UDP_IDLE) } else { upgraded }),
+        total: stream.timeouts.total,
+        connections: stream.limits.connections.or(is_udp.then_some(UDP_SESSIONS)),
+        per_address: stream.limits.per_address,
+        unanswered: stream.limits.unanswered,
+        unconfirmed: stream.limits.unconfirmed,
+    }
+}

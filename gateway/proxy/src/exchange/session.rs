@@ -1,0 +1,291 @@
+//! A session of UDP: the datagrams between one client and one endpoint.
+//!
+//! [`datagrams`](crate::front::datagrams) creates a [`Session`] for a client, passes the client's datagrams to
+//! [`Session::from_client`], and runs [`run`] in a task. The task connects a socket to the endpoint, sends the endpoint's
+//! datagrams to the client through the listener's socket, and ends the session when nothing moves.
+//!
+//! UDP has no handshake, so addresses can be forged. Until the endpoint has answered, a session sends it a bounded number
+//! of bytes; until the client has sent again after an answer, the client gets a bounded number.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tollgate_listen::StreamSlot;
+use tollgate_net::{Datagrams, Deadline};
+use tollgate_observe::{DatagramDrop, Reason};
+use tollgate_plan::{HashBy, Policy};
+use tollgate_upstream::{ConnectPermit, Outcome, PickHints, Pool, Upstream};
+
+use crate::exchange::affinity::address_hash;
+use crate::exchange::stream::choose;
+use crate::state::listener::ListenerHandle;
+use crate::state::stream_record::StreamRecord;
+use crate::state::stream_states::StreamState;
+use crate::state::time_limit::TimeLimit;
+use crate::state::worker::Worker;
+
+/// How long a session without datagrams lasts when the worker drains or the listener closes.
+const GRACE: Duration = Duration::from_millis(500);
+/// Datagrams of a client that wait until the socket to the endpoint is open.
+const WAITING_MAX: usize = 16;
+/// Datagrams of an endpoint that a session passes on before the worker's other tasks run.
+const DATAGRAMS_PER_TURN: usize = 16;
+
+/// The session of one client.
+#[derive(Debug)]
+pub(crate) struct Session {
+    worker: Rc<Worker>,
+    handle: Rc<ListenerHandle>,
+    /// The listener's socket, through which the client gets its datagrams.
+    listener: Rc<Datagrams>,
+    state: Rc<StreamState>,
+    client: SocketAddr,
+    record: RefCell<StreamRecord>,
+    deadline: Deadline,
+    total: TimeLimit,
+    /// The socket to the endpoint, once it is open.
+    endpoint: OnceCell<Datagrams>,
+    /// Datagrams that came before.
+    waiting: RefCell<Vec<Box<[u8]>>>,
+    /// Bytes to the endpoint before its first datagram, and whether that has come.
+    unanswered: Cell<u64>,
+    is_answered: Cell<bool>,
+    /// Bytes to the client before it has sent after an answer, and whether it has.
+    unconfirmed: Cell<u64>,
+    is_confirmed: Cell<bool>,
+    /// Whether the endpoint's port is closed.
+    is_refused: Cell<bool>,
+    task: RefCell<Option<Waker>>,
+}
+
+impl Session {
+    /// Creates the session of a client. `shown` is the client's address in the log.
+    pub fn new(
+        worker: &Rc<Worker>,
+        handle: &Rc<ListenerHandle>,
+        listener: Rc<Datagrams>,
+        state: Rc<StreamState>,
+        slot: Option<StreamSlot>,
+        client: SocketAddr,
+        shown: SocketAddr,
+    ) -> Rc<Self> {
+        let now = tollgate_net::now();
+        let mut record = StreamRecord::new(worker, "UDP", shown, now);
+        record.taken(&state, slot);
+        let total = TimeLimit::new(now, state.stream.total);
+        let deadline = worker.timers.deadline();
+        deadline.set(now, total.within(now, state.stream.idle));
+        Rc::new(Self {
+            worker: worker.clone(),
+            handle: handle.clone(),
+            listener,
+            state,
+            client,
+            record: RefCell::new(record),
+            deadline,
+            total,
+            endpoint: OnceCell::new(),
+            waiting: RefCell::default(),
+            unanswered: Cell::new(0),
+            is_answered: Cell::new(false),
+            unconfirmed: Cell::new(0),
+            is_confirmed: Cell::new(false),
+            is_refused: Cell::new(false),
+            task: RefCell::default(),
+        })
+    }
+
+    /// Passes a datagram of the client on. Returns `false` if the endpoint's port is closed: the session ends, and the
+    /// datagram is for the next one.
+    pub fn from_client(&self, datagram: &[u8]) -> bool {
+        let bytes = datagram.len() as u64;
+        self.moved(bytes, false);
+        if self.is_answered.get() {
+            self.is_confirmed.set(true);
+        } else {
+            let sent = self.unanswered.get() + bytes;
+            if self.state.stream.unanswered.is_some_and(|most| sent > most) {
+                self.state.counts.dropped(DatagramDrop::Unanswered);
+                return true;
+            }
+            self.unanswered.set(sent);
+        }
+        match self.endpoint.get() {
+            Some(endpoint) => return self.send(endpoint, datagram),
+            None if self.waiting.borrow().len() < WAITING_MAX => {
+                self.waiting.borrow_mut().push(datagram.into());
+            }
+            None => self.state.counts.dropped(DatagramDrop::NotSent),
+        }
+        true
+    }
+
+    fn send(&self, endpoint: &Datagrams, datagram: &[u8]) -> bool {
+        let Err(error) = endpoint.send(datagram) else { return true };
+        // An earlier datagram found the port closed.
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            self.is_refused.set(true);
+            if let Some(task) = self.task.borrow_mut().take() {
+                task.wake();
+            }
+            return false;
+        }
+        self.state.counts.dropped(DatagramDrop::NotSent);
+        true
+    }
+
+    /// Passes a datagram of the endpoint on.
+    fn from_endpoint(&self, datagram: &[u8]) {
+        let bytes = datagram.len() as u64;
+        self.is_answered.set(true);
+        if !self.is_confirmed.get() {
+            let sent = self.unconfirmed.get() + bytes;
+            if self.state.stream.unconfirmed.is_some_and(|most| sent > most) {
+                return self.state.counts.dropped(DatagramDrop::Unconfirmed);
+            }
+            self.unconfirmed.set(sent);
+        }
+        match self.listener.send_to(datagram, self.client) {
+            Ok(()) => self.moved(bytes, true),
+            Err(_) => self.state.counts.dropped(DatagramDrop::NotSent),
+        }
+    }
+
+    /// Counts a datagram from the client, or to it.
+    fn moved(&self, bytes: u64, to_client: bool) {
+        let (bytes_in, bytes_out) = if to_client { (0, bytes) } else { (bytes, 0) };
+        let record = &mut *self.record.borrow_mut();
+        record.bytes_in += bytes_in;
+        record.bytes_out += bytes_out;
+        record.count_moved(bytes_in, bytes_out);
+        self.state.counts.datagrams(u64::from(!to_client), u64::from(to_client));
+        self.wait();
+    }
+
+    /// Sets the time until which nothing may move.
+    fn wait(&self) {
+        let idle = match self.is_closing() {
+            false => self.state.stream.idle,
+            // What the client sends next may reach another process: only answers may still be under way.
+            true => Some(self.worker.grace.get().map_or(GRACE, |grace| grace.min(GRACE))),
+        };
+        let now = tollgate_net::now();
+        self.deadline.set(now, self.total.within(now, idle));
+    }
+
+    fn is_closing(&self) -> bool {
+        self.worker.draining.get() || self.handle.closed().is_some()
+    }
+
+    /// Returns why the session ends while it waits; `None`: it goes on.
+    fn poll_end(&self, cx: &mut Context<'_>, hurried: &mut bool) -> Poll<Reason> {
+        let is_over = self.is_closing();
+        if is_over && !std::mem::replace(hurried, true) {
+            self.wait();
+        }
+        self.deadline.poll_passed(cx).map(|()| match (self.total.is_over(), is_over) {
+            (true, _) => Reason::TotalTimeout,
+            (_, true) => Reason::ShuttingDown,
+            _ => Reason::IdleTimeout,
+        })
+    }
+}
+
+/// Runs a session to its end.
+pub(crate) async fn run(session: Rc<Session>) {
+    let reason = match connect(&session).await {
+        Ok((upstream, pool, permit)) => {
+            let reason = relay(&session, &upstream, &pool).await;
+            drop(permit);
+            reason
+        }
+        Err(reason) => reason,
+    };
+    session.record.borrow_mut().end(reason);
+}
+
+/// Opens the socket to the endpoint that the upstream's balancer picks, and sends what waits.
+async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPermit), Reason> {
+    let active = session.worker.active();
+    let ip = session.client.ip().to_canonical();
+    let upstream = choose(&session.state, &active, ip).ok_or(Reason::DestinationUnavailable)?.clone();
+    let hash = match &upstream.balance().policy {
+        Policy::Hash(HashBy::ClientAddress) => Some(address_hash(ip)),
+        _ => None,
+    };
+    let pool = upstream.pick(&PickHints { hash, ..PickHints::default() });
+    let pool = pool.ok_or_else(|| match upstream.is_without_endpoints() {
+        true => Reason::NoEndpoints,
+        false => Reason::DestinationUnavailable,
+    })?;
+    {
+        let record = &mut *session.record.borrow_mut();
+        record.upstream = Some(upstream.clone());
+        record.endpoint = Some(pool.clone());
+        record.attempts = 1;
+    }
+    let permit = pool.wait_for_permit().await.map_err(|error| error.reason())?;
+    let begun = tollgate_net::now();
+    let mut opening = Box::pin(pool.open_datagrams());
+    let bound = session.worker.timers.deadline();
+    bound.set(begun, session.total.within(begun, session.state.stream.connect));
+    let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+        Poll::Ready(opened) => Poll::Ready(opened.map_err(|error| error.reason())),
+        Poll::Pending => bound.poll_passed(cx).map(|()| Err(Reason::ConnectionTimeout)),
+    });
+    let opened = opened.await;
+    drop(opening);
+    let endpoint = opened.inspect_err(|reason| {
+        session.worker.stats.upstream_failed(pool.slot(), *reason);
+        upstream.report(&pool, Outcome::NoConnection);
+    })?;
+    session.record.borrow_mut().connect = Some(tollgate_net::now().saturating_duration_since(begun));
+    let endpoint = session.endpoint.get_or_init(|| endpoint);
+    for datagram in std::mem::take(&mut *session.waiting.borrow_mut()) {
+        session.send(endpoint, &datagram);
+    }
+    Ok((upstream, pool, permit))
+}
+
+/// Passes the endpoint's datagrams on until the session ends.
+async fn relay(session: &Session, upstream: &Upstream, pool: &Rc<Pool>) -> Reason {
+    let Some(endpoint) = session.endpoint.get() else { return Reason::ProxyInternalError };
+    let mut hurried = false;
+    let refused = || {
+        session.worker.stats.upstream_failed(pool.slot(), Reason::ConnectionRefused);
+        upstream.report(pool, Outcome::NoConnection);
+        Poll::Ready(Reason::ConnectionRefused)
+    };
+    poll_fn(|cx| {
+        if session.is_refused.get() {
+            return refused();
+        }
+        *session.task.borrow_mut() = Some(cx.waker().clone());
+        for _ in 0..DATAGRAMS_PER_TURN {
+            let mut buffer = session.worker.receive.borrow_mut();
+            match endpoint.poll_receive(cx, &mut buffer) {
+                Poll::Ready(Ok(count)) => {
+                    if !session.is_answered.get() {
+                        upstream.report(pool, Outcome::Answered(200));
+                    }
+                    session.from_endpoint(&buffer[..count]);
+                }
+                Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    return refused();
+                }
+                // Other errors concern single datagrams.
+                Poll::Ready(Err(_)) => {}
+                Poll::Pending => return session.poll_end(cx, &mut hurried),
+            }
+        }
+        // More may wait; the other tasks come first.
+        cx.waker().wake_by_ref();
+        session.poll_end(cx, &mut hurried)
+    })
+    .await
+}

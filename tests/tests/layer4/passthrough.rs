@@ -1,0 +1,250 @@
+//! TLS that passes through by the name that its ClientHello asks for, beside TLS that the gateway terminates.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tollgate_tests::{Authority, DEADLINE, Gateway, TlsOrigin, TlsPeer, eventually};
+
+use super::{Relay, Server, expect, rest};
+
+/// A file of certificates or keys, which the drop removes.
+struct PemFile(PathBuf);
+
+impl PemFile {
+    fn new(text: &str) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tollgate-layer4-{}-{number}.pem", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).expect("written");
+        Self(path)
+    }
+}
+
+impl Drop for PemFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn answer(text: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len())
+}
+
+/// An origin for a name, which answers with that name.
+fn origin(authority: &Authority, name: &str) -> TlsOrigin {
+    TlsOrigin::start(&authority.issue(&[name]), None, &answer(name), None)
+}
+
+/// Forwards connections to an address. Bytes of the client go on one by one.
+fn one_by_one(to: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.expect("a connection");
+            let mut there = TcpStream::connect(to).expect("the gateway accepts");
+            there.set_nodelay(true).expect("an option");
+            let (mut back, mut answers) =
+                (there.try_clone().expect("a copy"), client.try_clone().expect("a copy"));
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut back, &mut answers);
+                let _ = answers.shutdown(Shutdown::Write);
+            });
+            thread::spawn(move || {
+                let mut byte = [0];
+                while let Ok(1) = client.read(&mut byte) {
+                    if there.write_all(&byte).is_err() {
+                        return;
+                    }
+                }
+                let _ = there.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn the_most_specific_name_wins_and_the_certificate_is_the_endpoints() {
+    let authority = Authority::new();
+    let exact = origin(&authority, "a.example.com");
+    let deep = origin(&authority, "x.deep.example.com");
+    let wide = origin(&authority, "b.example.com");
+    let other =
+        TlsOrigin::start(&authority.issue(&["elsewhere.test", "127.0.0.1"]), None, &answer("other"), None);
+    let relay = Relay::start(
+        "",
+        &format!(
+            "streams:\n\
+             - {{name: wide, server_names: \"*.example.com\", to: \"{}\"}}\n\
+             - {{name: deep, server_names: \"*.deep.example.com\", to: \"{}\"}}\n\
+             - {{name: exact, server_names: [A.Example.com], to: \"{}\"}}\n\
+             - {{name: other, listeners: l4, to: \"{}\"}}\n",
+            wide.address(),
+            deep.address(),
+            exact.address(),
+            other.address()
+        ),
+    );
+    let peer = TlsPeer::trusting(&authority).offering(&["http/1.1", "h2"]);
+    let mut records = 0;
+    for (name, stream, says) in [
+        ("a.example.com", "exact", "a.example.com"),
+        ("b.example.com", "wide", "b.example.com"),
+        ("x.deep.example.com", "deep", "x.deep.example.com"),
+        ("elsewhere.test", "other", "other"),
+        // An address: the client sends no name.
+        ("127.0.0.1", "other", "other"),
+    ] {
+        let mut client = peer.connect(relay.address, name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(client.get(name, "/").ends_with(says), "{name}");
+        drop(client);
+        records += 1;
+        let record = relay.record(records);
+        assert_eq!((&record["route"], &record["scheme"]), (&stream.into(), &"tls".into()), "{record}");
+        match name {
+            "127.0.0.1" => assert!(record.get("sni").is_none_or(serde_json::Value::is_null), "{record}"),
+            _ => assert_eq!(record["sni"], name, "{record}"),
+        }
+        assert_eq!(record["alpn"], "http/1.1,h2", "{record}");
+    }
+}
+
+#[test]
+fn a_client_hello_may_come_byte_by_byte() {
+    let authority = Authority::new();
+    let origin = origin(&authority, "a.example.com");
+    let more = format!("streams: [{{server_names: a.example.com, to: \"{}\"}}]", origin.address());
+    let relay = Relay::start("", &more);
+    let peer = TlsPeer::trusting(&authority);
+    let mut client = peer.connect(one_by_one(relay.address), "a.example.com").expect("a handshake");
+    assert!(client.get("a.example.com", "/").ends_with("a.example.com"));
+}
+
+#[test]
+fn an_unknown_name_and_a_peer_that_says_nothing_are_closed() {
+    let authority = Authority::new();
+    let origin = origin(&authority, "a.example.com");
+    let more = format!(
+        "streams: [{{server_names: a.example.com, to: \"{}\"}}]\ntimeouts: {{handshake: 300ms}}",
+        origin.address()
+    );
+    let relay = Relay::start("", &more);
+    let peer = TlsPeer::trusting(&authority);
+    assert!(peer.connect(relay.address, "b.example.com").is_err());
+    let record = relay.record(1);
+    assert_eq!((&record["reason"], &record["sni"]), (&"no_stream".into(), &"b.example.com".into()));
+    let mut silent = relay.connect();
+    assert_eq!(rest(&mut silent).expect("an end"), b"");
+    assert_eq!(relay.record(2)["reason"], "handshake_timeout");
+    let mut partial = relay.connect();
+    partial.write_all(&[22, 3, 1, 2, 0, 1, 0]).expect("written");
+    assert_eq!(rest(&mut partial).unwrap_or_default(), b"");
+    assert_eq!(relay.record(3)["reason"], "handshake_timeout");
+    let mut broken = relay.connect();
+    broken.write_all(&[22, 3, 1, 0, 4, 9, 9, 9, 9]).expect("written");
+    assert_eq!(rest(&mut broken).unwrap_or_default(), b"");
+    assert_eq!(relay.record(4)["reason"], "bad_client_hello");
+    drop(relay.connect());
+    assert_eq!(relay.record(5)["reason"], "client_closed");
+    assert_eq!(relay.sum("tollgate_streams_total", "stream=\"-\""), 5.0);
+}
+
+#[test]
+fn bytes_that_are_no_tls_reach_the_stream_without_names() {
+    let authority = Authority::new();
+    let (named, plain) = (origin(&authority, "a.example.com"), Server::echo());
+    let relay = Relay::start(
+        &format!("to: \"{}\"", plain.address),
+        &format!("streams: [{{server_names: a.example.com, to: \"{}\"}}]", named.address()),
+    );
+    let mut client = relay.connect();
+    client.write_all(b"SSH-2.0-x\r\n").expect("written");
+    expect(&mut client, "SSH-2.0-x\r\n");
+    let peer = TlsPeer::trusting(&authority);
+    let mut client = peer.connect(relay.address, "a.example.com").expect("a handshake");
+    assert!(client.get("a.example.com", "/").ends_with("a.example.com"));
+}
+
+#[test]
+fn passed_through_and_terminated_tls_share_a_port() {
+    let (gateways, endpoints) = (Authority::called("gateway"), Authority::called("endpoint"));
+    let own = gateways.issue(&["web.example.com"]);
+    let passed = origin(&endpoints, "db.example.com");
+    let yaml = format!(
+        "listen: {{bind: $LISTEN, tls: {{certificate: $DIR/own.pem}}}}\n\
+         routes: [{{respond: \"from the gateway\"}}]\n\
+         streams: [{{name: db, server_names: db.example.com, to: \"{}\"}}]\n",
+        passed.address()
+    );
+    let file = PemFile::new(&(own.chain.clone() + &own.key));
+    let gateway = Gateway::start(&yaml.replace("$DIR/own.pem", &file.0.to_string_lossy()));
+    let (web, db) = (TlsPeer::trusting(&gateways), TlsPeer::trusting(&endpoints));
+    for address in [gateway.address(), one_by_one(gateway.address())] {
+        let mut client = db.connect(address, "db.example.com").expect("the endpoint's certificate");
+        assert!(client.get("db.example.com", "/").ends_with("db.example.com"));
+        let mut client = web.connect(address, "web.example.com").expect("the gateway's certificate");
+        assert!(client.get("web.example.com", "/").ends_with("from the gateway"));
+    }
+    // What is no TLS fails as it would without streams.
+    let mut plain = TcpStream::connect(gateway.address()).expect("the gateway accepts");
+    plain.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
+    let _ = rest(&mut plain);
+    eventually("the failure is counted", || {
+        gateway.metrics().sum("tollgate_tls_handshake_failures_total", "reason=\"not_tls\"") >= Some(1.0)
+    });
+}
+
+#[test]
+fn the_gateway_terminates_tls_and_relays_plain_bytes() {
+    let authority = Authority::new();
+    let own = authority.issue(&["db.example.com", "other.example.com"]);
+    let (named, other) = (Server::named("named "), Server::named("other "));
+    let file = PemFile::new(&(own.chain.clone() + &own.key));
+    let relay = Relay::start(
+        &format!("tls: {{certificate: {}}}, to: \"{}\"", file.0.display(), other.address),
+        &format!("streams: [{{name: db, server_names: db.example.com, to: \"{}\"}}]", named.address),
+    );
+    let peer = TlsPeer::trusting(&authority);
+    for (name, says) in [("db.example.com", "named "), ("other.example.com", "other ")] {
+        let mut client = peer.connect(relay.address, name).expect("a handshake");
+        let mut seen = Vec::new();
+        while seen.len() < says.len() {
+            seen.extend(client.some().expect("the server speaks first"));
+        }
+        assert_eq!(String::from_utf8_lossy(&seen), says);
+        client.send(b"ping");
+        let mut seen = Vec::new();
+        while seen.len() < 4 {
+            seen.extend(client.some().expect("an echo"));
+        }
+        assert_eq!(seen, b"ping");
+    }
+    let records = relay.gateway.wait_records(2);
+    assert!(records.iter().any(|record| record["sni"] == "db.example.com" && record["route"] == "db"));
+    assert!(records.iter().all(|record| record["tls_version"] == "1.3"), "{records:#?}");
+}
+
+#[test]
+fn a_stream_may_speak_tls_to_its_endpoint() {
+    let authority = Authority::new();
+    let secure = origin(&authority, "db.internal");
+    let file = PemFile::new(&authority.pem());
+    let relay = Relay::start(
+        "to: db",
+        &format!(
+            "upstreams: {{db: {{endpoints: [\"https://{}\"], tls: {{ca: {}, server_name: db.internal}}}}}}",
+            secure.address(),
+            file.0.display()
+        ),
+    );
+    let mut client = relay.connect();
+    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
+    expect(&mut client, &answer("db.internal"));
+    assert_eq!(secure.names(), [Some("db.internal".to_owned())]);
+}

@@ -18,6 +18,7 @@ mod policies;
 mod rewrite;
 mod self_loops;
 mod semicolon_bypass;
+mod stream_table;
 mod streams;
 mod tls;
 mod upstream_change;
@@ -35,7 +36,7 @@ pub use plan::{
 };
 pub use policies::{AttachedPolicy, ListenerKey, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replacement, Rewrite};
-pub use streams::{Stream, StreamShare, StreamTable};
+pub use stream_table::{Stream, StreamShare, StreamTable};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CdnLoop, CertificatePart, Cidr, Discover,

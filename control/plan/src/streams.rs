@@ -1,94 +1,22 @@
-//! Compiles `streams`, and the shorthand `to` of listeners, to the [`StreamTable`] of each listener.
+//! Compiles `streams`, and the shorthand `to` of listeners, to the [`StreamTable`] of each listener. Finds streams that
+//! exclude each other, or that a listener cannot have.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_config as config;
-use tollgate_config::{At, ListenerProtocol, Problem, Spanned};
-use tollgate_tls::HostTable;
+use tollgate_config::{ListenerProtocol, Problem, Spanned};
 
 use crate::Upstream;
 use crate::plan::UpstreamShare;
+use crate::stream_table::{Stream, StreamShare, StreamTable};
 
 /// The idle timeout of UDP sessions without their own. A session of DNS takes milliseconds, one of QUIC or WireGuard
 /// sends keep-alives at least every 30 seconds.
 const UDP_IDLE: Duration = Duration::from_secs(60);
 /// The bound on UDP sessions without their own: a datagram with a forged address opens one.
 const UDP_SESSIONS: u32 = 10_000;
-
-/// The streams of a listener. Listeners that share an address have the same ones.
-#[derive(Debug, Default)]
-pub struct StreamTable {
-    names: HostTable<Arc<Stream>>,
-    has_names: bool,
-    other: Option<Arc<Stream>>,
-}
-
-impl StreamTable {
-    /// Returns whether the choice depends on the server name that a client asks for.
-    #[must_use]
-    pub fn has_names(&self) -> bool {
-        self.has_names
-    }
-
-    /// Returns the stream for a server name: the one with this name, else the one with the longest suffix.
-    #[must_use]
-    pub fn named(&self, name: &str) -> Option<&Arc<Stream>> {
-        self.names.find(name.as_bytes())
-    }
-
-    /// Returns the stream of everything that no server name selects.
-    #[must_use]
-    pub fn other(&self) -> Option<&Arc<Stream>> {
-        self.other.as_ref()
-    }
-
-    fn insert(&mut self, name: Option<&str>, stream: &Arc<Stream>) {
-        match name {
-            Some(name) => {
-                self.has_names = true;
-                self.names.insert(name, stream.clone());
-            }
-            None => drop(self.other.get_or_insert_with(|| stream.clone())),
-        }
-    }
-}
-
-/// What a stream does with the connections or datagrams that it takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stream {
-    /// Name in logs and metrics.
-    pub name: String,
-    /// Source position.
-    pub at: At,
-    /// The upstreams, by name, with their weights; empty: it closes.
-    pub shares: Vec<StreamShare>,
-    /// Time to open a connection to an endpoint.
-    pub connect: Option<Duration>,
-    /// Time during which no byte moves.
-    pub idle: Option<Duration>,
-    /// The whole connection or session.
-    pub total: Option<Duration>,
-    /// Connections or sessions at once.
-    pub connections: Option<u32>,
-    /// Connections or sessions at once of one client address.
-    pub per_address: Option<u32>,
-    /// Bytes that a session of UDP sends to its endpoint before the endpoint answers.
-    pub unanswered: Option<u64>,
-    /// Bytes that a session of UDP sends to its client before the client sends again.
-    pub unconfirmed: Option<u64>,
-}
-
-/// An upstream's share of a stream. It has the name instead of the number, because a connection may arrive under
-/// one plan and choose under the next.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StreamShare {
-    /// The name in [`Plan::upstreams`](crate::Plan::upstreams).
-    pub upstream: String,
-    /// Weight relative to the other shares.
-    pub weight: u32,
-}
 
 /// A stream as written, with the listener that it belongs to if it is the shorthand of one.
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +76,11 @@ pub(crate) fn upstreams<'a>(parts: &config::CombinedResources<'a>) -> HashSet<&'
         .collect()
 }
 
+/// An address, which several listeners may share; a free port is another one each time.
+type SharedAddress = (String, usize);
+/// The streams of an address, by server name.
+type NamedStreams<'a> = HashMap<Option<&'a str>, Arc<Stream>>;
+
 /// Returns the streams of each listener, in the order of all listeners; `None` for a listener without any.
 pub(crate) fn tables(
     parts: &config::CombinedResources<'_>,
@@ -157,15 +90,14 @@ pub(crate) fn tables(
     warnings: &mut Vec<Problem>,
 ) -> Vec<Option<Arc<StreamTable>>> {
     let listeners = &parts.listeners;
-    // A free port may be written several times: it is another one each time.
-    let addresses: Vec<(String, usize)> = (0..)
+    let addresses: Vec<SharedAddress> = (0..)
         .zip(listeners)
         .map(|(index, listener)| match listener.bind.value.ip().is_some_and(|address| address.port() == 0) {
             true => (String::new(), index),
             false => (listener.bind.value.to_string(), 0),
         })
         .collect();
-    let mut places: HashMap<&(String, usize), HashMap<Option<&str>, Arc<Stream>>> = HashMap::new();
+    let mut places: HashMap<&SharedAddress, NamedStreams<'_>> = HashMap::new();
     for (written, targets) in streams {
         let mut compiled: HashMap<ListenerProtocol, Arc<Stream>> = HashMap::new();
         let mut attached = false;
@@ -202,7 +134,7 @@ pub(crate) fn tables(
         }
     }
     let may_come = parts.config.store.is_some() || parts.config.etcd.is_some();
-    let mut tables: HashMap<&(String, usize), Arc<StreamTable>> = HashMap::new();
+    let mut tables: HashMap<&SharedAddress, Arc<StreamTable>> = HashMap::new();
     let mut out = Vec::new();
     for (&listener, address) in listeners.iter().zip(&addresses) {
         let is_layer4 = listener.protocol != ListenerProtocol::Http;

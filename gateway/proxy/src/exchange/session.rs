@@ -1,7 +1,7 @@
 //! A session of UDP: the datagrams between one client and one endpoint.
 //!
 //! [`datagrams`](crate::front::datagrams) creates a [`Session`] for a client, passes the client's datagrams to
-//! [`Session::from_client`], and runs [`run`] in a task. The task connects a socket to the endpoint, sends the endpoint's
+//! [`Session::pass_to_endpoint`], and runs [`run`] in a task. The task connects a socket to the endpoint, sends the endpoint's
 //! datagrams to the client through the listener's socket, and ends the session when nothing moves.
 //!
 //! UDP has no handshake, so addresses can be forged. Until the endpoint has answered, a session sends it a bounded number
@@ -102,7 +102,7 @@ impl Session {
 
     /// Passes a datagram of the client on. Returns `false` if the endpoint's port is closed: the session ends, and the
     /// datagram is for the next one.
-    pub fn from_client(&self, datagram: &[u8]) -> bool {
+    pub fn pass_to_endpoint(&self, datagram: &[u8]) -> bool {
         let bytes = datagram.len() as u64;
         self.moved(bytes, false);
         if self.is_answered.get() {
@@ -140,7 +140,7 @@ impl Session {
     }
 
     /// Passes a datagram of the endpoint on.
-    fn from_endpoint(&self, datagram: &[u8]) {
+    fn pass_to_client(&self, datagram: &[u8]) {
         let bytes = datagram.len() as u64;
         self.is_answered.set(true);
         if !self.is_confirmed.get() {
@@ -273,7 +273,7 @@ async fn relay(session: &Session, upstream: &Upstream, pool: &Rc<Pool>) -> Reaso
                     if !session.is_answered.get() {
                         upstream.report(pool, Outcome::Answered(200));
                     }
-                    session.from_endpoint(&buffer[..count]);
+                    session.pass_to_client(&buffer[..count]);
                 }
                 Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                     return refused();

@@ -74,7 +74,7 @@ fn received(
 ) {
     let known = sessions.borrow().get(&client).cloned();
     if let Some(session) = known {
-        if session.from_client(datagram) {
+        if session.pass_to_endpoint(datagram) {
             return;
         }
         // Its endpoint is gone; the next session has another one.
@@ -84,7 +84,7 @@ fn received(
         return;
     }
     let Some(session) = open(worker, handle, socket, client) else { return };
-    session.from_client(datagram);
+    session.pass_to_endpoint(datagram);
     sessions.borrow_mut().insert(client, session.clone());
     let leave = Leave {
         all: sessions.clone(),

@@ -178,14 +178,16 @@ pub struct HashArgs {
 
 /// The request to explain.
 #[derive(Clone, Debug, Args)]
-#[command(override_usage = "tollgate explain [OPTIONS] [FILE] <METHOD> <URL>")]
+#[command(
+    override_usage = "tollgate explain [OPTIONS] [FILE] <METHOD> <URL>\n       tollgate explain [FILE] --listener <NAME> [--sni <HOST>]"
+)]
 pub struct ExplainArgs {
     /// `[FILE] METHOD URL`: the configuration file (`-` is standard input; without it, the file that `run`
     /// would find), the method, in which case matters (RFC 9110, 9.1), and the URL: `/path?query`, `host/path`
     /// or `http://host:port/path`. Without a host, the first `listen` address is used.
     // One list: clap allows no optional argument before required ones. As names of single values, it would show all
     // three as required.
-    #[arg(required = true, num_args = 1..=3, value_name = "REQUEST")]
+    #[arg(required_unless_present = "listener", num_args = 1..=3, value_name = "REQUEST")]
     pub words: Vec<OsString>,
     /// A header field of the request; may be given more than once. `Host` replaces the one from the URL.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
@@ -194,8 +196,12 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     pub from: IpAddr,
     /// The name of the listener at which the request arrives. Without it, the port and the scheme of the URL decide.
+    /// Without a method and a URL: explain which stream takes what arrives at this listener, and where it goes.
     #[arg(long, value_name = "NAME")]
     pub listener: Option<String>,
+    /// The server name that the client of a stream asks for in its TLS handshake.
+    #[arg(long, value_name = "HOST", requires = "listener")]
+    pub sni: Option<String>,
     /// Show every route that does not win, not only the nearest.
     #[arg(long)]
     pub all: bool,
@@ -369,15 +375,16 @@ Examples:
 
 const EXPLAIN: &str = "\
 Exit status:
-  0  a route takes the request
-  1  no route does, or the request is rejected
+  0  a route takes the request, or a stream the connection
+  1  none does, or the request is rejected
   2  the command line or the file has an error
 
 Examples:
   tollgate explain GET '/v1/users?page=2'
   tollgate explain tollgate.yaml GET http://shop.example.com/ -H 'X-Canary: always'
   tollgate explain tollgate.yaml POST api.example.com/v1/orders --json
-  tollgate explain tollgate.yaml GET /v1/users -H 'X-Forwarded-For: 203.0.113.7' --from 10.0.0.1";
+  tollgate explain tollgate.yaml GET /v1/users -H 'X-Forwarded-For: 203.0.113.7' --from 10.0.0.1
+  tollgate explain tollgate.yaml --listener db --sni db.example.com";
 
 const TOP_LIVE: &str = "\
 Environment:

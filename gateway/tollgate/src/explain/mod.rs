@@ -11,11 +11,12 @@ mod nearest;
 mod report;
 mod request;
 mod rules;
+mod stream;
 mod text;
 
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Deserialize;
@@ -95,8 +96,17 @@ fn question(words: &[OsString]) -> Result<Question, String> {
     }
 }
 
-/// Explains one request. The exit code tells whether a route takes it.
+/// Explains one request, or one connection of layer 4. The exit code tells whether a route or a stream takes it.
 pub fn explain(args: &ExplainArgs) -> ExitCode {
+    if let (Some(listener), [] | [_]) = (&args.listener, args.words.as_slice()) {
+        return explain_stream(args, listener);
+    }
+    if args.sni.is_some() {
+        print_error(format_args!(
+            "error: `--sni` is for `tollgate explain [FILE] --listener NAME --sni HOST`"
+        ));
+        return ExitCode::from(BAD_USAGE);
+    }
     let Question { file, method, url } = match question(&args.words) {
         Ok(question) => question,
         Err(message) => {
@@ -120,6 +130,37 @@ pub fn explain(args: &ExplainArgs) -> ExitCode {
     };
     let text = if args.json { format!("{:#}\n", json::json(&report)) } else { text::text(&report) };
     print(&text, if report.refused.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Explains what a listener does with a connection or datagram.
+fn explain_stream(args: &ExplainArgs, listener: &str) -> ExitCode {
+    let refuse = |message: &str| {
+        print_error(format_args!("error: {message}"));
+        ExitCode::from(BAD_USAGE)
+    };
+    let file = match config_path::resolve(args.words.first().map(Path::new)) {
+        Ok(found) => {
+            if let Some(line) = found.announcement() {
+                print_error(format_args!("{line}"));
+            }
+            found.file
+        }
+        Err(message) => return refuse(&message),
+    };
+    let (loaded, problems) = load::load_file(&file);
+    let Some(loaded) = loaded else {
+        load::print_problems(&problems);
+        return ExitCode::from(BAD_USAGE);
+    };
+    let named = loaded.plan.listeners.iter().find(|known| known.name.as_deref() == Some(listener));
+    let Some(named) = named else { return refuse(&format!("there is no listener named `{listener}`")) };
+    match stream::report(named, args.sni.as_deref(), Some(&loaded.config), &loaded.plan) {
+        Ok(report) => {
+            let text = if args.json { format!("{:#}\n", report.json()) } else { report.text() };
+            print(&text, if report.is_taken() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Err(message) => refuse(&message),
+    }
 }
 
 /// Explains a request by the plan in force, as JSON. The plan does not know where routes were written.

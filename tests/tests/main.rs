@@ -50,6 +50,7 @@ mod overload;
 mod paths;
 mod plugins;
 mod policies;
+mod precedence;
 mod process_commands;
 mod proxy_protocol;
 mod redirect_respond;

@@ -506,6 +506,13 @@ impl DocumentProblem {
         }
     }
 
+    /// Makes a warning that no reader found.
+    #[must_use]
+    pub fn warning(place: &str, pointer: &str, message: &str) -> Self {
+        let text = format!("warning: {message}\n --> {place}{pointer}\n\n");
+        Self { severity: Severity::Warning, text, ..Self::plain(place, pointer, message) }
+    }
+
     /// Converts a problem of a file, or of a text that is not yet a document.
     #[must_use]
     pub(crate) fn in_file(problem: &Problem, positions: &Problems) -> Self {

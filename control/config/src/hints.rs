@@ -76,7 +76,9 @@ fn taken_below(route: &Route) -> Vec<(&str, &str)> {
     let (text, is_prefix) = match route.matches.path.as_ref().map(|path| &path.value) {
         Some(PathMatch::Exact(text)) => (text.as_str(), false),
         Some(PathMatch::Prefix(text)) => (text.as_str(), true),
-        Some(PathMatch::Regex(_)) | None => return Vec::new(),
+        Some(PathMatch::Regex(_) | PathMatch::RawPrefix(_) | PathMatch::Suffix(_)) | None => {
+            return Vec::new();
+        }
     };
     let parents = text.match_indices('/').map(|(slash, _)| &text[..slash]);
     parents.chain(is_prefix.then_some(text)).map(|path| (host(route), path)).collect()

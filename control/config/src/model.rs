@@ -13,6 +13,7 @@ mod upstream;
 pub use crate::position::{At, SourceFile, Spanned};
 pub use crate::scalar::address::{Address, EndpointAddress, Scheme};
 pub use crate::scalar::cidr::Cidr;
+pub use crate::scalar::time::Timestamp;
 pub use crate::sections::*;
 pub use percent::Percent;
 pub use policies::{Attached, Policies, PolicySet, UsedSet};

@@ -13,6 +13,7 @@ pub mod quantity;
 pub mod replacement;
 pub(crate) mod status;
 pub(crate) mod template;
+pub(crate) mod time;
 pub mod value_template;
 
 /// The reason why a text is not a valid value.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tollgate_config::{self as config, At, PartialConfig, Problem};
 use tollgate_route::{
-    BuildError, EncodedSlash, FieldSpec, Groups, Normalised, PathRules, PathSpec, PreparedRoute,
-    RoutePosition, RouteSpec, Routers, Semicolon, Tie, ValueSpec, normalise,
+    Age, BuildError, EncodedSlash, FieldSpec, Groups, Normalised, PathRules, PathSpec, PreparedRoute,
+    RoutePosition, RouteSpec, Routers, Semicolon, Shadow, Tie, ValueSpec, normalise,
 };
 
 use crate::compile_cache::{CachedRoute, CompileCache};
@@ -81,7 +81,9 @@ pub(crate) fn matches<'a>(
         let path = path_spec(&route.matches, rules);
         let prefix = match &path {
             Ok(PathSpec::Prefix(prefix)) => Some(prefix.len()),
-            Ok(PathSpec::Exact(_) | PathSpec::Regex(_)) => None,
+            Ok(PathSpec::Exact(_) | PathSpec::Regex(_) | PathSpec::RawPrefix(_) | PathSpec::Suffix(_)) => {
+                None
+            }
             // A path with an error gets no second error for its rewrite.
             Ok(PathSpec::Any) | Err(_) => Some(0),
         };
@@ -109,8 +111,9 @@ pub(crate) fn matches<'a>(
     let built = if errors.is_empty() { Routers::build(prepared, groups) } else { Err(errors) };
     match built {
         Ok((routers, ties)) => {
-            out.routers = Some(routers);
             out.warnings.extend(ties.iter().map(|tie| tie_warning(&kept, tie)));
+            out.warnings.extend(routers.shadows().iter().map(|shadow| shadow_warning(&kept, shadow)));
+            out.routers = Some(routers);
         }
         Err(errors) => out.problems.extend(errors.iter().map(|error| build_problem(&kept, error))),
     }
@@ -169,6 +172,15 @@ fn path_spec(matches: &config::Match, rules: &PathRules) -> Result<PathSpec, Pro
         config::PathMatch::Prefix(text) if text.is_empty() => PathSpec::Any,
         config::PathMatch::Prefix(text) => PathSpec::Prefix(normal(text)?),
         config::PathMatch::Regex(pattern) => PathSpec::Regex(pattern.clone()),
+        // With a character at the open end, so that this end is not taken for the end of a segment.
+        config::PathMatch::RawPrefix(text) => {
+            let text = normal(&format!("{text}x"))?;
+            PathSpec::RawPrefix(text.strip_suffix('x').unwrap_or(&text).to_owned())
+        }
+        config::PathMatch::Suffix(text) => {
+            let text = normal(&format!("/x{text}"))?;
+            PathSpec::Suffix(text.strip_prefix("/x").unwrap_or(&text).to_owned())
+        }
     })
 }
 
@@ -181,6 +193,10 @@ fn spec(route: &config::Route, path: PathSpec) -> RouteSpec {
         headers: matches.headers.iter().map(field_spec).collect(),
         query: matches.query.iter().map(field_spec).collect(),
         disabled: !route.enabled,
+        age: route.created.map(|created| Age {
+            created: (created.seconds, created.nanoseconds),
+            name: route.display_name(),
+        }),
     }
 }
 
@@ -200,6 +216,12 @@ fn tie_warning(routes: &[&config::Match], tie: &Tie) -> Problem {
     let at = |route: u32| routes[route as usize].at;
     let message = "this route and an earlier one are equally specific, and a request can match both";
     Problem::warning(at(tie.second), message).related(at(tie.first), "the earlier one wins where both match")
+}
+
+fn shadow_warning(routes: &[&config::Match], shadow: &Shadow) -> Problem {
+    let at = |route: u32| routes[route as usize].at;
+    let message = "this route is shadowed: an older one with the same conditions takes its requests";
+    Problem::warning(at(shadow.route), message).related(at(shadow.by), "the older one")
 }
 
 fn build_problem(routes: &[&config::Match], error: &BuildError) -> Problem {

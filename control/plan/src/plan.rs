@@ -60,6 +60,12 @@ impl Plan {
         self.listeners.get(self.listener_index.for_host(bind, host)?)
     }
 
+    /// Returns the names of the routes that an older one with the same conditions shadows, each with the older one's.
+    pub fn shadowed_routes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let name = |route: u32| self.routes[route as usize].name.as_str();
+        self.routers.shadows().iter().map(move |shadow| (name(shadow.route), name(shadow.by)))
+    }
+
     /// Returns the number of the router for connections of a listener, which may be a listener of another plan:
     /// that of the listener with its address, else of the one with its name, else of the first router.
     #[must_use]

@@ -1,7 +1,7 @@
 //! Finds endpoints that are addresses of the gateway itself, so that requests to them loop.
 //! [`compile`](crate::compile) warns about them.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use tollgate_config::{self as config, Address, At, ListenAddress, Problem, TargetKind};
@@ -20,14 +20,21 @@ pub(crate) fn warnings(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
         TargetKind::Endpoint(endpoint) => Some((endpoint, target.at)),
         TargetKind::Upstream(_) | TargetKind::Respond(_) => None,
     });
+    // Each of thousands of endpoints is compared with the listeners of its port alone; Unix sockets are under 0.
+    let mut by_port: HashMap<u16, Vec<&config::Listener>> = HashMap::new();
+    for listener in &parts.listeners {
+        let port = listener.bind.value.tcp().map_or(0, |address| address.port());
+        by_port.entry(port).or_default().push(listener);
+    }
     let mut warned: HashSet<At> = HashSet::new();
     let warning = |(endpoint, at): (&config::EndpointAddress, At)| {
-        let listener =
-            parts.listeners.iter().find(|listener| match (&listener.bind.value, &endpoint.address) {
-                (ListenAddress::Tcp(own), Address::Tcp { host, port }) => accepts(*own, host, *port),
-                (ListenAddress::Unix(own), Address::Unix(path)) => own.path == *path,
-                _ => false,
-            })?;
+        let port = if let Address::Tcp { port, .. } = &endpoint.address { *port } else { 0 };
+        let own = by_port.get(&port)?;
+        let listener = own.iter().find(|listener| match (&listener.bind.value, &endpoint.address) {
+            (ListenAddress::Tcp(own), Address::Tcp { host, port }) => accepts(*own, host, *port),
+            (ListenAddress::Unix(own), Address::Unix(path)) => own.path == *path,
+            _ => false,
+        })?;
         // A list of matches becomes several routes with the same targets.
         warned.insert(at).then(|| {
             let message = "this endpoint is an address of the gateway itself: requests to it come back";

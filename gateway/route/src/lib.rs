@@ -12,6 +12,7 @@
 //! | `router.rs` | the compiled table: which route takes a request |
 //! | `router/hosts.rs` | the configured hosts that cover a name, most specific first |
 //! | `router/trie.rs` | the configured paths of a host that lead to a request's path |
+//! | `router/texts.rs` | texts that paths begin or end with |
 //! | `router/pattern.rs` | regular expressions |
 //! | `router/conditions.rs`, `router/query.rs` | conditions on method, headers and query |
 //! | `router/routers.rs` | a router for each set of routes, for listeners with routes of their own |
@@ -27,11 +28,11 @@ mod spec;
 pub use escape::percent_decoded;
 pub use path::{EncodedSlash, Normalised, PathError, PathRules, Semicolon, normalise, normalise_rewritten};
 pub use request::Request;
-pub use router::conflicts::Tie;
+pub use router::conflicts::{Shadow, Tie};
 pub use router::error::{BuildError, RoutePosition};
 pub use router::explain::{Criterion, Explanation, MismatchReason};
 pub use router::pattern::PathPattern;
 pub use router::query::{is_form_encoding, query_parameter};
 pub use router::routers::{Groups, Routers};
 pub use router::{PreparedRoute, Router};
-pub use spec::{FieldSpec, PathSpec, RouteSpec, ValueSpec};
+pub use spec::{Age, FieldSpec, PathSpec, RouteSpec, ValueSpec};

@@ -1,7 +1,7 @@
 //! The compiled table of routes, which finds the route for a request.
 //!
 //! The search goes from the most specific host to the least. For each host, it walks the tree of paths once
-//! and tries exact routes, then regular expressions, then prefixes from the longest. Everything that the
+//! and tries exact routes, then regular expressions, then suffixes and prefixes from the longest. Everything that the
 //! client chooses (length of host and path, number of labels and segments) costs at most time in proportion
 //! to its length. The number of routes changes only how many cache lines are cold, with two exceptions.
 //! Routes that differ only in method, headers or query are tried in turn, and so are the distinct literal
@@ -17,6 +17,7 @@ pub(crate) mod query;
 pub(crate) mod routers;
 #[cfg(test)]
 mod test_request;
+mod texts;
 mod trie;
 
 use std::cmp::Reverse;
@@ -29,6 +30,7 @@ use crate::{BuildError, Explanation, PathRules, PathSpec, Request, RoutePosition
 use conditions::Conditions;
 use hosts::{HostName, HostNames, Hosts};
 use routers::{Groups, Routers};
+use texts::{TextRoutes, WrittenTexts};
 use trie::{RegexRoute, Trie};
 
 /// Keys come from the configuration, so a client cannot fill a bucket. It can only look up existing keys, and
@@ -103,6 +105,8 @@ struct HostTable {
     root: u32,
     /// The table of the next less specific host name.
     next: Option<u32>,
+    /// Its routes by the text that a path begins or ends with; few hosts have any.
+    texts: Option<Box<TextRoutes>>,
 }
 
 impl Router {
@@ -194,9 +198,10 @@ impl Router {
         }
         // Expressions are equally specific at every node of the tree, so all of them compete.
         let matching = trie.regexes(place).filter_map(|regexes| regexes.first(path, holds));
-        matching
-            .min_by_key(|&route| self.ranks[route as usize])
-            .or_else(|| trie.prefixes(place).find(|&route| holds(route)))
+        matching.min_by_key(|&route| self.ranks[route as usize]).or_else(|| match &table.texts {
+            None => trie.prefixes(place).find(|&route| holds(route)),
+            Some(texts) => self.find_by_text(texts, trie, place, request),
+        })
     }
 }
 
@@ -228,12 +233,26 @@ fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Opti
                 Err(error) => fail(format!("no request has this path: {error}")),
             }
         }
+        PathSpec::RawPrefix(text) => check_text(text, &format!("{text}x"), &mut fail),
+        PathSpec::Suffix(text) => check_text(text, &format!("/x{text}"), &mut fail),
         PathSpec::Regex(text) => match pattern::parse(text) {
             Ok(hir) => return Some(hir),
             Err(message) => errors.push(BuildError::Regex { route, place: RoutePosition::Path, message }),
         },
     }
     None
+}
+
+/// Reports a text that no path in normal form begins or ends with. `path` is the shortest path that could.
+fn check_text(text: &str, path: &str, fail: &mut dyn FnMut(String)) {
+    if text.is_empty() {
+        return fail("the text that a path begins or ends with is empty".into());
+    }
+    match crate::normalise(path.as_bytes(), &PathRules::LENIENT, &mut Vec::new()) {
+        Ok(crate::Normalised::Unchanged) => {}
+        Ok(crate::Normalised::Changed) => fail("no path in normal form has this text".into()),
+        Err(error) => fail(format!("no request has this path: {error}")),
+    }
 }
 
 /// The criteria between routes of equal host and path, in order; the greater value wins.
@@ -253,8 +272,14 @@ impl Specificity {
 /// Returns the routes in order of precedence among routes of equal host and path.
 fn order(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..routes.len() as u32).collect();
-    // The sort is stable: list order decides last.
-    order.sort_by_key(|&route| Reverse(routes[route as usize].specificity));
+    let of = |route: u32| &routes[route as usize];
+    // The sort is stable: list order decides last. Few routes have an age, so most comparisons end before it.
+    order.sort_by(|&one, &other| {
+        let (one, other) = (of(one), of(other));
+        Reverse(one.specificity)
+            .cmp(&Reverse(other.specificity))
+            .then_with(|| one.spec.age.cmp(&other.spec.age))
+    });
     order
 }
 
@@ -265,6 +290,7 @@ impl RouteIndex {
         let mut names = HostNames::default();
         let mut roots = Vec::new();
         let mut regexes: BTreeMap<u32, Vec<RegexRoute<'_>>> = BTreeMap::new();
+        let mut texts: BTreeMap<u32, WrittenTexts> = BTreeMap::new();
         let enabled = order.iter().copied().filter(|&number| !routes[number as usize].spec.disabled);
         for number in enabled {
             let route = &routes[number as usize];
@@ -285,6 +311,8 @@ impl RouteIndex {
                     regexes.entry(node).or_default().push(RegexRoute { route: number, text, hir });
                 }
                 (PathSpec::Prefix(path), _) => trie.add_prefix(root, path, number),
+                (PathSpec::RawPrefix(text), _) => texts.entry(table).or_default().add_prefix(text, number),
+                (PathSpec::Suffix(text), _) => texts.entry(table).or_default().add_suffix(text, number),
                 (PathSpec::Any | PathSpec::Regex(_), _) => trie.add_prefix(root, "", number),
             }
         }
@@ -300,9 +328,13 @@ impl RouteIndex {
         }
         trie.link();
         let hosts = Hosts::new(&names);
-        let mut tables: Vec<HostTable> = roots.iter().map(|&root| HostTable { root, next: None }).collect();
+        let mut tables: Vec<HostTable> =
+            roots.iter().map(|&root| HostTable { root, next: None, texts: None }).collect();
         for (name, &table) in &names {
             tables[table as usize].next = hosts.next(name);
+        }
+        for (table, written) in texts {
+            tables[table as usize].texts = Some(Box::new(written.build()));
         }
         Ok(Self { hosts, tables: tables.into(), trie })
     }

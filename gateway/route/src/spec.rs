@@ -17,6 +17,18 @@ pub struct RouteSpec {
     /// Whether the route takes no request, whatever the conditions. It is checked alone like any other, but is
     /// never identical to another route.
     pub disabled: bool,
+    /// The age, which decides between routes that are otherwise equally specific; `None`: the list does.
+    pub age: Option<Age>,
+}
+
+/// The age of a route. The smaller value wins: the older route, and of two of one time the smaller name. A route without an
+/// age precedes all that have one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Age {
+    /// When the route was created: seconds since 1970, and nanoseconds.
+    pub created: (i64, u32),
+    /// Its name.
+    pub name: String,
 }
 
 /// A condition on the path. Texts must be in normal form: the router refuses any that
@@ -32,6 +44,10 @@ pub enum PathSpec {
     Prefix(String),
     /// A regular expression that must match the whole path, byte by byte (no Unicode classes).
     Regex(String),
+    /// Every path that begins with this text, also within a segment.
+    RawPrefix(String),
+    /// Every path that ends with this text, also within a segment.
+    Suffix(String),
 }
 
 /// A condition on a header or a query parameter.

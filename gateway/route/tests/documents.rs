@@ -81,6 +81,8 @@ fn route(row: &[String]) -> RouteSpec {
         ("exact", text) => PathSpec::Exact(text.into()),
         ("prefix", text) => PathSpec::Prefix(text.into()),
         ("regex", text) => PathSpec::Regex(text.into()),
+        ("text", text) => PathSpec::RawPrefix(text.into()),
+        ("suffix", text) => PathSpec::Suffix(text.into()),
         other => panic!("unknown kind of path: {other:?}"),
     };
     RouteSpec {
@@ -90,6 +92,7 @@ fn route(row: &[String]) -> RouteSpec {
         headers: fields(headers),
         query: fields(query),
         disabled: false,
+        age: None,
     }
 }
 

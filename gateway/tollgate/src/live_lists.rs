@@ -243,6 +243,8 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
     let rate = counted.values().filter_map(|counts| Some(counts.recent?.rate)).sum();
     let wanted = query.q.as_deref().unwrap_or_default().trim().to_lowercase();
     let disabled = disabled_routes(&context.plan.borrow());
+    let plan = context.plan.borrow().clone();
+    let shadowed: HashMap<&str, &str> = plan.shadowed_routes().collect();
     let listed = kind("routes").map(|kind| context.view.list(kind)).unwrap_or_default();
     let mut rows: Vec<RouteRow> = Vec::with_capacity(listed.len() + counted.len());
     for item in &listed {
@@ -256,6 +258,7 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
         let configured = json!({
             "name": name, "configured": true, "enabled": !is_disabled, "source": item.source(), "match": condition,
             "action": action, "targets": targets, "listeners": texts(value.get("listeners")),
+            "shadowed_by": shadowed.get(name.as_str()),
         });
         rows.push(RouteRow {
             counts: counted.remove(name.as_str()),

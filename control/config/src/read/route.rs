@@ -59,6 +59,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             name: name.clone(),
             at: node.at,
             listeners: keys.listeners.clone(),
+            created: keys.created,
             enabled: keys.enabled,
             matches,
             action: action.clone(),

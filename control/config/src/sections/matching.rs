@@ -7,7 +7,7 @@ use crate::section::{Field, Fields, Node, Problem, Reader, ScalarError, Section,
 use super::condition::{FieldMatch, VALUE_SHAPE, headers, query};
 use super::grpc_match::{GRPC_SHAPE, grpc_match};
 use super::methods::{METHODS, methods};
-use super::path_match::{PATH_SHAPE, PathMatch, path_match, short_path, trailing_slash};
+use super::path_match::{PATH_SHAPE, PathMatch, path_match, raw_prefix, short_path, suffix, trailing_slash};
 use super::texts::HOST;
 
 static MATCH_TEXT: Text = Text {
@@ -15,6 +15,13 @@ static MATCH_TEXT: Text = Text {
     pattern: Some(r"^\S+$"),
     loose: false,
 };
+static RAW_PREFIX: Text = Text {
+    expected: "the beginning of a path, such as `/api`",
+    pattern: Some(r"^/[^*?#\s]*$"),
+    loose: false,
+};
+static SUFFIX: Text =
+    Text { expected: "the end of a path, such as `.php`", pattern: Some(r"^[^*?#\s]+$"), loose: false };
 static METHOD: Text = Text {
     expected: "a method such as `GET`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
@@ -46,7 +53,7 @@ pub struct Match {
 /// Conditions that must all hold.
 #[derive(Clone, Debug, Section)]
 #[section(
-    name = "match", noun = "a match", at_most_one = ["path", "grpc"], own_forms, makes = Match,
+    name = "match", noun = "a match", at_most_one = ["path", "path_prefix", "path_suffix", "grpc"], own_forms, makes = Match,
     by = conditions
 )]
 struct MatchKeys {
@@ -59,6 +66,13 @@ struct MatchKeys {
         also = ["paths", "uri", "location", "prefix", "exact", "regex"]
     )]
     path: Option<Spanned<PathMatch>>,
+    /// A text that the path begins with, also within a segment: `/api` matches `/api`, `/api/x` and `/apis`. Replaces
+    /// `path`.
+    #[key(text = RAW_PREFIX, parse = raw_prefix, also = ["starts_with", "path_beg", "startsWith"])]
+    path_prefix: Option<Spanned<PathMatch>>,
+    /// A text that the path ends with: `.php`. Replaces `path`.
+    #[key(text = SUFFIX, parse = suffix, also = ["ends_with", "path_end", "suffix", "extension", "endsWith"])]
+    path_suffix: Option<Spanned<PathMatch>>,
     /// gRPC calls of a service or of one of its methods: a POST to `/SERVICE/METHOD`. Replaces `path` and
     /// `method`.
     #[key(shape = GRPC_SHAPE, read = grpc_match, also = ["grpc_service", "service", "rpc"])]
@@ -75,10 +89,11 @@ struct MatchKeys {
 }
 
 fn conditions(reader: &mut Reader, fields: &Fields<'_>, keys: MatchKeys) -> Option<Match> {
-    let MatchKeys { host, path, grpc, method, headers, query } = keys;
+    let MatchKeys { host, path, path_prefix, path_suffix, grpc, method, headers, query } = keys;
     let host = host.and_then(named);
     let is_short = fields.get("path").is_some_and(|field| !field.is_mapping());
     let is_short_exact = is_short && path.as_ref().is_some_and(|path| path.value.is_exact());
+    let path = path.or(path_prefix).or(path_suffix);
     let mut out =
         Match { at: fields.at, host, path, is_short_exact, methods: method, grpc: false, headers, query };
     if let Some(field) = fields.get("grpc") {

@@ -35,6 +35,10 @@ pub enum PathMatch {
     Prefix(String),
     /// A regular expression that must match the whole path.
     Regex(String),
+    /// Every path that begins with this text, also within a segment.
+    RawPrefix(String),
+    /// Every path that ends with this text, also within a segment.
+    Suffix(String),
 }
 
 impl PathMatch {
@@ -89,6 +93,33 @@ fn prefix(text: &str) -> Result<PathMatch, ScalarError> {
         return Err(fault.suggest(format!("write `{}`", if base.is_empty() { "/" } else { &base })));
     }
     path::path(text).map(|path| PathMatch::Prefix(trimmed(&path)))
+}
+
+/// Parses a text that paths begin with.
+pub(crate) fn raw_prefix(text: &str) -> Result<PathMatch, ScalarError> {
+    no_star(text)?;
+    path::path(text).map(PathMatch::RawPrefix)
+}
+
+/// Parses a text that paths end with.
+pub(crate) fn suffix(text: &str) -> Result<PathMatch, ScalarError> {
+    no_star(text)?;
+    if text.is_empty() {
+        return Err(ScalarError::new("{} is the end of every path").help("leave it out"));
+    }
+    // A path that ends with it, so that the same rules apply.
+    let whole = path::path(&format!("/x{text}")).map_err(|fault| ScalarError { part: None, ..fault })?;
+    Ok(PathMatch::Suffix(whole.strip_prefix("/x").unwrap_or(&whole).to_owned()))
+}
+
+fn no_star(text: &str) -> Result<(), ScalarError> {
+    match text.chars().position(|c| c == '*') {
+        Some(star) => {
+            let fault = ScalarError::new("{} has a `*`, which would be matched literally").part(star, 1);
+            Err(fault.help("write the text alone: `path_suffix: .php`, `path_prefix: /api`"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn regex(text: &str) -> Result<PathMatch, ScalarError> {

@@ -7,6 +7,7 @@ use crate::model::Policies;
 use crate::position::{At, Spanned};
 use crate::scalar::field as header;
 use crate::scalar::name::name;
+use crate::scalar::time::{Timestamp, timestamp};
 use crate::section::{Field, Fields, NodeKind, Problem, Reader, ScalarError, Section, Text, Word, shown};
 
 use super::access_log::AccessLog;
@@ -25,6 +26,11 @@ use super::texts::{LISTENER_NAME, NAME};
 use super::timeouts::{RouteStay, RouteTimeoutKeys, RouteTimeouts};
 use super::upstream::{RETRY_ALSO, Retry};
 
+static TIME: Text = Text {
+    expected: "a time such as `2026-01-02T03:04:05Z`",
+    pattern: Some(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9:.]+([Zz]|[+-][0-9]{2}:[0-9]{2})$"),
+    loose: true,
+};
 static PROTOCOL: Text = Text {
     expected: "a protocol such as `websocket`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z/-]+$"),
@@ -64,6 +70,8 @@ pub struct Route {
     pub at: At,
     /// Names of the listeners that it is attached to; empty: all.
     pub listeners: Vec<Spanned<String>>,
+    /// When it was created; decides between routes that are otherwise equal.
+    pub created: Option<Timestamp>,
     /// Whether it takes requests. A disabled route is checked like any other. Default true.
     pub enabled: bool,
     /// Conditions of the requests that it matches.
@@ -111,6 +119,8 @@ impl Route {
             Some(PathMatch::Exact(path)) => path.clone(),
             Some(PathMatch::Prefix(path)) => format!("{path}/*"),
             Some(PathMatch::Regex(pattern)) => format!("~{pattern}"),
+            Some(PathMatch::RawPrefix(text)) => format!("{text}*"),
+            Some(PathMatch::Suffix(text)) => format!("*{text}"),
         };
         let methods = self.matches.methods.join(",");
         let space = if methods.is_empty() { "" } else { " " };
@@ -160,6 +170,10 @@ pub(crate) struct RouteKeys {
         also = ["listener", "listen", "entrypoints", "entryPoints", "ports", "parentRefs", "gateways"]
     )]
     pub listeners: Vec<Spanned<String>>,
+    /// When it was created, as RFC 3339 writes it. Of routes with the same conditions that all have it, the oldest takes the
+    /// requests, and the others are shadowed. Default: routes with the same conditions are an error.
+    #[key(text = TIME, parse = timestamp, also = ["created_at", "creationTimestamp", "creation_time", "age"])]
+    pub created: Option<Timestamp>,
     /// Whether it takes requests. `off`: the route is checked like any other, but matches nothing.
     #[key(default = on, also = ["enable", "active", "disabled", "disable", "status"])]
     pub enabled: bool,

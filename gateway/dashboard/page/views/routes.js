@@ -24,7 +24,7 @@ function row(route, found) {
   const part = found.rate > 0 && now ? now.rate / found.rate : 0;
   const words = configured && `${route.match} → ${leadsTo(route)}`;
   return html`<tr key=${name}>
-    <th scope="row" class="name">${configured ? html`<a href=${place('routes', name)}>${name}</a>${route.enabled === false && html` <${Pill} kind="warn">${t('switch.disabled')}<//>`}${(route.listeners ?? []).map((listener) => html` <${Pill} kind="">${listener}<//>`)}
+    <th scope="row" class="name">${configured ? html`<a href=${place('routes', name)}>${name}</a>${route.enabled === false && html` <${Pill} kind="warn">${t('switch.disabled')}<//>`}${route.shadowed_by && html` <${Pill} kind="warn">${t('routes.shadowed', { by: route.shadowed_by })}<//>`}${(route.listeners ?? []).map((listener) => html` <${Pill} kind="">${listener}<//>`)}
       <small class="two-lines" title=${words}>${route.match} <span aria-hidden="true">→</span> ${leadsTo(route)}</small>` : routeName(name)}</th>
     <td class="number" data-label=${t('col.rate')}>${amount(now?.rate ?? (requests === null ? null : 0))}</td>
     <td class="number share" data-label=${t('col.share')}><${Bar} part=${part} /><span>${percent(part)}</span></td>

@@ -36,6 +36,7 @@ export const pages = {
   'resource.upstream': ['Upstream', '上游'],
 
   'listeners.empty': ['No listener is configured.', '未配置监听器。'],
+  'routes.shadowed': ['shadowed by {by}', '被 {by} 遮蔽'],
   'listeners.hosts': ['Hosts', '主机名'],
   'listeners.closed': ['not open', '未打开'],
   'listeners.plain': ['plain text', '明文'],

@@ -412,6 +412,8 @@ fn conditions(spec: &RouteSpec) -> Vec<String> {
         PathSpec::Exact(path) => all.push(format!("the path is {path}")),
         PathSpec::Prefix(path) => all.push(format!("the path is {path} or below it")),
         PathSpec::Regex(pattern) => all.push(format!("the path matches {pattern}")),
+        PathSpec::RawPrefix(text) => all.push(format!("the path begins with {text}")),
+        PathSpec::Suffix(text) => all.push(format!("the path ends with {text}")),
     }
     if !spec.methods.is_empty() {
         all.push(format!("the method is {}", spec.methods.join(" or ")));

@@ -96,21 +96,56 @@ pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> 
     (0..).zip(routes).filter(|(_, route)| several(route)).map(|(number, _)| number).collect()
 }
 
-/// Returns an error for every route in `routes_with_shared_key` that repeats an earlier one.
-pub(super) fn identical(routes: &[Arc<PreparedRoute>], routes_with_shared_key: &[u32]) -> Vec<BuildError> {
-    let mut seen = HashMap::with_capacity_and_hasher(routes_with_shared_key.len(), Default::default());
-    let mut errors = Vec::new();
-    for &second in routes_with_shared_key {
-        let first = *seen.entry(Match::of(&routes[second as usize])).or_insert(second);
-        if first != second {
-            errors.push(BuildError::Identical { first, second });
+/// A route that takes no request, because an older one has the same conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shadow {
+    /// The younger route.
+    pub route: u32,
+    /// The oldest route with these conditions.
+    pub by: u32,
+}
+
+/// Compares the routes in `routes_with_shared_key`. Returns the routes that an older one with the same conditions shadows.
+///
+/// # Errors
+/// Routes that repeat an earlier one, and have no age that would decide between them.
+pub(super) fn identical(
+    routes: &[Arc<PreparedRoute>],
+    routes_with_shared_key: &[u32],
+) -> Result<Vec<Shadow>, Vec<BuildError>> {
+    let mut groups: HashMap<_, Vec<u32>> =
+        HashMap::with_capacity_and_hasher(routes_with_shared_key.len(), Default::default());
+    for &route in routes_with_shared_key {
+        groups.entry(Match::of(&routes[route as usize])).or_default().push(route);
+    }
+    let age = |route: u32| routes[route as usize].spec.age.as_ref();
+    let (mut errors, mut shadows) = (Vec::new(), Vec::new());
+    for group in groups.into_values().filter(|group| group.len() > 1) {
+        match group.iter().copied().find(|&route| age(route).is_none()) {
+            Some(ageless) => {
+                errors.extend(group.into_iter().filter(|&route| route != ageless).map(|route| {
+                    BuildError::Identical { first: ageless.min(route), second: ageless.max(route) }
+                }))
+            }
+            None => {
+                let Some(by) = group.iter().copied().min_by_key(|&route| (age(route), route)) else {
+                    continue;
+                };
+                let others = group.into_iter().filter(|&route| route != by);
+                shadows.extend(others.map(|route| Shadow { route, by }));
+            }
         }
     }
-    errors
+    errors.sort_unstable_by_key(|error| match error {
+        BuildError::Identical { first, second } => (*second, *first),
+        other => (other.route(), 0),
+    });
+    shadows.sort_unstable();
+    if errors.is_empty() { Ok(shadows) } else { Err(errors) }
 }
 
 /// Returns a tie for every route in `routes_with_shared_key` that an earlier one of equal precedence can
-/// beat.
+/// beat. Between two routes with an age there is none: their order is intended.
 pub(super) fn ties(routes: &[Arc<PreparedRoute>], routes_with_shared_key: &[u32]) -> Vec<Tie> {
     let mut groups: HashMap<_, Vec<u32>> = HashMap::default();
     for &number in routes_with_shared_key {
@@ -165,21 +200,24 @@ fn ties_among(routes: &[Arc<PreparedRoute>], group: Vec<u32>, ties: &mut Vec<Tie
     let mut stack: Vec<(Vec<u8>, u32)> = Vec::new();
     let mut losers = HashSet::new();
     let mut expressions = HashMap::default();
+    let has_age = |route: u32| routes[route as usize].spec.age.is_some();
+    let precedes = |one: u32, other: u32| (has_age(one), one) < (has_age(other), other);
     for (literal, route) in sorted {
         while stack.last().is_some_and(|(shorter, _)| !literal.starts_with(shorter)) {
             stack.pop();
         }
         let mut meets = |other: u32| {
-            may_meet(&routes[other as usize].spec, &routes[route as usize].spec, &mut expressions)
+            !(has_age(other) && has_age(route))
+                && may_meet(&routes[other as usize].spec, &routes[route as usize].spec, &mut expressions)
         };
         let others = || stack.iter().take(COMPARISONS_MAX).map(|(_, other)| *other);
         if !losers.contains(&route)
-            && let Some(first) = others().find(|&other| other < route && meets(other))
+            && let Some(first) = others().find(|&other| precedes(other, route) && meets(other))
         {
             losers.insert(route);
             ties.push(Tie { first, second: route });
         }
-        for second in others().filter(|&other| other > route) {
+        for second in others().filter(|&other| precedes(route, other)) {
             if !losers.contains(&second) && meets(second) {
                 losers.insert(second);
                 ties.push(Tie { first: route, second });
@@ -272,6 +310,41 @@ mod tests {
             let errors = Router::build(vec![first, second]).unwrap_err();
             assert_eq!(errors, [BuildError::Identical { first: 0, second: 1 }]);
         }
+    }
+
+    #[test]
+    fn age_decides_between_identical_routes_and_ends_ties() {
+        let aged = |created: i64, name: &str, path: PathSpec| RouteSpec {
+            age: Some(crate::Age { created: (created, 0), name: name.to_owned() }),
+            ..spec(None, path)
+        };
+        let any = || PathSpec::Any;
+        let shadows = |specs: Vec<RouteSpec>| {
+            let prepared =
+                (0..).zip(specs).map(|(number, spec)| Arc::new(PreparedRoute::new(number, spec).unwrap()));
+            let (routers, ties) = crate::Routers::build(prepared.collect(), crate::Groups::default())?;
+            assert_eq!(ties, []);
+            let found = routers.first().find(&crate::router::test_request::Get("/x")).expect("found");
+            Ok::<_, Vec<BuildError>>((
+                found,
+                routers.shadows().iter().map(|it| (it.route, it.by)).collect::<Vec<_>>(),
+            ))
+        };
+        // The older one, whatever the list says; of two of one age the smaller name.
+        assert_eq!(shadows(vec![aged(2, "a", any()), aged(1, "b", any())]), Ok((1, vec![(0, 1)])));
+        assert_eq!(shadows(vec![aged(1, "b", any()), aged(1, "a", any())]), Ok((1, vec![(0, 1)])));
+        let three = vec![aged(3, "c", any()), aged(1, "a", any()), aged(2, "b", any())];
+        assert_eq!(shadows(three), Ok((1, vec![(0, 1), (2, 1)])));
+        // Without an age on both sides it stays an error.
+        let identical = |first, second| BuildError::Identical { first, second };
+        assert_eq!(shadows(vec![aged(1, "a", any()), spec(None, any())]), Err(vec![identical(0, 1)]));
+        let mixed = vec![aged(1, "a", any()), aged(2, "b", any()), spec(None, any())];
+        assert_eq!(shadows(mixed), Err(vec![identical(0, 2), identical(1, 2)]));
+        // Expressions that both match: the order is intended, so there is no tie.
+        let regex = |text: &str| PathSpec::Regex(text.into());
+        assert_eq!(shadows(vec![aged(2, "a", regex("/x.*")), aged(1, "b", regex("/[x]"))]), Ok((1, vec![])));
+        // A route without an age precedes, and that is a tie.
+        assert_eq!(tied(&[aged(1, "a", regex("/x.*")), spec(None, regex("/[x]"))]), [(1, 0)]);
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub enum MismatchReason {
 pub enum Criterion {
     /// The winner's host is more specific.
     Host,
-    /// The winner's path is exact and the loser's a regular expression or a prefix, or it is a regular
-    /// expression and the loser's a prefix, or it is the longer prefix.
+    /// The winner's path is of an earlier kind (exact, regular expression, suffix, prefix), or of the same kind and
+    /// longer, or it is a prefix of whole segments and the loser's one of the same length that is not.
     Path,
     /// The winner names methods.
     Method,
@@ -55,6 +55,8 @@ pub enum Criterion {
     Headers,
     /// The winner has more query conditions.
     Query,
+    /// The winner is older, or of the same age with the smaller name.
+    Age,
     /// The winner comes first in the list.
     Order,
 }
@@ -86,6 +88,7 @@ impl fmt::Display for Criterion {
             Criterion::Method => "it names no method",
             Criterion::Headers => "it has fewer header conditions",
             Criterion::Query => "it has fewer query conditions",
+            Criterion::Age => "it is younger (`created`)",
             Criterion::Order => "it comes later in the list",
         })
     }
@@ -139,16 +142,28 @@ fn path_matches(spec: &PathSpec, path: &[u8]) -> bool {
             let regex = pattern::parse(text).and_then(|hir| pattern::one(&hir));
             regex.is_ok_and(|regex| regex.is_match(path))
         }
+        PathSpec::RawPrefix(text) => path.starts_with(text.as_bytes()),
+        PathSpec::Suffix(text) => path.ends_with(text.as_bytes()),
     }
 }
 
-/// Returns the rank of the kind of path, then the length of a prefix.
-fn path_specificity(path: &PathSpec) -> (u8, usize) {
+/// Returns the rank of the kind of path, then the length of a prefix or suffix, then whether a prefix has whole segments.
+fn path_specificity(path: &PathSpec) -> (u8, usize, bool) {
     match path {
-        PathSpec::Exact(_) => (2, 0),
-        PathSpec::Regex(_) => (1, 0),
-        PathSpec::Prefix(text) => (0, text.len()),
-        PathSpec::Any => (0, 0),
+        PathSpec::Exact(_) => (3, 0, false),
+        PathSpec::Regex(_) => (2, 0, false),
+        PathSpec::Suffix(text) => (1, text.len(), false),
+        PathSpec::Prefix(text) => (0, text.len(), true),
+        PathSpec::RawPrefix(text) => (0, text.len(), false),
+        PathSpec::Any => (0, 0, true),
+    }
+}
+
+/// Returns what decides between routes that are equally specific.
+fn last_criterion(winner: &PreparedRoute, loser: &PreparedRoute) -> Criterion {
+    match (&winner.spec.age, &loser.spec.age) {
+        (Some(_), Some(_)) => Criterion::Age,
+        _ => Criterion::Order,
     }
 }
 
@@ -162,5 +177,5 @@ fn criterion(winner: &PreparedRoute, loser: &PreparedRoute) -> Criterion {
         (one.query.cmp(&other.query), Criterion::Query),
     ];
     let first = decided.into_iter().find(|(order, _)| *order != Ordering::Equal);
-    first.map_or(Criterion::Order, |(_, criterion)| criterion)
+    first.map_or_else(|| last_criterion(winner, loser), |(_, criterion)| criterion)
 }

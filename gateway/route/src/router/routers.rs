@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{RouteIndex, Router, conflicts, order, too_large_disabled};
-use crate::{BuildError, PreparedRoute, RouteSpec, Tie};
+use crate::{BuildError, PreparedRoute, RouteSpec, Shadow, Tie};
 
 /// Sets of routes, each of which gets a router. Empty: there is one router, of all routes.
 #[derive(Debug, Default)]
@@ -21,6 +21,7 @@ pub struct Groups {
 pub struct Routers {
     pub(super) first: Router,
     others: Box<[Router]>,
+    shadows: Box<[Shadow]>,
 }
 
 impl Routers {
@@ -34,7 +35,7 @@ impl Routers {
         groups: Groups,
     ) -> Result<(Self, Vec<Tie>), Vec<BuildError>> {
         let shared = conflicts::routes_with_shared_key(&routes);
-        let ties = conflicts_of(&routes, &shared, &groups)?;
+        let (shadows, ties) = conflicts_of(&routes, &shared, &groups)?;
         let order = order(&routes);
         let mut ranks = vec![0; routes.len()];
         for (rank, &route) in (0..).zip(&order) {
@@ -61,7 +62,9 @@ impl Routers {
         };
         let mut routers = built.into_iter().flatten();
         match (routers.next(), errors.is_empty()) {
-            (Some(first), true) => Ok((Self { first, others: routers.collect() }, ties)),
+            (Some(first), true) => {
+                Ok((Self { first, others: routers.collect(), shadows: shadows.into() }, ties))
+            }
             _ => {
                 errors.sort_by_key(BuildError::route);
                 // Two groups may have the same expressions.
@@ -105,6 +108,12 @@ impl Routers {
         std::iter::once(&self.first).chain(&self.others)
     }
 
+    /// Returns the routes that an older one with the same conditions shadows, in the router of at least one group.
+    #[must_use]
+    pub fn shadows(&self) -> &[Shadow] {
+        &self.shadows
+    }
+
     /// Returns the conditions of a route.
     ///
     /// # Panics
@@ -115,24 +124,25 @@ impl Routers {
     }
 }
 
-/// Returns the ties within each group, in the order of the losers.
+/// Returns the shadowed routes and the ties within each group, in the order of the losers.
 fn conflicts_of(
     routes: &[Arc<PreparedRoute>],
     shared: &[u32],
     groups: &Groups,
-) -> Result<Vec<Tie>, Vec<BuildError>> {
+) -> Result<(Vec<Shadow>, Vec<Tie>), Vec<BuildError>> {
     if groups.members.is_empty() {
-        let errors = conflicts::identical(routes, shared);
-        return if errors.is_empty() { Ok(conflicts::ties(routes, shared)) } else { Err(errors) };
+        return Ok((conflicts::identical(routes, shared)?, conflicts::ties(routes, shared)));
     }
     let shared: HashSet<u32> = shared.iter().copied().collect();
-    let (mut identical, mut ties) = (BTreeSet::new(), BTreeSet::new());
+    let (mut identical, mut shadows, mut ties) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for members in &groups.members {
         let own: Vec<u32> = members.iter().copied().filter(|route| shared.contains(route)).collect();
-        for error in conflicts::identical(routes, &own) {
-            if let BuildError::Identical { first, second } = error {
-                identical.insert((second, first));
-            }
+        match conflicts::identical(routes, &own) {
+            Ok(found) => shadows.extend(found),
+            Err(errors) => identical.extend(errors.into_iter().filter_map(|error| match error {
+                BuildError::Identical { first, second } => Some((second, first)),
+                _ => None,
+            })),
         }
         ties.extend(conflicts::ties(routes, &own).into_iter().map(|tie| (tie.second, tie.first)));
     }
@@ -142,7 +152,8 @@ fn conflicts_of(
             .map(|(second, first)| BuildError::Identical { first, second })
             .collect());
     }
-    Ok(ties.into_iter().map(|(second, first)| Tie { first, second }).collect())
+    let ties = ties.into_iter().map(|(second, first)| Tie { first, second });
+    Ok((shadows.into_iter().collect(), ties.collect()))
 }
 
 #[cfg(test)]

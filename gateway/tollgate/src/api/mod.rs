@@ -17,10 +17,13 @@ mod response;
 pub use resources::is_optional_key;
 pub use response::{audited_change, change_error_response, error_response, json_or_yaml, problem_to_json};
 
+use std::collections::HashMap;
+
 use axum::Router;
 use axum::routing::{get, post};
 use tokio::sync::oneshot;
-use tollgate_sources::{ChangeError, ChangeOutcome, ChangeRequest, Intent, PendingRequest};
+use tollgate_config::DocumentProblem;
+use tollgate_sources::{ChangeError, ChangeOutcome, ChangeRequest, ChangeResult, Intent, PendingRequest};
 
 use crate::admin_context::AdminContext;
 
@@ -69,5 +72,25 @@ pub async fn submit_change(
         // The generation that the change would have, unless another change comes first.
         done.generation = context.plan.borrow().generation() + u64::from(!done.changes.is_empty());
     }
+    if let (false, Ok(done)) = (dry_run, &mut answer) {
+        warn_of_shadows(context, done);
+    }
     answer
+}
+
+/// Adds a warning for each changed route that takes no request, because an older one has the same conditions.
+fn warn_of_shadows(context: &AdminContext, done: &mut ChangeResult) {
+    let plan = context.plan.borrow().clone();
+    let shadowed: HashMap<&str, &str> = plan.shadowed_routes().collect();
+    for change in done.changes.iter().filter(|change| change.kind.name == "routes" && change.after.is_some())
+    {
+        if let Some(by) = shadowed.get(change.name.as_str()) {
+            let message = format!("this route is shadowed: `{by}` is older and takes its requests");
+            done.warnings.push(DocumentProblem::warning(
+                &format!("routes/{}", change.name),
+                "/match",
+                &message,
+            ));
+        }
+    }
 }

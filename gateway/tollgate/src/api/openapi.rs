@@ -296,6 +296,7 @@ fn live_routes() -> Value {
             "name": { "type": "string" }, "weight": {},
         } } },
         "listeners": { "type": "array", "items": { "type": "string" } },
+        "shadowed_by": { "type": ["string", "null"] },
         "requests": { "type": ["integer", "null"] },
         "codes": { "type": ["array", "null"], "items": { "type": "integer" } },
         "recent": recent_rates(),
@@ -429,6 +430,9 @@ fn list(kind: &ResourceKind) -> Value {
         "name": { "type": "string" }, "source": { "type": "string" }, "version": { "type": ["integer", "null"] },
         "value": {},
     } });
+    if kind.name == "routes" {
+        item["properties"]["shadowed_by"] = json!({ "type": "string" });
+    }
     if kind.name == "listeners" {
         let properties = &mut item["properties"];
         // A listener of the file may have none.

@@ -1,5 +1,6 @@
 //! Endpoints of the admin API that read resources.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{Extension, Path, Query, State};
@@ -9,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tollgate_config::{KINDS, ResourceKind, Role, kind, masked};
 use tollgate_plan::PlannedListener;
-use tollgate_sources::ResourceItem;
+use tollgate_sources::{ListedResource, ResourceItem};
 
 use super::response::{body, error_response, wants_yaml, with_etag};
 use crate::access::ClientName;
@@ -148,7 +149,17 @@ pub async fn list(
         }
         items.drain(..filter.offset.min(found));
         items.truncate(filter.limit.unwrap_or(usize::MAX));
-        let items: Vec<Value> = items.iter().map(|item| resource_to_json(&item.to_item())).collect();
+        let plan = context.plan.borrow().clone();
+        let shadowed: HashMap<&str, &str> =
+            if kind.name == "routes" { plan.shadowed_routes().collect() } else { HashMap::new() };
+        let to_json = |item: &ListedResource| {
+            let mut value = resource_to_json(&item.to_item());
+            if let Some(by) = shadowed.get(item.name()) {
+                value["shadowed_by"] = json!(by);
+            }
+            value
+        };
+        let items: Vec<Value> = items.iter().map(to_json).collect();
         json!({ "total": total, "found": found, "items": items })
     };
     let yaml = wants_yaml(&headers);

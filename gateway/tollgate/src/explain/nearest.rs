@@ -31,8 +31,13 @@ fn distance(why: &MismatchReason) -> u8 {
 /// Returns the length of the common prefix of a route's path and the request's, in bytes.
 fn shared(matches: &Match, path: &str) -> usize {
     let text = match matches.path.as_ref().map(|path| &path.value) {
-        None => "",
-        Some(PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Regex(text)) => text,
+        None | Some(PathMatch::Suffix(_)) => "",
+        Some(
+            PathMatch::Exact(text)
+            | PathMatch::Prefix(text)
+            | PathMatch::Regex(text)
+            | PathMatch::RawPrefix(text),
+        ) => text,
     };
     text.bytes().zip(path.bytes()).take_while(|(one, other)| one == other).count()
 }

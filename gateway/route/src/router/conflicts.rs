@@ -125,7 +125,7 @@ pub(super) fn identical(
             Some(ageless) => {
                 errors.extend(group.into_iter().filter(|&route| route != ageless).map(|route| {
                     BuildError::Identical { first: ageless.min(route), second: ageless.max(route) }
-                }))
+                }));
             }
             None => {
                 let Some(by) = group.iter().copied().min_by_key(|&route| (age(route), route)) else {

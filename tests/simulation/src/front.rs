@@ -20,10 +20,10 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, Method, Request, Response, header};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tollgate_net::{Listener, Stream, simulated};
+use tollgate_net::{Stream, simulated};
 
 use crate::message::{Framing, Head, chunk};
-use crate::wire::{Pace, Reader, Wire};
+use crate::wire::{self, Pace, Reader, Wire};
 
 /// The server's port is this much above the front's.
 const SERVER_PORT_OFFSET: u16 = 10_000;
@@ -52,7 +52,7 @@ pub struct Front {
 impl Front {
     /// Accepts connections until its origin ends.
     pub async fn listen(mut self) {
-        let Ok(listener) = Listener::register(simulated::listen(self.address, self.backlog)) else { return };
+        let Some(listener) = wire::listen(self.address, self.backlog) else { return };
         loop {
             let accepted = poll_fn(|cx| listener.poll_accept(cx)).await;
             let Ok(stream) = accepted.and_then(|(accepted, _)| accepted.attach()) else { return };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tollgate_net::simulated::{self, TaskGroup};
-use tollgate_net::{Address, Listener, Stream};
+use tollgate_net::{Address, Stream};
 use tollgate_plan::Endpoint;
 
 use crate::books::{Books, Planned};
@@ -20,7 +20,7 @@ use crate::message::{Framing, Head, chunk};
 use crate::pattern;
 use crate::sabotage::Sabotage;
 use crate::scenario::{Act, Lie, Manners, OriginPlan, PROBE, UPSTREAMS, Where};
-use crate::wire::{Broken, Pace, Reader, Wire};
+use crate::wire::{self, Broken, Pace, Reader, Wire};
 
 /// The pattern numbers of answers start here, above the numbers of requests.
 pub const ANSWERS: u64 = 1_000_000;
@@ -162,8 +162,7 @@ struct Server {
 }
 
 async fn listen(server: Rc<Server>, address: SocketAddr) {
-    let bound = simulated::listen(address, server.manners.backlog);
-    let Ok(listener) = Listener::register(bound) else { return };
+    let Some(listener) = wire::listen(address, server.manners.backlog) else { return };
     loop {
         let accepted = poll_fn(|cx| listener.poll_accept(cx)).await;
         let Ok(stream) = accepted.and_then(|(accepted, _)| accepted.attach()) else { return };

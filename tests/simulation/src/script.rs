@@ -6,14 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
+use tollgate_net::Listener;
 use tollgate_net::simulated::{self, NetworkConditions, RunLimits};
-use tollgate_net::{BoundListener, Listener};
 use tollgate_proxy::WorkerCommand;
 
 use crate::directory::Directory;
 use crate::gateway::{Gateway, Line, Office, plan};
 use crate::scenario::GATEWAY;
-use crate::wire::{Pace, Reader, Wire};
+use crate::wire::{self, Pace, Reader, Wire};
 
 /// The address of a script's one origin.
 pub const ORIGIN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 1)), 8000);
@@ -40,7 +40,7 @@ where
         let directory = Directory::new(office.shared());
         let gateway = Rc::new(Gateway::start(1, plan(&text), directory, &office));
         drop(office);
-        let listener = Listener::register(listen()).expect("registered");
+        let listener = wire::listen(ORIGIN, 128).expect("a listener");
         parties(Origin { listener, gateway: gateway.clone() }).await;
         gateway.tell(|| WorkerCommand::Drain(Some(Duration::from_secs(60))));
         gateway.ended().await
@@ -50,10 +50,6 @@ where
     let (lines, counts, left) = Rc::into_inner(kept).expect("the world is gone").close().expect("the log");
     assert_eq!((counts.in_flight, counts.client_connections, left), (0, 0, Vec::new()));
     lines
-}
-
-fn listen() -> BoundListener {
-    simulated::listen(ORIGIN, 128)
 }
 
 /// The origin of a script. The script accepts its connections one by one.

@@ -3,16 +3,27 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate_net::{Stream, simulated};
+use tollgate_net::{Listener, RegisteredListener, Stream, simulated};
 
 use crate::message::{Framing, Head};
 
 /// The largest size of a head, in bytes.
 const HEAD: usize = 64 * 1024;
+
+/// Listens on an address, with an accept queue of this size. `None`: the socket accepts no
+/// connections.
+#[must_use]
+pub fn listen(address: SocketAddr, backlog: usize) -> Option<Listener> {
+    match simulated::listen(address, backlog).register() {
+        Ok(RegisteredListener::Connections(listener)) => Some(listener),
+        _ => None,
+    }
+}
 
 /// A stream that one task reads and another writes. It is closed by [`Wire::close`], or when the last handle
 /// is dropped.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_net::simulated::{self, RunLimits, TaskGroup, elapsed, sleep};
-use tollgate_net::{Listener, Stream, Timers};
+use tollgate_net::{Stream, Timers};
 use tollgate_observe::{EndpointHealth, EndpointStatus, Registry, UpstreamSource, UpstreamStatus};
 use tollgate_plan::Plan;
 use tollgate_simulation::gateway::plan;
+use tollgate_simulation::wire;
 use tollgate_upstream::health::HealthMonitor;
 use tollgate_upstream::{Outcome, PickHints, Pool, Upstream, UpstreamStates, Upstreams};
 
@@ -70,7 +71,7 @@ fn shop(endpoints: usize, rules: &str) -> Plan {
 fn service(index: usize, asked: &Rc<RefCell<Vec<Duration>>>) -> TaskGroup {
     let (group, asked) = (simulated::new_group(), asked.clone());
     simulated::spawn_in(group, async move {
-        let listener = Listener::register(simulated::listen(address(index), 64)).expect("a listener");
+        let listener = wire::listen(address(index), 64).expect("a listener");
         loop {
             let (accepted, _) = poll_fn(|cx| listener.poll_accept(cx)).await.expect("accepted");
             let stream = accepted.attach().expect("attached");

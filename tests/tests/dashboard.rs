@@ -21,10 +21,11 @@ mod pictures;
 
 mod roles;
 
-const VIEWS: [&str; 11] = [
+const VIEWS: [&str; 12] = [
     "routes",
     "upstreams",
     "listeners",
+    "streams",
     "consumers",
     "certificates",
     "policies",

@@ -20,7 +20,7 @@ import { Routes } from './views/routes.js';
 import { Upstreams } from './views/upstreams.js';
 
 const views = {
-  overview: Overview, routes: Routes, upstreams: Upstreams, listeners: Listeners, consumers: plain('consumers'), certificates: plain('certificates'),
+  overview: Overview, routes: Routes, upstreams: Upstreams, listeners: Listeners, streams: plain('streams'), consumers: plain('consumers'), certificates: plain('certificates'),
   policies: plain('policies'), capacity: Capacity, explain: Explain, requests: Requests, changes: Changes,
 };
 const themes = ['auto', 'light', 'dark'];

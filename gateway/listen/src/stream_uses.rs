@@ -117,7 +117,9 @@ mod tests {
         drop((first, second));
         assert!(take(one).is_ok());
         drop(third);
-        assert_eq!((lock(&db.0).all, lock(&db.0).by_address.len()), (0, 0));
+        let counts = lock(&db.0);
+        assert_eq!((counts.all, counts.by_address.len()), (0, 0));
+        drop(counts);
         assert!(Arc::ptr_eq(&db, &uses.of("db")), "a new plan finds the same counts");
         drop(db);
         let _ = uses.of("dns");

@@ -45,6 +45,7 @@ impl ClientHello {
     /// Reads the first bytes of a connection.
     #[must_use]
     pub fn read(bytes: &[u8]) -> FirstBytes {
+        let bytes = &bytes[..bytes.len().min(CLIENT_HELLO_MAX_BYTES)];
         match bytes {
             [] => return FirstBytes::Partial,
             [HANDSHAKE] | [HANDSHAKE, 3, ..] => {}

@@ -21,6 +21,7 @@ const BEGINNINGS = {
   certificates: 'certificate: |\n  -----BEGIN CERTIFICATE-----\nkey: |\n  -----BEGIN PRIVATE KEY-----\n',
   policies: 'rate_limit: {rate: 100/s, by: address}\n',
   listeners: 'bind: "127.0.0.1:8081"\n',
+  streams: 'listeners: db\nto: 127.0.0.1:5432\n',
   consumers: 'groups: [dev]\napi_keys: sha256:\n',
 };
 

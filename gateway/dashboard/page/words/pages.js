@@ -2,6 +2,7 @@
 
 export const pages = {
   'view.listeners': ['Listeners', '监听器'],
+  'view.streams': ['Streams', '四层流'],
   'view.requests': ['Live requests', '实时请求'],
 
   'history': ['The last hour', '最近一小时'],

@@ -21,6 +21,7 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "tls_version",
     "tls_cipher",
     "sni",
+    "alpn",
     "client_subject",
     "client_fingerprint",
     "status",

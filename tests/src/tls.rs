@@ -9,7 +9,7 @@ use ::aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use ::aws_lc_rs::rsa;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    IsCa, KeyPair, PKCS_RSA_SHA256,
+    IsCa, KeyPair, PKCS_RSA_SHA256, SanType,
 };
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
@@ -116,6 +116,21 @@ impl Authority {
         let key = PrivatePkcs8KeyDer::from(key.as_ref());
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_RSA_SHA256).expect("a key");
         self.issue_with(names, &key, None)
+    }
+
+    /// Issues a certificate for these names and URIs.
+    ///
+    /// # Panics
+    /// Panics if no key can be made.
+    #[must_use]
+    pub fn issue_uris(&self, names: &[&str], uris: &[&str]) -> Issued {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).expect("names");
+        let uri = |uri: &&str| SanType::URI((*uri).try_into().expect("ASCII"));
+        params.subject_alt_names.extend(uris.iter().map(uri));
+        let key = KeyPair::generate().expect("a key");
+        let certificate = params.signed_by(&key, &self.0).expect("signed");
+        Issued { chain: certificate.pem(), key: key.serialize_pem() }
     }
 
     fn issue_with(&self, names: &[&str], key: &KeyPair, days: Option<i64>) -> Issued {

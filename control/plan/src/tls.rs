@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_config::{At, Http2, PemFile, Problem, StrictTransportSecurity};
 use tollgate_tls::{
-    CertificateScope, ClientAuthentication, ClientOptions, InputFile, Pem, ServerOptions, TlsClientConfig,
-    TlsIdentity, TlsServerConfig,
+    AcceptedName, AdmittedClients, CertificateScope, ClientAuthentication, ClientOptions, InputFile, Pem,
+    ServerOptions, TlsClientConfig, TlsIdentity, TlsServerConfig,
 };
 
 use crate::compile_cache::CompileCache;
@@ -196,7 +196,7 @@ pub(crate) fn server(
         clients: tls
             .client
             .as_ref()
-            .map(|client| ClientAuthentication { authorities: pem(&client.ca), required: client.required }),
+            .map(|client| ClientAuthentication { authorities: pem(&client.ca), admits: admits(client.mode) }),
         alpn: offer.map(alpn).unwrap_or_default(),
     };
     if let Some(server) = cache.server(&files) {
@@ -205,6 +205,14 @@ pub(crate) fn server(
     let made = TlsServerConfig::new(&files);
     let ca = tls.client.as_ref().map(|client| &client.ca);
     report_file_problems(made, &certificates, ca, None, problems).map(|server| (files, server))
+}
+
+fn admits(mode: config::ClientCertificateMode) -> AdmittedClients {
+    match mode {
+        config::ClientCertificateMode::Required => AdmittedClients::Certified,
+        config::ClientCertificateMode::Optional => AdmittedClients::CertifiedOrWithout,
+        config::ClientCertificateMode::InsecureFallback => AdmittedClients::All,
+    }
 }
 
 /// The TLS of upstreams. Upstreams with the same files share it, and with it the sessions that can be
@@ -234,6 +242,7 @@ impl Clients {
                 .filter(|tls| matches!(tls.sni, Some(Some(_))))
                 .and_then(|tls| tls.server_name.clone()),
             without_sni: tls.is_some_and(|tls| tls.sni == Some(None)),
+            accepted_names: tls.map(accepted_names).unwrap_or_default(),
         };
         let server_name = tls.and_then(|tls| tls.server_name.clone());
         let sni = tls.and_then(|tls| tls.sni.clone()).flatten();
@@ -261,6 +270,15 @@ pub(crate) fn etcd(config: &config::Config, problems: &mut Vec<Problem>) {
     if let Some(endpoint) = secure {
         Clients::default().get(etcd.tls.as_ref(), Some(Http2::Off), endpoint.at, problems);
     }
+}
+
+/// Returns the names of which an endpoint's certificate must hold one.
+fn accepted_names(tls: &config::UpstreamTls) -> Vec<AcceptedName> {
+    let name = |name: &config::Spanned<config::SubjectName>| match &name.value {
+        config::SubjectName::Host(host) => AcceptedName::Host(host.clone()),
+        config::SubjectName::Uri(uri) => AcceptedName::Uri(uri.clone()),
+    };
+    tls.subject_alt_names.iter().map(name).collect()
 }
 
 impl Tls {

@@ -39,4 +39,7 @@ pub use rustls::pki_types::ServerName;
 pub use self_connection::{instance_name, set_own_addresses};
 pub use shortage::is_shortage;
 pub use stream::Stream;
-pub use tls::{Certificates, HandshakeError, Negotiated, TlsFault, TlsFaultClass, TlsFaultKind, record_sni};
+pub use tls::{
+    Certificates, HandshakeError, Negotiated, TlsFault, TlsFaultClass, TlsFaultKind, record_sni,
+    record_unverified_certificate,
+};

@@ -101,6 +101,8 @@ pub struct TlsRecord<'a> {
     pub client_subject: Option<&'a str>,
     /// SHA-256 hash of the client's certificate; `None`: the client presented none.
     pub client_fingerprint: Option<&'a str>,
+    /// Whether the client presented a certificate that is not valid, and was admitted nevertheless.
+    pub client_unverified: bool,
 }
 
 /// The numbers that the counters take from one ended exchange.
@@ -303,6 +305,7 @@ pub(crate) mod sample {
                 server_name: Some("api.example.com"),
                 client_subject: None,
                 client_fingerprint: None,
+                client_unverified: false,
             }),
             sni: None,
             alpn: None,

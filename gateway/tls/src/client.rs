@@ -1,8 +1,8 @@
 //! The TLS configuration of connections to endpoints, and to auxiliary services.
 //!
 //! [`TlsClientConfig`] is built from the contents of files when a plan is compiled, and shared by all
-//! workers. Verification uses webpki with the configured authorities or the system's. The two custom
-//! verifiers serve a fixed certificate name, and the option to verify nothing.
+//! workers. Verification uses webpki with the configured authorities or the system's. The custom verifiers
+//! serve a fixed certificate name, a list of accepted names, and the option to verify nothing.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,6 +12,7 @@ use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
+use crate::accepted_names::{AcceptedName, AcceptedNamesVerifier};
 use crate::{FileProblem, InputFile, Pem, TlsIdentity, provider};
 
 /// The inputs of an upstream's TLS configuration.
@@ -30,6 +31,9 @@ pub struct ClientOptions {
     pub verified_name: Option<String>,
     /// Whether SNI is omitted.
     pub without_sni: bool,
+    /// Names of which the endpoints' certificates must hold one, whatever name the connection is for; empty: that name
+    /// counts.
+    pub accepted_names: Vec<AcceptedName>,
 }
 
 /// The TLS configuration of an upstream, shared by all workers. Two are equal if they were built from the
@@ -38,7 +42,7 @@ pub struct ClientOptions {
 pub struct TlsClientConfig {
     files: ClientOptions,
     config: Arc<ClientConfig>,
-    /// Verifies endpoint certificates; `None`: they are not verified.
+    /// Verifies endpoint certificates for the name of a connection; `None`: that name does not count.
     verifier: Option<Arc<WebPkiServerVerifier>>,
 }
 
@@ -79,10 +83,11 @@ impl TlsClientConfig {
         Arc::new(config)
     }
 
-    /// Whether certificates are accepted without verification.
+    /// Whether certificates are accepted whatever name the connection is for: without verification, or for names of their
+    /// own.
     #[must_use]
-    pub fn is_unverified(&self) -> bool {
-        self.files.unverified
+    pub fn ignores_name(&self) -> bool {
+        self.files.unverified || !self.files.accepted_names.is_empty()
     }
 }
 
@@ -175,13 +180,20 @@ fn config(files: &ClientOptions) -> Result<ConfigAndVerifier, FileProblem> {
     let builder = ClientConfig::builder_with_provider(provider().clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| general(error.to_string()))?;
-    let builder = match (&verifier, &files.verified_name) {
-        (None, _) => builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate)),
-        (Some(verifier), None) => builder.with_webpki_verifier(verifier.clone()),
+    let accepted = &files.accepted_names;
+    let (builder, verifier) = match (verifier, &files.verified_name) {
+        (None, _) => {
+            (builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate)), None)
+        }
+        (Some(verifier), _) if !accepted.is_empty() => {
+            let accepting = AcceptedNamesVerifier::new(verifier, roots(files)?, accepted)?;
+            (builder.dangerous().with_custom_certificate_verifier(Arc::new(accepting)), None)
+        }
+        (Some(verifier), None) => (builder.with_webpki_verifier(verifier.clone()), Some(verifier)),
         (Some(verifier), Some(name)) => {
             let name = ServerName::try_from(name.clone()).map_err(|error| general(error.to_string()))?;
             let named = FixedNameVerifier { verifier: verifier.clone(), name };
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(named))
+            (builder.dangerous().with_custom_certificate_verifier(Arc::new(named)), Some(verifier))
         }
     };
     let mut config = match &files.identity {
@@ -196,12 +208,16 @@ fn config(files: &ClientOptions) -> Result<ConfigAndVerifier, FileProblem> {
     Ok((config, verifier))
 }
 
+/// Returns the authorities that may sign the endpoints' certificates.
+fn roots(files: &ClientOptions) -> Result<Arc<RootCertStore>, FileProblem> {
+    match &files.authorities {
+        Some(pem) => pem.authorities(),
+        None => system_roots().map_err(|message| FileProblem::new(InputFile::Authorities, message)),
+    }
+}
+
 fn verifier(files: &ClientOptions) -> Result<Arc<WebPkiServerVerifier>, FileProblem> {
-    let roots = match &files.authorities {
-        Some(pem) => pem.authorities()?,
-        None => system_roots().map_err(|message| FileProblem::new(InputFile::Authorities, message))?,
-    };
-    WebPkiServerVerifier::builder_with_provider(roots, provider().clone())
+    WebPkiServerVerifier::builder_with_provider(roots(files)?, provider().clone())
         .build()
         .map_err(|error| FileProblem::new(InputFile::Authorities, error.to_string()))
 }

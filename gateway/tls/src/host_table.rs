@@ -65,7 +65,7 @@ impl<T> HostTable<T> {
             rest = &rest[dot + 1..];
             // A wildcard stands for at least one label that is not empty.
             if left <= self.most_labels
-                && dot + rest.len() < host.len()
+                && host.len() - rest.len() > 1
                 && let Some(found) = self.below.get(rest)
             {
                 return Some(found);

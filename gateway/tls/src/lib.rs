@@ -4,6 +4,7 @@
 //! contents of files, report which file is wrong and why, and are shared by all workers. [`tollgate_net`]
 //! does the handshake and everything after it.
 
+mod accepted_names;
 mod client;
 mod client_hello;
 mod distinguished_name;
@@ -20,12 +21,13 @@ use std::sync::{Arc, OnceLock};
 use rustls::SupportedCipherSuite;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
+pub use accepted_names::AcceptedName;
 pub use client::{ClientOptions, TlsClientConfig};
 pub use client_hello::{CLIENT_HELLO_MAX_BYTES, ClientHello, FirstBytes};
 pub use host_table::HostTable;
 pub use peer_certificate::PeerCertificate;
 pub use pem::Pem;
-pub use server::{CertificateScope, ClientAuthentication, ServerOptions, TlsServerConfig};
+pub use server::{AdmittedClients, CertificateScope, ClientAuthentication, ServerOptions, TlsServerConfig};
 pub use summary::{CertificateSummary, ClientAuthoritiesSummary};
 
 /// A certificate with its private key, in PEM.

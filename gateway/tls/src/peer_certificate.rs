@@ -84,6 +84,13 @@ impl<'a> PeerCertificate<'a> {
         text
     }
 
+    /// The URIs among the subject alternative names, as they are.
+    pub(crate) fn uris(&self) -> Vec<&str> {
+        let Ok(Some(extension)) = self.certificate.subject_alternative_name() else { return Vec::new() };
+        let names = extension.value.general_names.iter();
+        names.filter_map(|name| if let GeneralName::URI(uri) = name { Some(*uri) } else { None }).collect()
+    }
+
     /// The start of its validity, in seconds since 1970.
     #[must_use]
     pub fn not_before(&self) -> i64 {

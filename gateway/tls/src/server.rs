@@ -5,11 +5,15 @@
 
 use std::sync::Arc;
 
-use rustls::server::danger::ClientCertVerifier;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{ServerConfig, SupportedProtocolVersion};
+use rustls::{
+    DigitallySignedStruct, DistinguishedName, Error, ServerConfig, SignatureScheme, SupportedProtocolVersion,
+};
 
 use crate::resolver::{CertificateResolver, ScopedResolver};
 use crate::tickets::ticketer;
@@ -47,8 +51,19 @@ pub struct CertificateScope {
 pub struct ClientAuthentication {
     /// The authorities that may sign them.
     pub authorities: Pem,
-    /// Whether a client without a certificate is refused.
-    pub required: bool,
+    /// Which clients are let in.
+    pub admits: AdmittedClients,
+}
+
+/// Which clients a listener with client authentication lets in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AdmittedClients {
+    /// Those with a valid certificate.
+    Certified,
+    /// Also those without one.
+    CertifiedOrWithout,
+    /// All. A certificate that is not valid is recorded as unverified.
+    All,
 }
 
 /// The TLS configuration of a listener, shared by all workers.
@@ -73,7 +88,8 @@ impl ServerSummary {
             certificates: certificates.map(|it| CertificateSummary::of_chain(&it.chain)).collect(),
             only_13: files.only_13,
             clients: files.clients.as_ref().map(|clients| ClientAuthoritiesSummary {
-                required: clients.required,
+                required: clients.admits == AdmittedClients::Certified,
+                insecure_fallback: clients.admits == AdmittedClients::All,
                 authorities: CertificateSummary::of_bundle(&clients.authorities),
             }),
         }
@@ -145,8 +161,16 @@ fn config(files: &ServerOptions) -> Result<ServerConfig, Vec<FileProblem>> {
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(resolver(certified, &files.scopes));
-    let scope = files.clients.as_ref().map(|it| (it.authorities.bytes().into(), it.required));
-    config.ticketer = ticketer(&scope).map_err(general)?;
+    let admits = files.clients.as_ref().map(|clients| clients.admits);
+    match admits {
+        // A resumed session would carry the certificate along without the result of its verification.
+        Some(AdmittedClients::All) => config.send_tls13_tickets = 0,
+        _ => {
+            let required = admits == Some(AdmittedClients::Certified);
+            let scope = files.clients.as_ref().map(|it| (it.authorities.bytes().into(), required));
+            config.ticketer = ticketer(&scope).map_err(general)?;
+        }
+    }
     // Tickets keep sessions at the client, so the gateway stores none.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = files.alpn.clone();
@@ -174,8 +198,65 @@ fn resolver(certified: Vec<Arc<CertifiedKey>>, scopes: &[CertificateScope]) -> A
 fn verifier(clients: &ClientAuthentication) -> Result<Arc<dyn ClientCertVerifier>, FileProblem> {
     let roots = clients.authorities.authorities()?;
     let builder = WebPkiClientVerifier::builder_with_provider(roots, provider().clone());
-    let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|error| FileProblem::new(InputFile::Authorities, error.to_string()))
+    let builder = match clients.admits {
+        AdmittedClients::Certified => builder,
+        AdmittedClients::CertifiedOrWithout | AdmittedClients::All => builder.allow_unauthenticated(),
+    };
+    let verifier =
+        builder.build().map_err(|error| FileProblem::new(InputFile::Authorities, error.to_string()))?;
+    Ok(match clients.admits {
+        AdmittedClients::All => Arc::new(AdmittingVerifier(verifier)),
+        AdmittedClients::Certified | AdmittedClients::CertifiedOrWithout => verifier,
+    })
+}
+
+/// Verifies certificates, and records those that are not valid instead of refusing them. The client must still hold the key.
+#[derive(Debug)]
+struct AdmittingVerifier(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AdmittingVerifier {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        // A client that reads the hints would not send a certificate of another authority.
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.0.verify_client_cert(end_entity, intermediates, now).or_else(|_| {
+            tollgate_net::record_unverified_certificate();
+            Ok(ClientCertVerified::assertion())
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 #[cfg(test)]
@@ -220,7 +301,8 @@ mod tests {
             [(InputFile::Chain(0), text("there is no certificate in it"))]
         );
         let mut both = files("", &key);
-        both.clients = Some(ClientAuthentication { authorities: pem("x"), required: true });
+        both.clients =
+            Some(ClientAuthentication { authorities: pem("x"), admits: AdmittedClients::Certified });
         assert_eq!(
             refused(&both),
             [

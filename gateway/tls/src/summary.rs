@@ -34,6 +34,8 @@ pub struct CertificateSummary {
 pub struct ClientAuthoritiesSummary {
     /// Whether a client without a certificate is refused.
     pub required: bool,
+    /// Whether a client is let in although its certificate is not valid.
+    pub insecure_fallback: bool,
     /// The authorities that may sign client certificates, at most 200.
     pub authorities: Vec<CertificateSummary>,
 }

@@ -11,8 +11,8 @@ use tollgate_plan::Tls;
 /// Returns the TLS failure.
 pub(crate) async fn connect_tls(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, TlsFault> {
     let verified = match server_name(tls, address) {
-        // The TLS library needs a name even if no certificate is verified.
-        None if tls.client.is_unverified() => ServerName::try_from("localhost").ok(),
+        // The TLS library needs a name even if it does not count.
+        None if tls.client.ignores_name() => ServerName::try_from("localhost").ok(),
         verified => verified,
     };
     let verified = verified.ok_or_else(|| {

@@ -24,6 +24,7 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "alpn",
     "client_subject",
     "client_fingerprint",
+    "client_unverified",
     "status",
     "grpc_status",
     "reason",

@@ -14,7 +14,7 @@ use super::consumers::{Digest, hexadecimal};
 use super::listen_address::{
     AdminAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
 };
-use super::tls::ListenTls;
+use super::tls::{ClientCertificateMode, ListenTls};
 
 /// Minimum length of a token. A shorter one could be guessed.
 const TOKEN_MIN_BYTES: usize = 16;
@@ -327,11 +327,22 @@ fn token(text: &str) -> Result<TokenSecret, ScalarError> {
 }
 
 /// Reports a listener that others than this machine can reach without authorization, unless `open` says so.
-/// Also warns of tokens in plain text.
+/// Also reports a mode of client certificates that verifies none, and warns of tokens in plain text.
 fn is_safe(reader: &mut Reader, admin: &AdminSettings) {
     let AdminSettings { bind, tls, tokens, open, .. } = admin;
+    let client = tls.as_ref().and_then(|tls| tls.client.as_ref());
+    if let Some(client) = client.filter(|client| client.mode == ClientCertificateMode::InsecureFallback) {
+        let message = "the admin listener admits no client whose certificate is not valid";
+        let problem = Problem::error(client.ca.at, message);
+        reader
+            .problems
+            .push(problem.help("`mode: optional` lets clients in that have no certificate, but a token"));
+    }
     let Some(address) = bind.value.tcp().filter(|address| !address.ip().is_loopback()) else { return };
-    let certified = tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|client| client.required);
+    let certified = tls
+        .as_ref()
+        .and_then(|tls| tls.client.as_ref())
+        .is_some_and(|client| client.mode == ClientCertificateMode::Required);
     if tokens.is_empty() && !certified && !open {
         let message = format!("other machines can reach {address}, but no access rules are configured");
         let problem = Problem::error(bind.at, message);

@@ -116,6 +116,8 @@ pub enum CertificatePart {
     Names,
     /// Its SHA-256 fingerprint.
     Fingerprint,
+    /// Whether it was verified.
+    Verified,
 }
 
 fn pseudonym(text: &str) -> Result<String, ScalarError> {

@@ -7,11 +7,11 @@ use std::time::Duration;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::file_access::Scope;
-use crate::position::At;
+use crate::position::{At, Spanned};
 use crate::scalar::file_path::file_path;
 use crate::scalar::host;
 use crate::section::{
-    Field, Fields, NodeKind, Problem, Reader, Scalar, ScalarError, Section, Shape, Text, Value,
+    Field, Fields, NodeKind, Problem, Reader, Scalar, ScalarError, Section, Shape, Text, Value, Word,
 };
 
 static PEM: Text = Text {
@@ -22,6 +22,11 @@ static PEM: Text = Text {
 static SERVER_NAME: Text = Text {
     expected: "a host name such as `api.internal`, or an IP address",
     pattern: Some(r"^[A-Za-z0-9_.:-]+$"),
+    loose: false,
+};
+static SUBJECT_NAME: Text = Text {
+    expected: "a host name such as `api.internal`, an IP address, or a URI such as `spiffe://example.org/api`",
+    pattern: Some(r"^[!-~]+$"),
     loose: false,
 };
 static CERTIFICATE: Shape = <Certificate as Value>::SHAPE;
@@ -228,20 +233,39 @@ fn check_preload(reader: &mut Reader, fields: &Fields<'_>, policy: &mut StrictTr
 
 /// Verification of client certificates.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
+#[section(check = check_client_certificates)]
 pub struct ClientCertificates {
     /// A PEM file or PEM text of CA certificates, one of which must have signed them.
     #[key(required, also = ["cas", "ca_file", "trust", "client_ca", "caFile"])]
     pub ca: PemFile,
     /// `required`: a client without a certificate is rejected. `optional`: a client may send none, but one
-    /// that it sends must be valid.
-    #[key(name = "mode", shape = Shape::Word(&["required", "optional"]),
-        read = is_required, default = required,
-        also = ["verify", "require", "required"])]
-    pub required: bool,
+    /// that it sends must be valid. `insecure_fallback`: a client whose certificate is missing or invalid is let in, and
+    /// is marked as unverified.
+    #[key(default = required, also = ["verify", "require", "required"])]
+    pub mode: ClientCertificateMode,
 }
 
-fn is_required(reader: &mut Reader, field: Field<'_>) -> Option<bool> {
-    reader.word(Some(field)).map(|word| word == "required")
+/// Which clients are let in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Word)]
+pub enum ClientCertificateMode {
+    /// Those with a valid certificate.
+    #[default]
+    Required,
+    /// Also those without one.
+    Optional,
+    /// All; an invalid certificate counts as none.
+    InsecureFallback,
+}
+
+fn check_client_certificates(reader: &mut Reader, fields: &Fields<'_>, client: &mut ClientCertificates) {
+    let is_open = client.mode == ClientCertificateMode::InsecureFallback;
+    if let Some(mode) = fields.get("mode").filter(|_| is_open) {
+        let message = "clients without a valid certificate are let in here";
+        let problem = Problem::warning(mode.node.at, message);
+        reader.problems.push(problem.help(
+            "reject them where it matters: with the policy `client_certificate`, or by the field with `verified`",
+        ));
+    }
 }
 
 /// TLS settings for endpoints whose addresses start with `https://`.
@@ -265,6 +289,13 @@ pub struct UpstreamTls {
     /// none.
     #[key(off, text = SERVER_NAME, parse = host::endpoint, also = ["server_name_indication", "proxy_ssl_server_name"])]
     pub sni: Option<Option<String>>,
+    /// Names of which the endpoints' certificates must contain one, instead of `server_name`: host names, IP addresses, and
+    /// URIs such as SPIFFE ids.
+    #[key(
+        text = SUBJECT_NAME, each = subject_name, what = "a name", nonempty, bounded,
+        also = ["subjectAltNames", "sans", "san", "verify_subject_alt_name", "spiffe_id", "spiffe_ids"]
+    )]
+    pub subject_alt_names: Vec<Spanned<SubjectName>>,
     /// Whether the endpoints' certificates are verified. `dangerously_off`: not at all. An attacker on the
     /// network can then take an endpoint's place.
     #[key(
@@ -275,6 +306,32 @@ pub struct UpstreamTls {
     /// The client certificate that the gateway presents.
     #[key(flatten)]
     pub certificate: Option<Certificate>,
+}
+
+/// A name in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubjectName {
+    /// A host name in lower case, or an IP address.
+    Host(String),
+    /// A URI, compared byte by byte.
+    Uri(String),
+}
+
+fn subject_name(text: &str) -> Result<SubjectName, ScalarError> {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return host::endpoint(text).map(SubjectName::Host);
+    };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+    match is_scheme && !rest.is_empty() && text.chars().all(|c| c.is_ascii_graphic()) {
+        true => Ok(SubjectName::Uri(text.to_owned())),
+        false => {
+            Err(ScalarError::new("{} is not a URI")
+                .help("a SPIFFE id looks like `spiffe://example.org/ns/shop`"))
+        }
+    }
 }
 
 fn is_unverified(reader: &mut Reader, field: Field<'_>) -> Option<bool> {
@@ -294,8 +351,8 @@ fn check_upstream_tls(reader: &mut Reader, fields: &Fields<'_>, tls: &mut Upstre
         reader.problems.push(
             problem.help("set `ca` to the signing CA, and `server_name` to the name in the certificates"),
         );
-        if let Some(useless) = fields.get("ca") {
-            let message = "`ca` has no effect with `verify: dangerously_off`";
+        for useless in ["ca", "subject_alt_names"].into_iter().filter_map(|name| fields.get(name)) {
+            let message = format!("`{}` has no effect with `verify: dangerously_off`", useless.key.name);
             reader.problems.push(Problem::error(useless.at, message).help("remove one of them"));
         }
     }

@@ -2,7 +2,7 @@
 //! [`Stream::poll_handshake`](crate::Stream::poll_handshake) calls it for both sides; at the end it fixes the
 //! [`Negotiated`] parameters.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -15,6 +15,8 @@ thread_local! {
     /// Details of the last `ClientHello` on this thread. While no record is buffered, rustls passes them only
     /// to the certificate resolver.
     static LAST_CLIENT_HELLO: RefCell<Option<ClientHelloNames>> = const { RefCell::new(None) };
+    /// Whether the certificate of the last handshake on this thread was not valid.
+    static UNVERIFIED_CERTIFICATE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The name that a client asked for, and the names of the certificate that it got.
@@ -30,6 +32,12 @@ pub(super) struct ClientHelloNames {
 pub fn record_sni(name: Option<&str>, hosts: Arc<[String]>) {
     let server_name = name.map(|name| name.to_ascii_lowercase().into());
     LAST_CLIENT_HELLO.set(Some(ClientHelloNames { server_name, hosts: Some(hosts) }));
+}
+
+/// Records that the peer's certificate is not valid, for the connection whose handshake runs on this thread. A verifier that
+/// admits such peers calls it, from within [`Stream::poll_handshake`](crate::Stream::poll_handshake).
+pub fn record_unverified_certificate() {
+    UNVERIFIED_CERTIFICATE.set(true);
 }
 
 impl TlsStream {
@@ -68,6 +76,7 @@ impl TlsStream {
         if hello_names.is_some() {
             self.hello_names = hello_names;
         }
+        self.is_unverified |= UNVERIFIED_CERTIFICATE.take();
         let processed = match processed {
             Ok(processed) => processed,
             Err(error) => {
@@ -89,9 +98,10 @@ impl TlsStream {
                 alpn: common.alpn_protocol().map(Into::into),
                 server_name,
                 hosts,
+                has_unverified_certificate: self.is_unverified,
                 certificates: common
                     .peer_certificates()
-                    .filter(|chain| !chain.is_empty())
+                    .filter(|chain| !chain.is_empty() && !self.is_unverified)
                     .map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect()),
             };
             // The handshake completes once, so the cell is empty.

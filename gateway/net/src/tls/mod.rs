@@ -21,7 +21,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{CipherSuite, ClientConfig, ProtocolVersion, ServerConfig};
 
 pub use fault::{TlsFault, TlsFaultClass, TlsFaultKind};
-pub use handshake::record_sni;
+pub use handshake::{record_sni, record_unverified_certificate};
 pub use handshake_error::HandshakeError;
 pub(crate) use session::Session;
 
@@ -42,6 +42,8 @@ pub(crate) struct TlsStream {
     has_started: bool,
     /// Until the handshake ends: the name in the client's SNI, and the names of the chosen certificate.
     hello_names: Option<ClientHelloNames>,
+    /// Whether the peer's certificate is not valid.
+    is_unverified: bool,
 }
 
 /// The parameters that the handshake negotiated.
@@ -61,8 +63,10 @@ pub struct Negotiated {
     /// client side.
     pub hosts: Option<Arc<[String]>>,
     /// The peer's certificate, which was verified and whose key the peer has proved to hold, with the
-    /// intermediates. `None` if the peer presented none.
+    /// intermediates. `None` if the peer presented none, or one that is not valid.
     pub certificates: Option<Certificates>,
+    /// Whether the peer presented a certificate that is not valid, and was admitted nevertheless.
+    pub has_unverified_certificate: bool,
 }
 
 impl Negotiated {
@@ -113,7 +117,14 @@ impl TlsStream {
     fn new(socket: Stream, side: SessionSide) -> Self {
         let has_started = matches!(side, SessionSide::Server(_));
         let session = RefCell::new(Session::new(side));
-        Self { socket: Some(socket), session, negotiated: OnceCell::new(), has_started, hello_names: None }
+        Self {
+            socket: Some(socket),
+            session,
+            negotiated: OnceCell::new(),
+            has_started,
+            hello_names: None,
+            is_unverified: false,
+        }
     }
 
     /// The negotiated parameters; `None` before the end of the handshake.

@@ -68,6 +68,8 @@ fields! {
     ClientSubject = "client_subject";
     /// SHA-256 hash of the client's certificate; in JSON, left out if there is none.
     ClientFingerprint = "client_fingerprint";
+    /// `true` if the client's certificate is not valid and the client was admitted nevertheless; in JSON, left out otherwise.
+    ClientUnverified = "client_unverified";
     /// The status of the answer; 0: nothing was sent (`000` in text).
     Status = "status";
     /// The `grpc-status` of a gRPC call.
@@ -188,6 +190,7 @@ impl Field {
             Self::Sni => record.tls.is_none() && record.sni.is_none(),
             Self::Alpn => record.alpn.is_none(),
             Self::ClientFingerprint => record.tls.is_none_or(|tls| tls.client_fingerprint.is_none()),
+            Self::ClientUnverified => record.tls.is_none_or(|tls| !tls.client_unverified),
             Self::Consumer => record.consumer.is_none(),
             Self::Endpoints | Self::EndpointStatuses | Self::EndpointReasons | Self::EndpointMs => {
                 record.earlier == 0
@@ -285,6 +288,9 @@ impl Field {
             }
             Field::ClientFingerprint => {
                 optional(record.tls.and_then(|tls| tls.client_fingerprint).map(str::as_bytes))
+            }
+            Field::ClientUnverified => {
+                optional(record.tls.filter(|tls| tls.client_unverified).map(|_| b"true".as_slice()))
             }
             // These fields are lists: see `write_text` and `write_json`.
             Field::Endpoints | Field::EndpointStatuses | Field::EndpointReasons | Field::EndpointMs => {

@@ -256,7 +256,11 @@ mod tests {
             peer: SocketAddr::from(([10, 0, 0, 1], 5)),
             earlier: 1,
             details: &Known,
-            tls: sample::record().tls.map(|tls| TlsRecord { client_fingerprint: Some("ab"), ..tls }),
+            tls: sample::record().tls.map(|tls| TlsRecord {
+                client_fingerprint: Some("ab"),
+                client_unverified: true,
+                ..tls
+            }),
             ..sample::record()
         };
         let value: Json = serde_json::from_str(&line(&Format::json(&[]), &known)).unwrap();

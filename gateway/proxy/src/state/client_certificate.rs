@@ -14,20 +14,26 @@ use tollgate_tls::PeerCertificate;
 /// The fields that describe a certificate, in the form of the plan.
 pub(crate) type CertificateFields = Arc<[(String, CertificatePart)]>;
 
-/// The certificate of one connection. Its field lines are computed once, and again if a reload changes the
+/// The certificate of one connection. An unverified one is kept only as such: nothing that it says is passed on. The field lines are computed once, and again if a reload changes the
 /// fields.
 #[derive(Debug)]
 pub(crate) struct PresentedCertificate {
-    chain: Certificates,
+    /// The verified chain; `None`: the certificate is not valid.
+    chain: Option<Certificates>,
     lines: RefCell<Option<(CertificateFields, Vec<u8>)>>,
     subject: OnceCell<String>,
     fingerprint: OnceCell<String>,
 }
 
 impl PresentedCertificate {
-    /// Wraps the chain that a client has presented.
-    pub fn new(chain: Certificates) -> Self {
+    /// Wraps the verified chain that a client has presented; `None`: its certificate is not valid.
+    pub fn new(chain: Option<Certificates>) -> Self {
         Self { chain, lines: RefCell::default(), subject: OnceCell::new(), fingerprint: OnceCell::new() }
+    }
+
+    /// Returns whether the certificate was verified.
+    pub fn is_verified(&self) -> bool {
+        self.chain.is_some()
     }
 
     /// Returns the subject of the certificate; empty if the certificate cannot be parsed.
@@ -52,30 +58,34 @@ impl PresentedCertificate {
 
     /// Returns the certificate itself, as DER.
     pub fn der(&self) -> Option<&[u8]> {
-        self.chain.first().map(|leaf| leaf.as_ref())
+        self.chain.as_ref()?.first().map(|leaf| leaf.as_ref())
     }
 
     fn leaf(&self) -> Option<PeerCertificate<'_>> {
-        self.chain.first().and_then(|leaf| PeerCertificate::new(leaf))
+        self.chain.as_ref()?.first().and_then(|leaf| PeerCertificate::new(leaf))
     }
 
     fn lines(&self, fields: &CertificateFields) -> Vec<u8> {
         let mut out = Vec::new();
         // A certificate that cannot be parsed is not described: an endpoint then sees a client without one.
-        let Some(leaf) = self.leaf() else { return out };
+        let leaf = self.leaf();
+        let chain = self.chain.as_deref().unwrap_or_default();
         for (name, part) in fields.iter() {
-            let value = match part {
-                CertificatePart::Certificate => PeerCertificate::byte_sequence(&self.chain[0]),
-                CertificatePart::Chain => {
-                    let rest: Vec<_> = self.chain[1..].iter().map(PeerCertificate::byte_sequence).collect();
+            let value = match (part, &leaf) {
+                (CertificatePart::Verified, Some(_)) => "true".to_owned(),
+                (CertificatePart::Verified, None) if self.chain.is_none() => "false".to_owned(),
+                (_, None) => continue,
+                (CertificatePart::Certificate, _) => PeerCertificate::byte_sequence(&chain[0]),
+                (CertificatePart::Chain, _) => {
+                    let rest: Vec<_> = chain[1..].iter().map(PeerCertificate::byte_sequence).collect();
                     rest.join(", ")
                 }
-                CertificatePart::Pem => leaf.escaped_pem(),
-                CertificatePart::Subject => leaf.subject(),
-                CertificatePart::Issuer => leaf.issuer(),
-                CertificatePart::Serial => leaf.serial(),
-                CertificatePart::Names => leaf.names(),
-                CertificatePart::Fingerprint => leaf.fingerprint(),
+                (CertificatePart::Pem, Some(leaf)) => leaf.escaped_pem(),
+                (CertificatePart::Subject, Some(leaf)) => leaf.subject(),
+                (CertificatePart::Issuer, Some(leaf)) => leaf.issuer(),
+                (CertificatePart::Serial, Some(leaf)) => leaf.serial(),
+                (CertificatePart::Names, Some(leaf)) => leaf.names(),
+                (CertificatePart::Fingerprint, Some(leaf)) => leaf.fingerprint(),
             };
             if !value.is_empty() {
                 out.extend_from_slice(name.as_bytes());

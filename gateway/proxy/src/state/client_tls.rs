@@ -24,17 +24,22 @@ impl ClientTls {
             version: tls.version_number(),
             cipher: tls.cipher_name(),
             server_name: tls.server_name.clone(),
-            identity: tls.certificates.clone().map(PresentedCertificate::new),
+            identity: match &tls.certificates {
+                None if !tls.has_unverified_certificate => None,
+                chain => Some(PresentedCertificate::new(chain.clone())),
+            },
         }))
     }
 
     pub fn record(&self) -> TlsRecord<'_> {
+        let verified = self.identity.as_ref().filter(|identity| identity.is_verified());
         TlsRecord {
             version: self.version,
             cipher: self.cipher,
             server_name: self.server_name.as_deref(),
-            client_subject: self.identity.as_ref().map(PresentedCertificate::subject),
-            client_fingerprint: self.identity.as_ref().map(PresentedCertificate::fingerprint),
+            client_subject: verified.map(PresentedCertificate::subject),
+            client_fingerprint: verified.map(PresentedCertificate::fingerprint),
+            client_unverified: self.identity.is_some() && verified.is_none(),
         }
     }
 }

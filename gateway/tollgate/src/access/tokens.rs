@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
-use tollgate_config::{AdminAddress, AdminSettings, AdminToken, Role, TokenSecret};
+use tollgate_config::{AdminAddress, AdminSettings, AdminToken, ClientCertificateMode, Role, TokenSecret};
 
 /// The access rules of the admin listener. It stores only hashes of the tokens.
 #[derive(Debug, Default)]
@@ -35,8 +35,10 @@ impl AccessRules {
     pub fn new(settings: Option<&AdminSettings>) -> Self {
         let Some(settings) = settings else { return Self::default() };
         let AdminSettings { bind, tls, tokens, audit_log, hosts, open: _, prometheus } = settings;
-        let needs_certificate =
-            tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|it| it.required);
+        let needs_certificate = tls
+            .as_ref()
+            .and_then(|tls| tls.client.as_ref())
+            .is_some_and(|it| it.mode == ClientCertificateMode::Required);
         let local = match &bind.value {
             AdminAddress::Tcp(address) | AdminAddress::Udp(address) => address.ip().is_loopback(),
             AdminAddress::Unix(_) => true,

@@ -134,7 +134,11 @@ fn tls_to_json(tls: &TlsServerConfig, own: Option<&[usize]>, names: &[&str]) -> 
     });
     let client = tls.client_authorities().map(|client| {
         let authorities: Vec<Value> = client.authorities.iter().map(certificate_to_json).collect();
-        json!({ "required": client.required, "authorities": authorities })
+        json!({
+            "required": client.required,
+            "insecure_fallback": client.insecure_fallback,
+            "authorities": authorities,
+        })
     });
     json!({
         "min_version": if tls.refuses_12() { "1.3" } else { "1.2" },

@@ -94,6 +94,6 @@ fn difference(first: &Listener, other: &Listener) -> Option<Problem> {
 /// Returns whether two listeners have the same handshake, apart from the certificates.
 fn same_handshake(one: &ListenTls, other: &ListenTls) -> bool {
     let authorities =
-        |tls: &ListenTls| tls.client.clone().map(|client| (client.ca.bytes, client.ca.path, client.required));
+        |tls: &ListenTls| tls.client.clone().map(|client| (client.ca.bytes, client.ca.path, client.mode));
     one.min_version == other.min_version && authorities(one) == authorities(other)
 }

@@ -16,7 +16,7 @@ use tollgate_config::ListenAddress;
 use tollgate_listen::{Channel, ChannelMessage};
 
 use crate::gateway::Gateway;
-use crate::takeover::{SocketOffer, TAKEOVER_VARIABLE};
+use crate::takeover::{MORE_ADDRESSES, SocketOffer, TAKEOVER_VARIABLE};
 
 /// How long the new process may take from `go` until its workers accept.
 const SERVING_TIMEOUT: Duration = Duration::from_secs(5);
@@ -126,7 +126,7 @@ impl Handover {
         drop(other);
         let mut successor = Successor { child, channel, cancel: self.cancel, serving_addresses: None };
         let sockets: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
-        let sent = successor.channel.send(&self.offer.text());
+        let sent = self.offer.texts().iter().try_for_each(|text| successor.channel.send(text));
         let sent = sent.and_then(|()| successor.channel.send_sockets("sockets", &sockets));
         // If sending fails, the process has usually ended; its exit status is the better explanation.
         let ready = sent.and_then(|()| successor.wait_for("ready", self.time_limit));
@@ -167,14 +167,18 @@ impl Successor {
         let _ = self.channel.send("done");
     }
 
-    /// Waits for a message that begins with this word, and returns the rest.
+    /// Waits for a message that begins with this word, and returns the rest, after what messages with more addresses had.
     fn wait_for(&self, word: &str, time_limit: Option<Duration>) -> io::Result<String> {
         let end = time_limit.map(|time_limit| Instant::now() + time_limit);
+        let mut earlier = String::new();
         loop {
             match self.channel.receive(POLL_INTERVAL) {
+                Ok(ChannelMessage { text, .. }) if text.starts_with(MORE_ADDRESSES) => {
+                    earlier.push_str(text.trim_start_matches(MORE_ADDRESSES));
+                }
                 Ok(ChannelMessage { text, .. }) => {
                     let wrong = || io::Error::other(format!("it says `{text}`"));
-                    return text.strip_prefix(word).map(str::to_owned).ok_or_else(wrong);
+                    return text.strip_prefix(word).map(|rest| earlier + rest).ok_or_else(wrong);
                 }
                 Err(error) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
                 Err(_) if self.cancel.0.load(Ordering::Relaxed) => {

@@ -218,7 +218,7 @@ fn what_the_page_shows_is_accepted() {
     let page = std::fs::read_to_string("../docs/tls.md").expect("the page");
     let blocks: Vec<_> =
         page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 7);
+    assert_eq!(blocks.len(), 9);
     for block in blocks {
         let routes = if block.contains("routes:") { "" } else { "routes: [{match: /, respond: 204}]\n" };
         files.write("page.yaml", &(block.replace("/etc/tollgate/", "") + routes));

@@ -1,0 +1,33 @@
+//! Kubernetes as a source of documents: watches the API server, translates objects into documents of the
+//! gateway, and writes the objects' statuses.
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | `object`, `objects` | objects as they are kept, each read by itself |
+//! | `resources` | the fields of each kind that are read |
+//! | [`translate`](translate()) | the pure function from objects to documents and statuses |
+//! | `addresses` | the addresses that Gateways get |
+//! | `connection`, `watch` | the client of the API server, and its watches |
+//! | `status`, `writer` | compares and writes statuses |
+//! | `thread` | runs all of it on a thread of its own |
+//!
+//! This crate does not read documents: it only makes them. The source in `sources` puts them in force, and
+//! reports back which ones the gateway refused.
+
+mod addresses;
+mod connection;
+mod object;
+mod objects;
+pub mod resources;
+mod status;
+mod thread;
+mod translate;
+mod watch;
+mod writer;
+
+pub use addresses::{AddressBlock, AddressPool};
+pub use connection::ClusterAccess;
+pub use object::{Kind, Meta, Object, ObjectName, RawObject, Reference};
+pub use objects::{Change, Objects};
+pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};
+pub use translate::{Document, DocumentKey, SUPPORTED_FEATURES, Translation, TranslationSettings, translate};

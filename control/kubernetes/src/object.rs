@@ -1,0 +1,223 @@
+//! Objects of the API server, reduced to the fields that the translation reads.
+//!
+//! Each object is read by itself. Unknown fields are ignored, enumerations are texts until the translation
+//! understands them, and an object whose spec cannot be read keeps the reason in its place. So an object of a
+//! newer version of a resource never ends a watch, and never hides its neighbours.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The namespace and name of an object. The namespace of a cluster-wide object is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl ObjectName {
+    /// Makes a name.
+    #[must_use]
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.namespace.as_str() {
+            "" => f.write_str(&self.name),
+            namespace => write!(f, "{namespace}/{}", self.name),
+        }
+    }
+}
+
+/// The metadata that the translation reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Meta {
+    /// Namespace; empty for a cluster-wide object.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// The number of the spec's version, which conditions repeat as `observedGeneration`.
+    pub generation: i64,
+    /// The version of the whole object, for writes that must not overtake another writer.
+    pub resource_version: String,
+    /// Time of creation in RFC 3339 with whole seconds in UTC, so that the order of the texts is the order of
+    /// the times.
+    pub creation_timestamp: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Meta {
+    /// Returns the object's name.
+    #[must_use]
+    pub fn object_name(&self) -> ObjectName {
+        ObjectName::new(&self.namespace, &self.name)
+    }
+
+    /// Returns the key by which objects take precedence: the oldest first, then by name.
+    #[must_use]
+    pub fn precedence(&self) -> (&str, &str, &str) {
+        (&self.creation_timestamp, &self.namespace, &self.name)
+    }
+}
+
+/// An object as the API server sends it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct RawObject {
+    /// Its metadata.
+    #[serde(default)]
+    pub metadata: Meta,
+    /// Everything else.
+    #[serde(flatten)]
+    pub data: Value,
+}
+
+/// An object with its contents read as `T`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object<T> {
+    /// Its metadata.
+    pub meta: Meta,
+    /// Its contents, or the reason why they cannot be read.
+    pub spec: Result<T, String>,
+    /// Its status, as it was read.
+    pub status: Value,
+}
+
+/// The contents of a kind of object.
+pub trait Contents: DeserializeOwned + PartialEq {
+    /// The field that holds the contents; `None`: they are the object's own fields.
+    const FIELD: Option<&'static str> = Some("spec");
+}
+
+impl<T: Contents> Object<T> {
+    /// Reads an object.
+    #[must_use]
+    pub fn read(raw: RawObject) -> Self {
+        let RawObject { metadata, mut data } = raw;
+        let status = data.get_mut("status").map(Value::take).unwrap_or_default();
+        let contents = match T::FIELD {
+            Some(field) => {
+                data.get_mut(field).map(Value::take).unwrap_or_else(|| Value::Object(Default::default()))
+            }
+            None => data,
+        };
+        let spec = serde_json::from_value(contents).map_err(|error| error.to_string());
+        Self { meta: metadata, spec, status }
+    }
+
+    /// Returns whether the translation of both is the same: they differ at most in status and version.
+    #[must_use]
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        let (one, two) = (&self.meta, &other.meta);
+        self.spec == other.spec
+            && one.generation == two.generation
+            && one.labels == two.labels
+            && one.creation_timestamp == two.creation_timestamp
+    }
+}
+
+/// The kinds of objects that the source knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Kind {
+    /// `GatewayClass`
+    GatewayClass,
+    /// `Gateway`
+    Gateway,
+    /// `HTTPRoute`
+    HttpRoute,
+    /// `GRPCRoute`
+    GrpcRoute,
+    /// `ReferenceGrant`
+    ReferenceGrant,
+    /// `BackendTLSPolicy`
+    BackendTlsPolicy,
+    /// `Service`
+    Service,
+    /// `EndpointSlice`
+    EndpointSlice,
+    /// `Namespace`
+    Namespace,
+    /// `Secret`
+    Secret,
+    /// `ConfigMap`
+    ConfigMap,
+}
+
+/// The group of the Gateway API's resources.
+pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
+
+impl Kind {
+    /// The kinds of which the source watches all objects. The others are watched by name.
+    pub const WATCHED: [Self; 9] = [
+        Self::GatewayClass,
+        Self::Gateway,
+        Self::HttpRoute,
+        Self::GrpcRoute,
+        Self::ReferenceGrant,
+        Self::BackendTlsPolicy,
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Namespace,
+    ];
+
+    /// Returns its group, version, name, and name in paths.
+    #[must_use]
+    pub fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::GatewayClass => (GATEWAY_GROUP, "v1", "GatewayClass", "gatewayclasses"),
+            Self::Gateway => (GATEWAY_GROUP, "v1", "Gateway", "gateways"),
+            Self::HttpRoute => (GATEWAY_GROUP, "v1", "HTTPRoute", "httproutes"),
+            Self::GrpcRoute => (GATEWAY_GROUP, "v1", "GRPCRoute", "grpcroutes"),
+            Self::ReferenceGrant => (GATEWAY_GROUP, "v1beta1", "ReferenceGrant", "referencegrants"),
+            Self::BackendTlsPolicy => (GATEWAY_GROUP, "v1", "BackendTLSPolicy", "backendtlspolicies"),
+            Self::Service => ("", "v1", "Service", "services"),
+            Self::EndpointSlice => ("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
+            Self::Namespace => ("", "v1", "Namespace", "namespaces"),
+            Self::Secret => ("", "v1", "Secret", "secrets"),
+            Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
+        }
+    }
+
+    /// Returns the kind's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.names().2
+    }
+
+    /// Returns the kind with this name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        let mut all = Self::WATCHED.into_iter().chain([Self::Secret, Self::ConfigMap]);
+        all.find(|kind| kind.name() == name)
+    }
+
+    /// Returns whether its objects belong to no namespace.
+    #[must_use]
+    pub fn is_cluster_wide(self) -> bool {
+        matches!(self, Self::GatewayClass | Self::Namespace)
+    }
+}
+
+/// A reference to an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Reference {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: ObjectName,
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.name(), self.name)
+    }
+}

@@ -1,0 +1,154 @@
+//! The objects that the source has read, by kind and name.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::object::{Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
+use crate::resources::{
+    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Namespace,
+    ReferenceGrant, Secret, ServiceContents,
+};
+
+/// Objects of one kind, by name.
+pub type Store<T> = BTreeMap<ObjectName, Object<T>>;
+
+/// All objects that the translation reads.
+#[derive(Debug, Default)]
+pub struct Objects {
+    /// GatewayClasses.
+    pub gateway_classes: Store<GatewayClass>,
+    /// Gateways.
+    pub gateways: Store<Gateway>,
+    /// HTTPRoutes.
+    pub http_routes: Store<HttpRoute>,
+    /// GRPCRoutes.
+    pub grpc_routes: Store<GrpcRoute>,
+    /// ReferenceGrants.
+    pub reference_grants: Store<ReferenceGrant>,
+    /// BackendTLSPolicies.
+    pub backend_tls_policies: Store<BackendTlsPolicy>,
+    /// Services.
+    pub services: Store<ServiceContents>,
+    /// EndpointSlices.
+    pub endpoint_slices: Store<EndpointSlice>,
+    /// Namespaces.
+    pub namespaces: Store<Namespace>,
+    /// The Secrets that are referred to.
+    pub secrets: Store<Secret>,
+    /// The ConfigMaps that are referred to.
+    pub config_maps: Store<ConfigMap>,
+}
+
+/// What a new version of an object changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At most its status.
+    Status,
+    /// Something that the translation reads.
+    Contents,
+}
+
+/// Calls a function with the store of a kind, which is borrowed as the second argument says.
+macro_rules! with_store {
+    ($objects:ident, [$($borrow:tt)+], $kind:expr, $function:ident $(, $argument:expr)*) => {
+        match $kind {
+            Kind::GatewayClass => $function($($borrow)+ $objects.gateway_classes $(, $argument)*),
+            Kind::Gateway => $function($($borrow)+ $objects.gateways $(, $argument)*),
+            Kind::HttpRoute => $function($($borrow)+ $objects.http_routes $(, $argument)*),
+            Kind::GrpcRoute => $function($($borrow)+ $objects.grpc_routes $(, $argument)*),
+            Kind::ReferenceGrant => $function($($borrow)+ $objects.reference_grants $(, $argument)*),
+            Kind::BackendTlsPolicy => $function($($borrow)+ $objects.backend_tls_policies $(, $argument)*),
+            Kind::Service => $function($($borrow)+ $objects.services $(, $argument)*),
+            Kind::EndpointSlice => $function($($borrow)+ $objects.endpoint_slices $(, $argument)*),
+            Kind::Namespace => $function($($borrow)+ $objects.namespaces $(, $argument)*),
+            Kind::Secret => $function($($borrow)+ $objects.secrets $(, $argument)*),
+            Kind::ConfigMap => $function($($borrow)+ $objects.config_maps $(, $argument)*),
+        }
+    };
+}
+
+impl Objects {
+    /// Stores an object in place of its earlier version.
+    pub fn put(&mut self, kind: Kind, raw: RawObject) -> Change {
+        with_store!(self, [&mut], kind, put, raw)
+    }
+
+    /// Removes an object. Returns whether there was one.
+    pub fn remove(&mut self, kind: Kind, name: &ObjectName) -> bool {
+        with_store!(self, [&mut], kind, remove, name)
+    }
+
+    /// Returns the names of the objects of a kind.
+    #[must_use]
+    pub fn names(&self, kind: Kind) -> Vec<ObjectName> {
+        with_store!(self, [&], kind, names)
+    }
+
+    /// Returns the metadata and the status of an object.
+    #[must_use]
+    pub fn status(&self, reference: &Reference) -> Option<(&Meta, &Value)> {
+        with_store!(self, [&], reference.kind, status, &reference.name)
+    }
+}
+
+fn put<T: Contents>(store: &mut Store<T>, raw: RawObject) -> Change {
+    let object = Object::read(raw);
+    let name = object.meta.object_name();
+    let change = match store.get(&name) {
+        Some(before) if before.is_equivalent(&object) => Change::Status,
+        _ => Change::Contents,
+    };
+    store.insert(name, object);
+    change
+}
+
+fn remove<T>(store: &mut Store<T>, name: &ObjectName) -> bool {
+    store.remove(name).is_some()
+}
+
+fn names<T>(store: &Store<T>) -> Vec<ObjectName> {
+    store.keys().cloned().collect()
+}
+
+fn status<'a, T>(store: &'a Store<T>, name: &ObjectName) -> Option<(&'a Meta, &'a Value)> {
+    store.get(name).map(|object| (&object.meta, &object.status))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn route(version: &str, spec: Value, status: Value) -> RawObject {
+        let metadata = json!({"namespace": "a", "name": "b", "generation": 1, "resourceVersion": version});
+        serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status}))
+            .expect("an object")
+    }
+
+    #[test]
+    fn a_change_of_the_status_alone_is_no_change_of_contents() {
+        let mut objects = Objects::default();
+        let spec = json!({"hostnames": ["a.example"]});
+        assert_eq!(objects.put(Kind::HttpRoute, route("1", spec.clone(), json!({}))), Change::Contents);
+        assert_eq!(objects.put(Kind::HttpRoute, route("2", spec, json!({"parents": []}))), Change::Status);
+        let changed = json!({"hostnames": ["b.example"]});
+        assert_eq!(objects.put(Kind::HttpRoute, route("3", changed, json!({}))), Change::Contents);
+        let reference = Reference { kind: Kind::HttpRoute, name: ObjectName::new("a", "b") };
+        assert_eq!(objects.status(&reference).map(|(meta, _)| meta.resource_version.as_str()), Some("3"));
+        assert!(objects.remove(Kind::HttpRoute, &reference.name) && objects.status(&reference).is_none());
+    }
+
+    #[test]
+    fn what_a_newer_version_adds_is_read_or_reported_in_its_place() {
+        let mut objects = Objects::default();
+        let spec = json!({"rules": [{"filters": [{"type": "NewFilter", "newFilter": {"x": 1}}]}], "new": 1});
+        objects.put(Kind::HttpRoute, route("1", spec, json!({})));
+        let read = &objects.http_routes[&ObjectName::new("a", "b")];
+        assert_eq!(read.spec.as_ref().map(|spec| spec.rules[0].filters[0].kind.as_str()), Ok("NewFilter"));
+        objects.put(Kind::HttpRoute, route("2", json!({"rules": "none"}), json!({})));
+        let read = &objects.http_routes[&ObjectName::new("a", "b")];
+        assert!(read.spec.as_ref().is_err_and(|reason| reason.contains("invalid type")), "{:?}", read.spec);
+    }
+}

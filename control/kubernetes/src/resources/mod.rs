@@ -1,0 +1,23 @@
+//! The contents of each kind of object: the fields that the translation reads, and no others.
+
+mod core;
+mod gateway;
+mod policy;
+mod route;
+
+pub use core::{
+    ConfigMap, EndpointConditions, EndpointSlice, Namespace, Secret, ServiceContents, ServicePort, SlicePort,
+    SlicedEndpoint,
+};
+pub use gateway::{
+    AllowedRoutes, Gateway, GatewayAddress, GatewayClass, LabelSelector, Listener, ListenerTls, RouteKind,
+    SecretReference, SelectorRequirement,
+};
+pub use policy::{
+    BackendTlsPolicy, GrantFrom, GrantTo, ReferenceGrant, SubjectAltName, TargetReference, Validation,
+};
+pub use route::{
+    BackendReference, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute, GrpcRule, HeaderModifier,
+    HttpHeader, HttpMatch, HttpRoute, HttpRule, Mirror, ParentReference, PathMatch, PathModifier, Redirect,
+    Retry, RouteTimeouts, UrlRewrite, ValueMatch,
+};

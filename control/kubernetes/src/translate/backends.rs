@@ -1,0 +1,350 @@
+//! References to Services, and their endpoints as upstreams.
+//!
+//! Each port of a Service that a route refers to is an upstream. Its endpoints come from EndpointSlices, so a
+//! change of endpoints changes this one document and no route.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::conditions::{Condition, to_json};
+use super::filters::Filters;
+use super::{Translation, TranslationSettings, grants, names, reference};
+use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
+use crate::objects::Objects;
+use crate::resources::{BackendReference, BackendTlsPolicy, EndpointSlice, ServicePort};
+
+/// The label that names a slice's Service.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// A rule that refers to backends.
+pub struct Referrer<'a> {
+    /// The route.
+    pub route: &'a Reference,
+    /// The rule's number.
+    pub rule: usize,
+    /// The Gateways that the route refers to.
+    pub gateways: &'a BTreeSet<ObjectName>,
+}
+
+/// A backend that exists.
+pub enum Backend {
+    /// An upstream.
+    Upstream(String),
+    /// Its TLS policy is not valid, so no request may reach it.
+    Broken,
+}
+
+/// All backends that routes refer to.
+pub struct Backends<'a> {
+    objects: &'a Objects,
+    slices: HashMap<ObjectName, Vec<&'a Object<EndpointSlice>>>,
+    policies: HashMap<ObjectName, Vec<&'a Object<BackendTlsPolicy>>>,
+    upstreams: BTreeMap<String, Wanted>,
+    /// The Gateways by which the Services of policies are reached: the ancestors in the policies' statuses.
+    ancestors: BTreeMap<ObjectName, BTreeSet<ObjectName>>,
+    references: BTreeSet<Reference>,
+}
+
+/// An upstream that a route refers to.
+struct Wanted {
+    value: Value,
+    owners: BTreeSet<Reference>,
+}
+
+impl<'a> Backends<'a> {
+    /// Makes an index of the endpoints and the policies by Service.
+    pub fn new(objects: &'a Objects) -> Self {
+        let mut slices: HashMap<ObjectName, Vec<_>> = HashMap::new();
+        for slice in objects.endpoint_slices.values() {
+            if let Some(service) = slice.meta.labels.get(SERVICE_LABEL) {
+                slices.entry(ObjectName::new(&slice.meta.namespace, service)).or_default().push(slice);
+            }
+        }
+        let mut policies: HashMap<ObjectName, Vec<_>> = HashMap::new();
+        for policy in objects.backend_tls_policies.values() {
+            let Ok(spec) = &policy.spec else { continue };
+            for target in spec.target_refs.iter().filter(|to| to.group.is_empty() && to.kind == "Service") {
+                policies
+                    .entry(ObjectName::new(&policy.meta.namespace, &target.name))
+                    .or_default()
+                    .push(policy);
+            }
+        }
+        for list in policies.values_mut() {
+            list.sort_by_key(|policy| policy.meta.precedence());
+            list.dedup_by_key(|policy| policy.meta.object_name());
+        }
+        Self {
+            objects,
+            slices,
+            policies,
+            upstreams: BTreeMap::new(),
+            ancestors: BTreeMap::new(),
+            references: BTreeSet::new(),
+        }
+    }
+
+    /// Returns the upstream of a reference, which is the `index`-th of its rule.
+    ///
+    /// # Errors
+    /// Returns the condition `ResolvedRefs` of the route.
+    pub fn resolve(
+        &mut self,
+        referrer: &Referrer<'_>,
+        backend: &BackendReference,
+        index: usize,
+    ) -> Result<Backend, Condition> {
+        let refused = |reason, message: String| Err(Condition::no("ResolvedRefs", reason, message));
+        let route = referrer.route;
+        let group = backend.group.as_deref().unwrap_or_default();
+        let kind = backend.kind.as_deref().unwrap_or("Service");
+        if !group.is_empty() || kind != "Service" {
+            return refused("InvalidKind", format!("a backend of the kind {kind} is not supported"));
+        }
+        let namespace = backend.namespace.as_deref().unwrap_or(&route.name.namespace);
+        let name = ObjectName::new(namespace, &backend.name);
+        if !grants::is_granted(self.objects, (route.kind, &route.name.namespace), (Kind::Service, &name)) {
+            return refused("RefNotPermitted", format!("no ReferenceGrant permits the Service {name}"));
+        }
+        let service = self.objects.services.get(&name).and_then(|service| service.spec.as_ref().ok());
+        let Some(service) = service else {
+            return refused("BackendNotFound", format!("there is no Service {name}"));
+        };
+        let port = service.ports.iter().find(|port| Some(port.port) == backend.port);
+        let Some(port) = port.filter(|port| port.protocol.is_empty() || port.protocol == "TCP") else {
+            let port = backend.port.map_or("none".to_owned(), |port| port.to_string());
+            return refused("BackendNotFound", format!("the Service {name} has no TCP port {port}"));
+        };
+        let tls = match self.tls(&name, port, referrer.gateways) {
+            None => None,
+            Some(Ok(tls)) => Some(tls),
+            Some(Err(_)) => return Ok(Backend::Broken),
+        };
+        let scheme = match (&tls, port.app_protocol.as_deref()) {
+            (Some(_), _) => "https://",
+            (None, Some("kubernetes.io/h2c")) => "h2c://",
+            (None, Some("kubernetes.io/ws")) => "",
+            (None, Some(other)) if other == "kubernetes.io/wss" || other == "https" => {
+                let message = format!("the protocol {other} of the Service {name} needs a BackendTLSPolicy");
+                return refused("UnsupportedProtocol", message);
+            }
+            (None, _) if route.kind == Kind::GrpcRoute => "h2c://",
+            (None, _) => "",
+        };
+        let number = port.port.to_string();
+        let mut parts = vec![name.namespace.as_str(), name.name.as_str(), &number];
+        if scheme == "h2c://" {
+            parts.push("h2c");
+        }
+        let mut value = json!({ "endpoints": self.endpoints(&name, port, scheme) });
+        if let Some(tls) = tls {
+            value["tls"] = tls;
+            if route.kind == Kind::GrpcRoute {
+                parts.push("h2");
+                value["http2"] = true.into();
+            }
+        }
+        // Changes of requests for this backend alone are policies of an upstream of its own.
+        let place = format!("{}-{}-{index}", route.kind.name().to_ascii_lowercase(), referrer.rule);
+        if !backend.filters.is_empty() {
+            let filters = Filters::new(&backend.filters, referrer, self);
+            let policies = filters.policies();
+            if let Some(why) = filters.unsupported {
+                return refused("InvalidKind", why);
+            }
+            if !policies.is_empty() {
+                value["policies"] = policies.into();
+                parts.extend([place.as_str(), &route.name.namespace, &route.name.name]);
+            }
+        }
+        let upstream = names::join(&parts);
+        let wanted = self
+            .upstreams
+            .entry(upstream.clone())
+            .or_insert_with(|| Wanted { value, owners: BTreeSet::new() });
+        wanted.owners.insert(route.clone());
+        Ok(Backend::Upstream(upstream))
+    }
+
+    /// Returns the endpoints of a Service's port. Endpoints that are about to end get no new requests, unless
+    /// there are no others.
+    fn endpoints(&self, service: &ObjectName, port: &ServicePort, scheme: &str) -> Vec<Value> {
+        let mut endpoints: BTreeMap<(IpAddr, u16), bool> = BTreeMap::new();
+        for slice in self.slices.get(service).into_iter().flatten() {
+            let Ok(spec) = &slice.spec else { continue };
+            let ports = spec.ports.iter().filter(|own| own.name.as_deref().unwrap_or_default() == port.name);
+            for number in ports.filter_map(|own| own.port) {
+                for endpoint in &spec.endpoints {
+                    let Some(Ok(address)) = endpoint.addresses.first().map(|text| text.parse::<IpAddr>())
+                    else {
+                        continue;
+                    };
+                    let conditions = &endpoint.conditions;
+                    let ready = conditions.ready.unwrap_or(true);
+                    let serving = conditions.serving.unwrap_or(ready);
+                    if ready {
+                        endpoints.insert((address, number), true);
+                    } else if serving && conditions.terminating == Some(true) {
+                        endpoints.entry((address, number)).or_insert(false);
+                    }
+                }
+            }
+        }
+        let any_ready = endpoints.values().any(|ready| *ready);
+        endpoints
+            .into_iter()
+            .map(|((address, port), ready)| {
+                let address = format!("{scheme}{}", std::net::SocketAddr::new(address, port));
+                match ready || !any_ready {
+                    true => json!({ "address": address }),
+                    false => json!({ "address": address, "drain": true }),
+                }
+            })
+            .collect()
+    }
+
+    /// Returns the TLS settings of a Service's port, or why they are not valid; `None`: no policy applies.
+    fn tls(
+        &mut self,
+        service: &ObjectName,
+        port: &ServicePort,
+        gateways: &BTreeSet<ObjectName>,
+    ) -> Option<Result<Value, Condition>> {
+        let policies = self.policies.get(service)?.clone();
+        for policy in &policies {
+            let ancestors = self.ancestors.entry(policy.meta.object_name()).or_default();
+            ancestors.extend(gateways.iter().cloned());
+        }
+        let policy = effective(&policies, service, port)?;
+        let spec = policy.spec.as_ref().ok()?;
+        Some(self.validation(&policy.meta.namespace, spec))
+    }
+
+    /// Returns the TLS settings of a policy.
+    fn validation(&mut self, namespace: &str, policy: &BackendTlsPolicy) -> Result<Value, Condition> {
+        let validation = &policy.validation;
+        let mut tls = json!({ "server_name": validation.hostname });
+        match validation.subject_alt_names.as_slice() {
+            [] => {}
+            [one] if one.kind == "Hostname" => {
+                tls = json!({ "server_name": one.hostname, "sni": validation.hostname });
+            }
+            _ => {
+                let message = "several names or URIs in `subjectAltNames` are not supported";
+                return Err(Condition::no("Accepted", "Invalid", message));
+            }
+        }
+        if validation.ca_certificate_refs.is_empty() {
+            return match validation.well_known_ca_certificates.as_deref() {
+                Some("System") => Ok(tls),
+                _ => {
+                    let message = "the policy names no CA certificates";
+                    Err(Condition::no("Accepted", "NoValidCACertificate", message))
+                }
+            };
+        }
+        let (mut authorities, mut refusal) = (String::new(), None);
+        for wanted in &validation.ca_certificate_refs {
+            let group = wanted.group.as_deref().unwrap_or_default();
+            let kind = wanted.kind.as_deref().unwrap_or("ConfigMap");
+            if !group.is_empty() || kind != "ConfigMap" {
+                let message = format!("{kind} {} is not a ConfigMap", wanted.name);
+                refusal = Some(Condition::no("ResolvedRefs", "InvalidKind", message));
+                continue;
+            }
+            let name = ObjectName::new(namespace, &wanted.name);
+            self.references.insert(reference(Kind::ConfigMap, &name));
+            let map = self.objects.config_maps.get(&name).and_then(|map| map.spec.as_ref().ok());
+            match map.and_then(|map| map.data.get("ca.crt")).filter(|text| text.contains("-----BEGIN CERT")) {
+                Some(text) => {
+                    authorities.push_str(text.trim_end());
+                    authorities.push('\n');
+                }
+                None => {
+                    let message = format!("there is no ConfigMap {name} with a certificate in `ca.crt`");
+                    refusal = Some(Condition::no("ResolvedRefs", "InvalidCACertificateRef", message));
+                }
+            }
+        }
+        match refusal {
+            Some(refusal) if authorities.is_empty() => Err(refusal),
+            _ => {
+                tls["ca"] = authorities.into();
+                Ok(tls)
+            }
+        }
+    }
+
+    /// Writes the upstreams, and the statuses of the policies.
+    pub fn finish(mut self, settings: &TranslationSettings, out: &mut Translation) {
+        for (name, Wanted { value, owners }) in std::mem::take(&mut self.upstreams) {
+            out.put("upstreams", &name, value, owners);
+        }
+        for (name, ancestors) in std::mem::take(&mut self.ancestors) {
+            let Some(policy) = self.objects.backend_tls_policies.get(&name) else { continue };
+            let Ok(spec) = &policy.spec else { continue };
+            let (mut accepted, mut resolved) =
+                (Condition::yes("Accepted", "Accepted"), Condition::yes("ResolvedRefs", "ResolvedRefs"));
+            if self.is_superseded(policy, spec) {
+                accepted = Condition::no("Accepted", "Conflicted", "an older policy has the same target");
+            }
+            match self.validation(&name.namespace, spec) {
+                Ok(_) => {}
+                Err(condition) if condition.kind == "ResolvedRefs" => {
+                    let message = "no CA certificate is valid";
+                    accepted = Condition::no("Accepted", "NoValidCACertificate", message);
+                    resolved = condition;
+                }
+                Err(condition) => accepted = condition,
+            }
+            let generation = policy.meta.generation;
+            let ancestors: Vec<Value> = ancestors
+                .iter()
+                .map(|gateway| {
+                    json!({
+                        "ancestorRef": {
+                            "group": GATEWAY_GROUP, "kind": "Gateway",
+                            "namespace": gateway.namespace, "name": gateway.name,
+                        },
+                        "controllerName": settings.controller,
+                        "conditions": to_json(&[accepted.clone(), resolved.clone()], generation),
+                    })
+                })
+                .collect();
+            out.statuses.insert(reference(Kind::BackendTlsPolicy, &name), json!({ "ancestors": ancestors }));
+        }
+        out.references.append(&mut self.references);
+    }
+
+    /// Returns whether an older policy has each target of a policy.
+    fn is_superseded(&self, policy: &Object<BackendTlsPolicy>, spec: &BackendTlsPolicy) -> bool {
+        let mut targets = spec.target_refs.iter().filter(|to| to.kind == "Service").peekable();
+        targets.peek().is_some()
+            && targets.all(|target| {
+                let service = ObjectName::new(&policy.meta.namespace, &target.name);
+                let others = self.policies.get(&service).into_iter().flatten();
+                others.take_while(|other| other.meta != policy.meta).any(|older| {
+                    let older =
+                        older.spec.as_ref().map(|spec| spec.target_refs.as_slice()).unwrap_or_default();
+                    older.iter().any(|to| to.name == target.name && to.section_name == target.section_name)
+                })
+            })
+    }
+}
+
+/// Returns the policy that applies to a port: one that names the port wins, then the oldest.
+fn effective<'a>(
+    policies: &[&'a Object<BackendTlsPolicy>],
+    service: &ObjectName,
+    port: &ServicePort,
+) -> Option<&'a Object<BackendTlsPolicy>> {
+    let with = |section: Option<&str>| {
+        policies.iter().copied().find(|policy| {
+            let targets = policy.spec.as_ref().map(|spec| spec.target_refs.as_slice()).unwrap_or_default();
+            targets.iter().any(|to| to.name == service.name && to.section_name.as_deref() == section)
+        })
+    };
+    with(Some(&port.name)).or_else(|| with(None))
+}

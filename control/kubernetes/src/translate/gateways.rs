@@ -1,0 +1,471 @@
+//! GatewayClasses and Gateways: addresses, listeners and their certificates.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tollgate_tls::{Pem, TlsIdentity};
+
+use super::conditions::{Condition, SUPPORTED_FEATURES, to_json};
+use super::{Translation, TranslationSettings, grants, names, reference};
+use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName};
+use crate::objects::Objects;
+use crate::resources::{AllowedRoutes, Gateway, Listener, SecretReference};
+
+/// The Gateways of this controller.
+pub struct Gateways<'a> {
+    objects: &'a Objects,
+    pub by_name: BTreeMap<ObjectName, GatewayState<'a>>,
+}
+
+/// A Gateway under translation.
+pub struct GatewayState<'a> {
+    meta: &'a Meta,
+    spec: &'a Gateway,
+    /// The addresses that it listens on.
+    addresses: Vec<IpAddr>,
+    /// Why it is not accepted or not programmed.
+    refusal: Option<Condition>,
+    pub listeners: Vec<ListenerState<'a>>,
+}
+
+/// A listener of a Gateway under translation.
+pub struct ListenerState<'a> {
+    pub spec: &'a Listener,
+    /// The names of its documents, by which routes refer to it; empty if it does not serve.
+    pub documents: Vec<String>,
+    /// The kinds of routes that may attach.
+    pub kinds: Vec<Kind>,
+    /// How many routes are attached.
+    pub attached: usize,
+    conditions: Vec<Condition>,
+    /// The documents of its certificates: the contents by name.
+    certificates: BTreeMap<String, (Value, ObjectName)>,
+}
+
+impl<'a> Gateways<'a> {
+    /// Collects the Gateways of this controller's classes, and writes the statuses of the classes.
+    pub fn new(objects: &'a Objects, settings: &TranslationSettings, out: &mut Translation) -> Self {
+        let classes = classes(objects, settings, out);
+        let mut gateways = Vec::new();
+        for gateway in objects.gateways.values() {
+            match &gateway.spec {
+                Ok(spec) if classes.contains(spec.gateway_class_name.as_str()) => {
+                    gateways.push((gateway, spec))
+                }
+                _ => {}
+            }
+        }
+        gateways.sort_by_key(|(gateway, _)| gateway.meta.precedence());
+        let addresses = assign_addresses(&gateways, settings);
+        let by_name = gateways
+            .into_iter()
+            .zip(addresses)
+            .map(|((gateway, spec), (addresses, refusal))| {
+                let listeners = listeners(objects, &gateway.meta, spec, &mut out.references);
+                let state = GatewayState { meta: &gateway.meta, spec, addresses, refusal, listeners };
+                (gateway.meta.object_name(), state)
+            })
+            .collect();
+        let mut gateways = Self { objects, by_name };
+        gateways.name_listeners();
+        gateways
+    }
+
+    /// Gives each listener that serves the names of its documents.
+    fn name_listeners(&mut self) {
+        for (name, gateway) in &mut self.by_name {
+            let count = gateway.addresses.len();
+            for listener in gateway.listeners.iter_mut().filter(|listener| listener.serves()) {
+                let port = listener.spec.port.to_string();
+                let parts = [name.namespace.as_str(), &name.name, &port];
+                listener.documents = (0..count)
+                    .map(|index| match index {
+                        0 => names::join(&parts),
+                        index => names::join(&[parts.as_slice(), &[&index.to_string()]].concat()),
+                    })
+                    .collect();
+            }
+        }
+    }
+
+    /// Returns whether routes of a namespace may attach to a listener.
+    pub fn allows_namespace(&self, gateway: &ObjectName, allowed: &AllowedRoutes, namespace: &str) -> bool {
+        match allowed.namespaces.from.as_deref() {
+            None | Some("Same") => gateway.namespace == namespace,
+            Some("All") => true,
+            Some("Selector") => {
+                let labels = self.objects.namespaces.get(&ObjectName::new("", namespace));
+                let selector = allowed.namespaces.selector.as_ref();
+                labels.zip(selector).is_some_and(|(object, selector)| selector.matches(&object.meta.labels))
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// Writes the documents and the statuses.
+    pub fn finish(self, out: &mut Translation) {
+        for (name, gateway) in self.by_name {
+            let owner = reference(Kind::Gateway, &name);
+            gateway.documents(&owner.name, out);
+            out.statuses.insert(owner, gateway.status());
+        }
+    }
+}
+
+/// Writes the statuses of this controller's classes, and returns the names of the accepted ones.
+fn classes<'a>(
+    objects: &'a Objects,
+    settings: &TranslationSettings,
+    out: &mut Translation,
+) -> BTreeSet<&'a str> {
+    let mut accepted = BTreeSet::new();
+    for (name, class) in &objects.gateway_classes {
+        let Ok(spec) = &class.spec else { continue };
+        if spec.controller_name != settings.controller {
+            continue;
+        }
+        let condition = match &spec.parameters_ref {
+            None => {
+                accepted.insert(name.name.as_str());
+                Condition::yes("Accepted", "Accepted")
+            }
+            Some(_) => Condition::no("Accepted", "InvalidParameters", "this controller has no parameters"),
+        };
+        let features: Vec<Value> = SUPPORTED_FEATURES.iter().map(|name| json!({ "name": name })).collect();
+        let status = json!({
+            "conditions": to_json(&[condition], class.meta.generation),
+            "supportedFeatures": features,
+        });
+        out.statuses.insert(reference(Kind::GatewayClass, name), status);
+    }
+    accepted
+}
+
+/// Assigns addresses to Gateways: those that they ask for, else those that they have, else free ones.
+fn assign_addresses(
+    gateways: &[(&Object<Gateway>, &Gateway)],
+    settings: &TranslationSettings,
+) -> Vec<(Vec<IpAddr>, Option<Condition>)> {
+    let pool = &settings.addresses;
+    let mut used = BTreeSet::new();
+    let mut assigned: Vec<Option<(Vec<IpAddr>, Option<Condition>)>> = vec![None; gateways.len()];
+    for (index, (_, spec)) in gateways.iter().enumerate() {
+        if spec.addresses.iter().all(|address| address.value.is_empty()) {
+            continue;
+        }
+        let mut addresses = Vec::new();
+        let mut refusal = None;
+        for asked in &spec.addresses {
+            if asked.kind.as_deref().unwrap_or("IPAddress") != "IPAddress" {
+                let kind = asked.kind.as_deref().unwrap_or_default();
+                let message = format!("addresses of the type {kind} are not supported");
+                refusal = Some(Condition::no("Accepted", "UnsupportedAddress", message));
+                break;
+            }
+            match asked.value.parse::<IpAddr>() {
+                _ if asked.value.is_empty() => {}
+                Ok(address) if pool.contains(address) && used.insert(address) => addresses.push(address),
+                _ => {
+                    let message = format!("{} is not a free address of this controller's pool", asked.value);
+                    refusal = Some(Condition::no("Programmed", "AddressNotUsable", message));
+                }
+            }
+        }
+        if refusal.as_ref().is_some_and(|condition| condition.kind == "Accepted") {
+            addresses.clear();
+        }
+        assigned[index] = Some((addresses, refusal));
+    }
+    for (index, (gateway, _)) in gateways.iter().enumerate() {
+        let Some(address) = assigned[index].is_none().then(|| status_address(&gateway.status)).flatten()
+        else {
+            continue;
+        };
+        if pool.contains(address) && used.insert(address) {
+            assigned[index] = Some((vec![address], None));
+        }
+    }
+    let mut free = pool.iter();
+    assigned
+        .into_iter()
+        .map(|assigned| {
+            assigned.unwrap_or_else(|| match free.find(|address| used.insert(*address)) {
+                Some(address) => (vec![address], None),
+                None => {
+                    let message = "this controller's pool has no free address";
+                    (Vec::new(), Some(Condition::no("Programmed", "AddressNotAssigned", message)))
+                }
+            })
+        })
+        .collect()
+}
+
+/// Returns the address that a Gateway had before.
+fn status_address(status: &Value) -> Option<IpAddr> {
+    status.get("addresses")?.get(0)?.get("value")?.as_str()?.parse().ok()
+}
+
+/// The kinds of routes that a protocol has.
+fn kinds_of(protocol: &str) -> &'static [Kind] {
+    match protocol {
+        "HTTP" | "HTTPS" => &[Kind::HttpRoute, Kind::GrpcRoute],
+        _ => &[],
+    }
+}
+
+fn listeners<'a>(
+    objects: &'a Objects,
+    meta: &'a Meta,
+    spec: &'a Gateway,
+    references: &mut BTreeSet<crate::object::Reference>,
+) -> Vec<ListenerState<'a>> {
+    let mut listeners: Vec<ListenerState<'a>> = spec
+        .listeners
+        .iter()
+        .map(|listener| {
+            let mut conditions = Vec::new();
+            let known = kinds_of(&listener.protocol);
+            if known.is_empty() {
+                let message = format!("the protocol {} is not supported", listener.protocol);
+                conditions.push(Condition::no("Accepted", "UnsupportedProtocol", message));
+            }
+            let (kinds, unknown) = allowed_kinds(&listener.allowed_routes, known);
+            if let Some(unknown) = unknown {
+                let message =
+                    format!("a listener of {} has no routes of the kind {unknown}", listener.protocol);
+                conditions.push(Condition::no("ResolvedRefs", "InvalidRouteKinds", message));
+            }
+            let mut certificates = BTreeMap::new();
+            if listener.protocol == "HTTPS" {
+                match certificate_documents(objects, meta, listener, references) {
+                    Ok(documents) => certificates = documents,
+                    Err(condition) => conditions.push(condition),
+                }
+            }
+            ListenerState {
+                spec: listener,
+                documents: Vec::new(),
+                kinds,
+                attached: 0,
+                conditions,
+                certificates,
+            }
+        })
+        .collect();
+    for index in 0..listeners.len() {
+        let one = listeners[index].spec;
+        let others = || {
+            let others = spec.listeners.iter().enumerate().filter(|(other, _)| *other != index);
+            others.map(|(_, other)| other).filter(|other| other.port == one.port)
+        };
+        let conflict = if others().any(|other| other.protocol != one.protocol && is_tcp(other) == is_tcp(one))
+        {
+            Some("ProtocolConflict")
+        } else if others().any(|other| hostname(other) == hostname(one) && other.protocol == one.protocol) {
+            Some("HostnameConflict")
+        } else {
+            None
+        };
+        if let Some(reason) = conflict {
+            let message = format!("another listener has the port {} too", one.port);
+            listeners[index].conditions.push(Condition::no("Accepted", reason, message));
+        }
+    }
+    listeners
+}
+
+fn is_tcp(listener: &Listener) -> bool {
+    listener.protocol != "UDP"
+}
+
+/// Returns the host name of a listener in lower case; empty: all.
+pub fn hostname(listener: &Listener) -> String {
+    listener.hostname.as_deref().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Returns the kinds of routes that a listener allows, and a kind that it names and its protocol does not
+/// have.
+fn allowed_kinds(allowed: &AllowedRoutes, known: &'static [Kind]) -> (Vec<Kind>, Option<String>) {
+    if allowed.kinds.is_empty() {
+        return (known.to_vec(), None);
+    }
+    let (mut kinds, mut unknown) = (Vec::new(), None);
+    for wanted in &allowed.kinds {
+        let group = wanted.group.as_deref().unwrap_or(GATEWAY_GROUP);
+        match known.iter().find(|kind| group == GATEWAY_GROUP && kind.name() == wanted.kind) {
+            Some(kind) if !kinds.contains(kind) => kinds.push(*kind),
+            Some(_) => {}
+            None => unknown = Some(wanted.kind.clone()),
+        }
+    }
+    (kinds, unknown)
+}
+
+/// Returns the documents of a listener's certificates, with the Secrets that they come from.
+fn certificate_documents(
+    objects: &Objects,
+    meta: &Meta,
+    listener: &Listener,
+    references: &mut BTreeSet<crate::object::Reference>,
+) -> Result<BTreeMap<String, (Value, ObjectName)>, Condition> {
+    let refused = |reason, message: String| Err(Condition::no("ResolvedRefs", reason, message));
+    let tls = listener.tls.as_ref();
+    if let Some(mode) = tls.and_then(|tls| tls.mode.as_deref()).filter(|mode| *mode != "Terminate") {
+        let message = format!("a listener of HTTPS cannot have the TLS mode {mode}");
+        return Err(Condition::no("Accepted", "UnsupportedValue", message));
+    }
+    let wanted: &[SecretReference] = tls.map(|tls| tls.certificate_refs.as_slice()).unwrap_or_default();
+    if wanted.is_empty() {
+        return refused("InvalidCertificateRef", "the listener names no certificate".to_owned());
+    }
+    let mut documents = BTreeMap::new();
+    for wanted in wanted {
+        let group = wanted.group.as_deref().unwrap_or_default();
+        let kind = wanted.kind.as_deref().unwrap_or("Secret");
+        if !group.is_empty() || kind != "Secret" {
+            return refused("InvalidCertificateRef", format!("{kind} {} is not a Secret", wanted.name));
+        }
+        let name = ObjectName::new(wanted.namespace.as_deref().unwrap_or(&meta.namespace), &wanted.name);
+        if !grants::is_granted(objects, (Kind::Gateway, &meta.namespace), (Kind::Secret, &name)) {
+            return refused("RefNotPermitted", format!("no ReferenceGrant permits the Secret {name}"));
+        }
+        references.insert(reference(Kind::Secret, &name));
+        let secret = objects.secrets.get(&name).and_then(|secret| secret.spec.as_ref().ok());
+        let Some(secret) = secret else {
+            return refused("InvalidCertificateRef", format!("there is no Secret {name}"));
+        };
+        let entry = |key: &str| {
+            let text = secret.data.get(key)?;
+            STANDARD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+        };
+        let (Some(chain), Some(key)) = (entry("tls.crt"), entry("tls.key")) else {
+            return refused(
+                "InvalidCertificateRef",
+                format!("the Secret {name} has no `tls.crt` and `tls.key`"),
+            );
+        };
+        let identity = TlsIdentity { chain: Pem::from(chain.as_bytes()), key: Pem::from(key.as_bytes()) };
+        if let Err(problem) = identity.check() {
+            return refused("InvalidCertificateRef", format!("the Secret {name}: {}", problem.message));
+        }
+        let value = json!({ "certificate": chain, "key": key });
+        documents.insert(names::join(&[&name.namespace, &name.name]), (value, name));
+    }
+    Ok(documents)
+}
+
+impl ListenerState<'_> {
+    /// Returns whether it serves requests: nothing is wrong with it but kinds of routes that it does not know.
+    fn serves(&self) -> bool {
+        self.conditions.iter().all(|condition| condition.reason == "InvalidRouteKinds")
+    }
+
+    fn status(&self, programmed: bool, generation: i64) -> Value {
+        let find = |kind: &str| self.conditions.iter().find(|condition| condition.kind == kind).cloned();
+        let accepted = find("Accepted");
+        let conflict = accepted.as_ref().filter(|condition| condition.reason.ends_with("Conflict"));
+        let conflicted = match conflict {
+            Some(conflict) => Condition { kind: "Conflicted", holds: true, ..conflict.clone() },
+            None => Condition::no("Conflicted", "NoConflicts", ""),
+        };
+        let programmed = match programmed && self.serves() {
+            true => Condition::yes("Programmed", "Programmed"),
+            false => Condition::no("Programmed", "Invalid", "the other conditions say why"),
+        };
+        let conditions = [
+            accepted.unwrap_or_else(|| Condition::yes("Accepted", "Accepted")),
+            programmed,
+            find("ResolvedRefs").unwrap_or_else(|| Condition::yes("ResolvedRefs", "ResolvedRefs")),
+            conflicted,
+        ];
+        let kinds: Vec<Value> =
+            self.kinds.iter().map(|kind| json!({ "group": GATEWAY_GROUP, "kind": kind.name() })).collect();
+        json!({
+            "name": self.spec.name,
+            "supportedKinds": kinds,
+            "attachedRoutes": self.attached,
+            "conditions": to_json(&conditions, generation),
+        })
+    }
+}
+
+impl GatewayState<'_> {
+    fn documents(&self, name: &ObjectName, out: &mut Translation) {
+        let owner = reference(Kind::Gateway, name);
+        for (index, address) in self.addresses.iter().enumerate() {
+            for listener in self.listeners.iter().filter(|listener| listener.serves()) {
+                let Some(document) = listener.documents.get(index) else { continue };
+                let bind = SocketAddr::new(*address, listener.spec.port).to_string();
+                let mut value = json!({ "bind": bind });
+                if listener.spec.protocol == "HTTPS" {
+                    value["tls"] = json!({});
+                }
+                out.put("listeners", document, value, [owner.clone()]);
+                for (name, (certificate, _)) in &listener.certificates {
+                    out.put_certificate(name, certificate, &bind, owner.clone());
+                }
+            }
+        }
+    }
+
+    fn status(&self) -> Value {
+        let generation = self.meta.generation;
+        let serving = self.listeners.iter().any(ListenerState::serves);
+        let faulty = self.listeners.iter().any(|listener| !listener.conditions.is_empty());
+        let refused = |kind: &str| self.refusal.clone().filter(|condition| condition.kind == kind);
+        let parameters =
+            self.spec.infrastructure.as_ref().is_some_and(|given| given.parameters_ref.is_some());
+        let accepted = match refused("Accepted") {
+            Some(refusal) => refusal,
+            None if parameters => {
+                Condition::no("Accepted", "InvalidParameters", "this controller has no parameters")
+            }
+            None if !serving => Condition::no("Accepted", "ListenersNotValid", "no listener is valid"),
+            None if faulty => Condition {
+                message: "some listeners are not valid".to_owned(),
+                ..Condition::yes("Accepted", "ListenersNotValid")
+            },
+            None => Condition::yes("Accepted", "Accepted"),
+        };
+        let programmed = match refused("Programmed") {
+            Some(refusal) => refusal,
+            None if !accepted.holds || self.addresses.is_empty() => {
+                Condition::no("Programmed", "Invalid", "the Gateway is not accepted")
+            }
+            None => Condition::yes("Programmed", "Programmed"),
+        };
+        let addresses: Vec<Value> = self
+            .addresses
+            .iter()
+            .map(|address| json!({ "type": "IPAddress", "value": address.to_string() }))
+            .collect();
+        let listeners: Vec<Value> = self
+            .listeners
+            .iter()
+            .map(|listener| listener.status(!self.addresses.is_empty(), generation))
+            .collect();
+        json!({
+            "addresses": addresses,
+            "conditions": to_json(&[accepted, programmed], generation),
+            "listeners": listeners,
+        })
+    }
+}
+
+impl Translation {
+    /// Adds a listener's address to the document of a certificate.
+    fn put_certificate(&mut self, name: &str, value: &Value, bind: &str, owner: crate::object::Reference) {
+        self.put("certificates", name, value.clone(), [owner]);
+        let key = super::DocumentKey { kind: "certificates", name: name.to_owned() };
+        let Some(document) = self.documents.get_mut(&key) else { return };
+        let listeners = &mut document.value["listeners"];
+        match listeners.as_array_mut() {
+            Some(list) if list.iter().any(|known| known == bind) => {}
+            Some(list) => list.push(bind.into()),
+            None => *listeners = json!([bind]),
+        }
+    }
+}

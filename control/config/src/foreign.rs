@@ -388,6 +388,7 @@ const PLACES: [Place; 4] = [
             "policy_sets",
             "store",
             "etcd",
+            "kubernetes",
             "zone",
             "watch",
             "include",

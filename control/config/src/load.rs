@@ -15,7 +15,7 @@ use crate::env::{self, Lookup};
 use crate::file_access::{self, NamedFile, ReadError, run_with_timeout};
 use crate::foreign;
 use crate::include;
-use crate::model::{Action, Config, Discover, Listener, ListenerProtocol, Paths, PemBytes, PemFile, Route};
+use crate::model::{Action, Config, Discover, Kubeconfig, Listener, ListenerProtocol, Paths, PemBytes, PemFile, Route};
 use crate::parse::parse;
 use crate::pem_files::pem_files;
 use crate::position::{At, SourceFile, Spanned};
@@ -215,12 +215,12 @@ impl<'a> Loader<'a> {
         patterns
     }
 
-    /// Returns the problem of a configuration without routes. With a store or etcd there is none, because
+    /// Returns the problem of a configuration without routes. With another source there is none, because
     /// routes may be there: the code that reads them warns if there are none either.
     fn no_routes(&self) -> Option<Problem> {
         let message = "no routes: every request would be answered 404";
         let Draft { config, routes, .. } = &self.draft;
-        if config.store.is_some() || config.etcd.is_some() {
+        if config.store.is_some() || config.etcd.is_some() || config.kubernetes.is_some() {
             return None;
         }
         // Listeners of layer 4 take no requests.
@@ -279,6 +279,10 @@ impl<'a> Loader<'a> {
             (draft.config.etcd.as_mut().and_then(|etcd| etcd.cache.as_mut()), self.files.first())
         {
             *cache = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*cache);
+        }
+        let kubeconfig = draft.config.kubernetes.as_mut().map(|kubernetes| &mut kubernetes.kubeconfig);
+        if let (Some(Kubeconfig::File(path)), Some(main)) = (kubeconfig, self.files.first()) {
+            *path = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*path);
         }
         let audit_log = draft.config.admin.as_mut().and_then(|admin| admin.audit_log.as_mut());
         if let (Some(path), Some(main)) = (audit_log, self.files.first()) {

@@ -73,6 +73,8 @@ pub struct Config {
     pub store: Option<StoreSettings>,
     /// The etcd that shares resources between several gateways, instead of a store. Default none.
     pub etcd: Option<EtcdSettings>,
+    /// The Kubernetes cluster whose objects are resources of this gateway. Default none.
+    pub kubernetes: Option<KubernetesSettings>,
     /// Known consumers and their credentials.
     pub consumers: Vec<ConsumerSpec>,
     /// Certificates that several listeners may use.
@@ -109,6 +111,7 @@ impl Default for Config {
             policies: Policies::default(),
             store: None,
             etcd: None,
+            kubernetes: None,
             consumers: Vec::new(),
             certificates: Vec::new(),
             policy_sets: Vec::new(),

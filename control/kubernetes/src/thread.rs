@@ -15,6 +15,7 @@ use kube::Client;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tollgate_net::component;
 use tracing::{info, warn};
 
 use crate::connection::{ClusterAccess, connect};
@@ -174,7 +175,7 @@ impl Source {
         while !self.unlisted.is_empty() {
             self.observe().await;
         }
-        info!("read all objects: {}", self.summary());
+        info!(target: component::KUBERNETES, "read all objects: {}", self.summary());
         self.is_changed = true;
         let mut check = tokio::time::interval(CHECK_INTERVAL);
         loop {
@@ -231,7 +232,7 @@ impl Source {
             Observation::Deleted(kind, name) => self.is_changed |= self.objects.remove(kind, &name),
             Observation::Failed(kind, why) => {
                 if self.failures.insert(kind, why.clone()).as_ref() != Some(&why) {
-                    warn!("{}: {why}", kind.name());
+                    warn!(target: component::KUBERNETES, "{}: {why}", kind.name());
                 }
                 if self.failures.len() == 1 {
                     let _ = self.events.send(KubernetesEvent::Connected(Err(why))).await;
@@ -249,7 +250,6 @@ impl Source {
 
     async fn recovered(&mut self, kind: Kind) {
         if self.failures.remove(&kind).is_some() && self.failures.is_empty() {
-            info!("the API server answers again");
             let _ = self.events.send(KubernetesEvent::Connected(Ok(()))).await;
         }
     }

@@ -10,6 +10,7 @@ use kube::Client;
 use kube::api::{Patch, PatchParams};
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tollgate_net::component;
 use tracing::{debug, warn};
 
 use crate::connection::{api, now, reduce, status_body};
@@ -102,11 +103,11 @@ impl StatusWriter {
                 let object = match result {
                     Ok(object) => Some(reduce(object)),
                     Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => {
-                        debug!("the status of {reference} was not written: {}", status.message);
+                        debug!(target: component::KUBERNETES, "the status of {reference} was not written: {}", status.message);
                         None
                     }
                     Err(error) => {
-                        warn!("the status of {reference} was not written: {error}");
+                        warn!(target: component::KUBERNETES, "the status of {reference} was not written: {error}");
                         None
                     }
                 };

@@ -13,6 +13,7 @@ use tollgate_config::{
 use tollgate_store::Store;
 
 use crate::etcd::EtcdSource;
+use crate::kubernetes::KubernetesSource;
 use crate::view::View;
 
 /// The kind of upstreams.
@@ -22,13 +23,15 @@ const UPSTREAMS: &str = "upstreams";
 #[derive(Debug)]
 pub struct Sources {
     pub(crate) file: ConfigSource,
-    /// The file's part of the configuration in force; `None` without a store or etcd, because only changes
+    /// The file's part of the configuration in force; `None` without another source, because only changes
     /// need it.
     pub(crate) file_config: Option<Arc<FileConfig>>,
     pub(crate) documents: Documents,
     pub(crate) store: Option<Arc<Store>>,
     /// The connection to etcd; `None`: etcd is not a source.
     pub(crate) etcd_source: Option<EtcdSource>,
+    /// The connection to a cluster; `None`: Kubernetes is not a source.
+    pub(crate) kubernetes: Option<KubernetesSource>,
     pub(crate) version: u64,
     /// The version that last changed each document.
     pub(crate) versions: HashMap<(&'static str, String), u64>,
@@ -131,6 +134,7 @@ impl Sources {
             documents: Documents::new("store", PathBuf::new(), Scope::below(&[])),
             store: None,
             etcd_source: None,
+            kubernetes: None,
             version: 0,
             versions: HashMap::new(),
             is_loaded: false,
@@ -185,6 +189,9 @@ impl Sources {
         if let (false, Some(_)) = (self.is_loaded, &config.etcd) {
             self.documents = Documents::new("etcd", folder.clone(), scope.clone());
         }
+        if let (false, Some(_)) = (self.is_loaded, &config.kubernetes) {
+            self.documents = Documents::new("kubernetes", folder.clone(), scope.clone());
+        }
         if let (false, Some(settings)) = (self.is_loaded, &config.store) {
             match OpenedStore::new(settings, folder, scope.clone()) {
                 Ok(opened) => {
@@ -207,7 +214,7 @@ impl Sources {
             true => compile(&CombinedResources::of(&config).with(&self.documents)),
             false => Err(std::mem::take(&mut messages)),
         };
-        let changes = self.store.is_some() || config.etcd.is_some();
+        let changes = self.store.is_some() || config.etcd.is_some() || config.kubernetes.is_some();
         let file_config = changes.then(|| Arc::new(FileConfig::new(config.clone(), &reading.problems)));
         let files_read = config.sources();
         let (compiled, messages) = match compiled {

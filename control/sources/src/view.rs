@@ -69,7 +69,7 @@ impl ListedResource {
         }
     }
 
-    /// Returns `file`, `store` or `etcd`.
+    /// Returns `file`, `store`, `etcd` or `kubernetes`.
     #[must_use]
     pub fn source(&self) -> &'static str {
         match self {
@@ -101,6 +101,8 @@ pub struct ViewState {
     pub document_files: Vec<PathBuf>,
     /// The state of etcd; `None`: etcd is not a source.
     pub etcd: Option<crate::EtcdView>,
+    /// Whether documents come from Kubernetes.
+    pub has_cluster: bool,
     documents: Vec<BTreeMap<String, (Arc<Document>, u64)>>,
 }
 
@@ -115,7 +117,7 @@ pub struct ResourceItem {
     pub value: Value,
     /// The version that last changed it; `None`: it is defined in the file.
     pub version: Option<u64>,
-    /// `store` or `etcd`, or the position in the file.
+    /// `store`, `etcd` or `kubernetes`, or the position in the file.
     pub source: String,
 }
 
@@ -200,7 +202,11 @@ impl ViewState {
 
     /// Returns the name of the source of documents.
     fn document_source(&self) -> &'static str {
-        if self.etcd.is_some() { "etcd" } else { "store" }
+        match (self.has_cluster, &self.etcd) {
+            (true, _) => "kubernetes",
+            (false, Some(_)) => "etcd",
+            (false, None) => "store",
+        }
     }
 
     fn documents_of(&self, kind: &ResourceKind) -> Option<&BTreeMap<String, (Arc<Document>, u64)>> {

@@ -14,6 +14,8 @@ pub const ETCD: &str = "etcd";
 pub const GATEWAY: &str = "gateway";
 /// Probes and ejections of endpoints.
 pub const HEALTH: &str = "health";
+/// Kubernetes as a source.
+pub const KUBERNETES: &str = "kubernetes";
 /// Connections of clients.
 pub const LISTENER: &str = "listener";
 /// Load that is refused for lack of memory or descriptors.
@@ -30,5 +32,7 @@ pub const UPGRADE: &str = "upgrade";
 pub const UPSTREAM: &str = "upstream";
 
 /// All components, sorted.
-pub const ALL: [&str; 12] =
-    [ADMIN, DISCOVERY, ETCD, GATEWAY, HEALTH, LISTENER, OVERLOAD, POLICY, RELOAD, TLS, UPGRADE, UPSTREAM];
+pub const ALL: [&str; 13] = [
+    ADMIN, DISCOVERY, ETCD, GATEWAY, HEALTH, KUBERNETES, LISTENER, OVERLOAD, POLICY, RELOAD, TLS, UPGRADE,
+    UPSTREAM,
+];

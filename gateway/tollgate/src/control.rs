@@ -13,7 +13,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 use tollgate_net::{Timers, component};
 use tollgate_observe::{CostMeter, OperationResult, available_cores, process_cpu_time};
-use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, Sources, record_connection};
+use tollgate_sources::{ChangeError, EtcdEvent, KubernetesEvent, PendingRequest, Sources, record_connection};
 use tollgate_upstream::health::HealthMonitor;
 use tollgate_upstream::{EndpointEvent, EndpointNotice};
 use tracing::{debug, error, info, warn};
@@ -22,6 +22,7 @@ use crate::diagnostics;
 use crate::etcd;
 use crate::file_watch::FileWatch;
 use crate::gateway::{ApiChannels, Gateway};
+use crate::kubernetes;
 use crate::operation::{Operation, ReloadOutcome};
 use crate::reload::{self, JobResult, SourceReader};
 use crate::signals::Signals;
@@ -39,6 +40,8 @@ pub struct StartedGateway {
     pub sources: Sources,
     /// Messages from etcd, if it is a source.
     pub etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
+    /// Changes of objects, if Kubernetes is a source.
+    pub object_events: Option<mpsc::Receiver<KubernetesEvent>>,
 }
 
 /// How often the CPU quota and affinity are read again, which means reading a dozen files.
@@ -86,7 +89,7 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 /// # Errors
 /// A worker died, or signals cannot be received.
 pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()> {
-    let StartedGateway { mut gateway, runtime, mut signals, sources, etcd_events } = started;
+    let StartedGateway { mut gateway, runtime, mut signals, sources, etcd_events, object_events } = started;
     let shared = gateway.shared.clone();
     // Started outside of `watch`, because health checks continue during the drain.
     let health = runtime.block_on(async {
@@ -118,6 +121,7 @@ pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()
         operations,
         upgrade_pending: false,
         etcd_events,
+        object_events,
     };
     control.gateway.registry.update_status(|status| status.etcd = etcd::status(&view));
     let end = runtime.block_on(control.watch(&mut signals));
@@ -167,6 +171,8 @@ struct ControlThread {
     upgrade_pending: bool,
     /// Messages from etcd, if it is a source.
     etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
+    /// Changes of objects, if Kubernetes is a source.
+    object_events: Option<mpsc::Receiver<KubernetesEvent>>,
 }
 
 /// An upgrade in progress.
@@ -216,7 +222,8 @@ impl ControlThread {
                     Operation::Stop(limit) => return Ok(ExitReason::Stop(limit)),
                 },
                 Some(pending) = self.change_queue.recv() => self.queue_changes(pending),
-                Some(event) = next_etcd_event(&mut self.etcd_events) => self.queue_etcd_events(event),
+                Some(event) = next_event(&mut self.etcd_events) => self.queue_etcd_events(event),
+                Some(event) = next_event(&mut self.object_events) => self.queue_object_event(event),
                 outcome = self.reader.finished() => {
                     let outcome = outcome?;
                     tokio::select! {
@@ -331,6 +338,14 @@ impl ControlThread {
         self.start_pending_work();
     }
 
+    fn queue_object_event(&mut self, event: KubernetesEvent) {
+        match event {
+            KubernetesEvent::Documents(changes) => self.reader.queue_object_changes(changes),
+            KubernetesEvent::Connected(connected) => kubernetes::log_connection(&connected),
+        }
+        self.start_pending_work();
+    }
+
     fn update_etcd_status(&self) {
         let status = etcd::status(&self.gateway.context().view);
         self.gateway.registry.update_status(|of| of.etcd = status);
@@ -342,6 +357,9 @@ impl ControlThread {
                 reload::apply_etcd(rollout, &applied, &mut self.gateway, &self.health, &self.reader).await;
             }
             JobResult::Sockets(change) => reload::apply_sockets(change, &mut self.gateway),
+            JobResult::Objects(changed) => {
+                reload::apply_objects(*changed, &mut self.gateway, &self.health, &self.reader).await;
+            }
             JobResult::File(reading) => {
                 reload::apply_file(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
                 if self.etcd_events.is_some() {
@@ -464,9 +482,9 @@ fn log_endpoint_change(notice: &EndpointNotice) {
     }
 }
 
-/// Returns the next message from etcd; never, if it is not a source.
-async fn next_etcd_event(etcd_events: &mut Option<mpsc::Receiver<EtcdEvent>>) -> Option<EtcdEvent> {
-    match etcd_events {
+/// Returns the next message of a source; never, if there is no such source.
+async fn next_event<T>(events: &mut Option<mpsc::Receiver<T>>) -> Option<T> {
+    match events {
         Some(open) => open.recv().await,
         None => std::future::pending().await,
     }

@@ -309,7 +309,8 @@ impl Gateway {
         // These settings keep their values from the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics.clone());
         let (store, etcd) = (self.config.store.take(), self.config.etcd.take());
-        self.config = Config { workers, metrics, store, etcd, ..config };
+        let kubernetes = self.config.kubernetes.take();
+        self.config = Config { workers, metrics, store, etcd, kubernetes, ..config };
         (receipts, listening)
     }
 

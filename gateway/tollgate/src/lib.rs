@@ -30,6 +30,7 @@ mod files;
 mod gateway;
 mod hash;
 mod help;
+mod kubernetes;
 mod listeners;
 mod live;
 mod live_lists;

@@ -14,7 +14,8 @@ use tollgate_observe::{OperationResult, Registry};
 use tollgate_plan::{CompileCache, Plan, UpstreamChange, compile_with_cache};
 use tollgate_proxy::{Receipt, Rollout};
 use tollgate_sources::{
-    Applied, BatchResult, ChangeError, ChangeResult, CompletedRequest, EtcdEvent, PendingRequest, Sources,
+    Applied, AppliedObjects, BatchResult, ChangeError, ChangeResult, CompletedRequest, DocumentChanges,
+    EtcdEvent, PendingRequest, Sources,
 };
 use tollgate_store::Store;
 use tollgate_upstream::health::HealthMonitor;
@@ -25,6 +26,7 @@ use crate::endpoint_discovery;
 use crate::etcd;
 use crate::files::{SourceFiles, certificate_expiries};
 use crate::gateway::Gateway;
+use crate::kubernetes;
 use crate::listeners::{ListenersChange, SocketOpener, wanted_listeners};
 use crate::load;
 use crate::low_priority::spawn_low_priority;
@@ -51,6 +53,8 @@ pub struct SourceReader {
     pending_changes: Vec<PendingRequest>,
     /// Messages from etcd for the next job.
     etcd_events: Vec<EtcdEvent>,
+    /// Changes of objects for the next job. The source sends the next ones when these are answered.
+    object_changes: Option<DocumentChanges>,
 }
 
 /// The result of a job.
@@ -62,6 +66,8 @@ pub enum JobResult {
     Changes(Box<StoreChanges>),
     /// etcd has sent changes: the plan to roll out, if any, and the other results.
     Etcd(Option<PreparedRollout>, Box<Applied<()>>),
+    /// Objects of Kubernetes have changed.
+    Objects(Box<ObjectChanges>),
     /// Sockets of listeners that could not be opened before.
     Sockets(ListenersChange),
 }
@@ -130,6 +136,14 @@ pub struct StoreChanges {
     deferred: Vec<PendingRequest>,
 }
 
+/// The result of a change of objects. It is answered when all workers run the plan.
+#[derive(Debug)]
+pub struct ObjectChanges {
+    rollout: Option<PreparedRollout>,
+    applied: AppliedObjects<()>,
+    changes: DocumentChanges,
+}
+
 impl SourceReader {
     /// Wraps sources that have been read once.
     pub fn new(sources: Sources) -> Self {
@@ -144,6 +158,7 @@ impl SourceReader {
             reading: ReloadWaiters::default(),
             pending_changes: Vec::new(),
             etcd_events: Vec::new(),
+            object_changes: None,
         }
     }
 
@@ -181,6 +196,11 @@ impl SourceReader {
         self.etcd_events.push(event.unwrap_or(EtcdEvent::Changes { revision: 0, entries: Vec::new() }));
     }
 
+    /// Queues changes of objects for the next job.
+    pub fn queue_object_changes(&mut self, changes: DocumentChanges) {
+        self.object_changes = Some(changes);
+    }
+
     /// Publishes the running generation in this gateway's key in etcd.
     pub fn publish_presence(&self, generation: u64) {
         if let Some(sources) = &self.sources {
@@ -193,10 +213,22 @@ impl SourceReader {
         if self.reload_pending {
             return self.start(gateway);
         }
-        if self.pending_changes.is_empty() && self.etcd_events.is_empty() {
+        if self.pending_changes.is_empty() && self.etcd_events.is_empty() && self.object_changes.is_none() {
             return;
         }
         let Some(mut sources) = self.sources.take() else { return };
+        if let Some(mut changes) = self.object_changes.take() {
+            let (mut context, memo) = (gateway.job_context(), self.memo.clone());
+            self.running = Some(spawn_low_priority(move || {
+                let memo = &mut *lock_memo(&memo);
+                let documents = std::mem::take(&mut changes.changes);
+                let applied = sources.apply_objects(documents, |parts| context.compile(parts, memo));
+                let (plan, applied) = applied.split();
+                let rollout = plan.map(|plan| context.prepare(plan));
+                (sources, JobResult::Objects(Box::new(ObjectChanges { rollout, applied, changes })))
+            }));
+            return;
+        }
         // Changes by other gateways come first: local changes may depend on them.
         if !self.etcd_events.is_empty() {
             let etcd_events = std::mem::take(&mut self.etcd_events);
@@ -384,6 +416,38 @@ pub async fn apply_etcd(
     });
 }
 
+/// Puts changes of objects in force. They are answered when all workers run the plan.
+pub async fn apply_objects(
+    changed: ObjectChanges,
+    gateway: &mut Gateway,
+    health: &HealthMonitor,
+    reader: &SourceReader,
+) {
+    let ObjectChanges { rollout, applied, changes } = changed;
+    applied.messages.iter().for_each(kubernetes::log_message);
+    if let Some(sources) = &reader.sources {
+        sources.publish_objects(&applied);
+    }
+    let refused = applied.refused;
+    let Some(PreparedRollout { rollout, listeners }) = rollout else {
+        kubernetes::answer(changes, refused);
+        return;
+    };
+    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let receipts = gateway.roll_out(rollout.clone(), listeners).await;
+    log_rollout(&rollout);
+    health.apply_plan(rollout.change());
+    let registry = gateway.registry.clone();
+    tokio::spawn(async move {
+        if receipts.all().await.is_ok() {
+            record_in_force(&rollout, &registry);
+        }
+        drop(rollout);
+        kubernetes::answer(changes, refused);
+        gone.forget();
+    });
+}
+
 /// Reports that the plan is on its way to the workers.
 fn log_rollout(rollout: &Rollout) {
     let UpstreamChange { added, changed, removed } = rollout.change();
@@ -547,6 +611,7 @@ fn unchangeable_settings(old: &Config, new: &Config) -> Vec<&'static str> {
         ("`metrics`", old.metrics != new.metrics),
         ("`store`", old.store != new.store),
         ("`etcd`", old.etcd != new.etcd),
+        ("`kubernetes`", old.kubernetes != new.kubernetes),
     ];
     checks.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

@@ -16,6 +16,7 @@ use crate::control::{self, StartedGateway, Upgradable, control};
 use crate::diagnostics;
 use crate::etcd;
 use crate::gateway::Gateway;
+use crate::kubernetes::{self, JoinedCluster};
 use crate::listeners::InheritedSockets;
 use crate::load;
 use crate::plural::count_noun;
@@ -87,6 +88,13 @@ pub fn start(
         // Only now is it known that etcd has none either.
         warn!(target: component::GATEWAY, "{}", load::NO_ROUTES_YET);
     }
+    let cluster = match kubernetes::join(&mut sources, &mut loaded) {
+        Ok(cluster) => cluster,
+        Err(error) => {
+            error!(target: component::GATEWAY, "{error}");
+            return None;
+        }
+    };
     let routes = count_noun(loaded.plan.routes.len(), "route");
     let runtime = control::runtime().inspect_err(report).ok()?;
     // Before any other process can know that this one runs.
@@ -110,7 +118,8 @@ pub fn start(
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.configured_addresses());
     }
-    Some(StartedGateway { gateway, runtime, signals, sources, etcd_events })
+    let object_events = cluster.map(JoinedCluster::start);
+    Some(StartedGateway { gateway, runtime, signals, sources, etcd_events, object_events })
 }
 
 /// Puts the settings of the log in force.

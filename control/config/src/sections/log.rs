@@ -145,6 +145,8 @@ components! {
     Gateway, gateway, also = [];
     /// Probes and ejections of endpoints.
     Health, health, also = ["healthcheck", "outlier"];
+    /// Kubernetes as a source.
+    Kubernetes, kubernetes, also = ["k8s", "kube"];
     /// Connections of clients.
     Listener, listener, also = ["connection", "downstream", "client"];
     /// Load that is refused for lack of memory or descriptors.

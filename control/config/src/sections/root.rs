@@ -18,8 +18,8 @@ use super::stream::Stream;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
-    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, Limits, Metrics, Overload, Paths,
-    RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
+    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, KubernetesSettings, Limits,
+    Metrics, Overload, Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
 };
 
 static PATTERN_SHAPE: Shape = Shape::Text(&Text {
@@ -112,6 +112,9 @@ pub(crate) struct RootKeys {
     /// The etcd that shares the resources written through the admin API between several gateways; replaces
     /// `store`.
     etcd: Option<EtcdSettings>,
+    /// The Kubernetes cluster whose Gateways and routes this gateway serves.
+    #[key(also = ["k8s", "kube", "kubernetesGateway", "kubernetesIngress"])]
+    kubernetes: Option<KubernetesSettings>,
     /// The zone of this gateway; endpoints of the same zone are preferred.
     #[key(text = ZONE, parse = zone, also = ["locality", "region", "az", "availability_zone"])]
     zone: Option<String>,
@@ -121,7 +124,7 @@ pub(crate) struct RootKeys {
     /// Other files whose routes and upstreams are added.
     #[key(shape = Shape::OneOrMany(&PATTERN_SHAPE), read = of_every_file, also = ["includes", "import"])]
     include: (),
-    /// The routes. Required, unless `include`, `store` or `etcd` may add some.
+    /// The routes. Required, unless `include`, `store`, `etcd` or `kubernetes` may add some.
     #[key(
         shape = Shape::ListOf(&ROUTE_SHAPE), read = of_every_file,
         also = ["route", "locations", "location", "rules"]
@@ -169,6 +172,7 @@ impl RootKeys {
         config.policy_sets = self.policy_sets;
         config.store = self.store;
         config.etcd = self.etcd;
+        config.kubernetes = self.kubernetes;
         config.zone = self.zone;
         config.watch = self.watch;
         paths_have_error
@@ -176,7 +180,7 @@ impl RootKeys {
 }
 
 fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
-    let may_be_stored = fields.is_meant("store") || fields.is_meant("etcd");
+    let may_be_stored = fields.is_meant("store") || fields.is_meant("etcd") || fields.is_meant("kubernetes");
     if let Some(key) = fields.key("listen").filter(|_| !fields.is_meant("listen") && !may_be_stored) {
         let at = At { line: 0, ..fields.at };
         reader.missing(at, "no `listen`: the gateway would accept no connections".to_owned(), &key.shape);
@@ -186,6 +190,12 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
         let problem = Problem::error(field.at, "`etcd` and `store` exclude each other");
         let help = "changes made through the admin API are kept in one place: remove one of them";
         reader.problems.push(problem.help(help));
+    }
+    if let (Some(field), Some(other)) =
+        (fields.get("kubernetes"), fields.get("etcd").or_else(|| fields.get("store")))
+    {
+        let problem = Problem::error(field.at, "`kubernetes` excludes `store` and `etcd`");
+        reader.problems.push(problem.related(other.at, "the other source"));
     }
 }
 

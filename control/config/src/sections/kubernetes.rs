@@ -1,0 +1,96 @@
+//! `kubernetes`: takes routes, listeners and certificates from objects of a Kubernetes cluster.
+
+use std::path::PathBuf;
+
+use crate::scalar::cidr::Cidr;
+use crate::scalar::file_path::file_path;
+use crate::section::{Field, Reader, ScalarError, Section, Text};
+
+use super::blocks;
+
+static NAMESPACE: Text = Text {
+    expected: "the name of a namespace such as `shop`",
+    pattern: Some(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"),
+    loose: false,
+};
+
+/// The Kubernetes cluster whose Gateways, routes and Services this gateway serves.
+#[derive(Clone, Debug, PartialEq, Eq, Section)]
+#[section(name = "kubernetes")]
+pub struct KubernetesSettings {
+    /// Name of this controller, which a GatewayClass refers to.
+    #[key(
+        expected = "a domain and a path such as `example.com/gateway`", pattern = r"^[a-z0-9.-]+/[A-Za-z0-9/._~-]+$",
+        parse = controller, default = "tollgate.dev/gateway", also = ["controller_name", "controllerName", "class"]
+    )]
+    pub controller: String,
+    /// How the API server is found: a file as `kubectl` reads it, or the service account of the gateway's own
+    /// pod. Relative to the main file.
+    #[key(
+        expected = "`in-cluster`, or the path of a file such as `/etc/tollgate/kubeconfig`", pattern = ".",
+        parse = kubeconfig, default = "in-cluster", also = ["kube_config", "config", "endpoint", "access"]
+    )]
+    pub kubeconfig: Kubeconfig,
+    /// The namespaces whose objects count. Default: all.
+    #[key(text = NAMESPACE, each = namespace, what = "a namespace", also = ["namespace", "watch_namespaces"])]
+    pub namespaces: Vec<String>,
+    /// Addresses of this machine for Gateways: each Gateway gets one, and listens there on its own ports.
+    #[key(
+        expected = "an address or a block of addresses such as `10.1.0.0/24`",
+        pattern = r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$", list, read = addresses, required,
+        also = ["address", "pool", "ips", "address_pool"]
+    )]
+    pub addresses: Vec<Cidr>,
+    /// Whether this gateway writes the statuses of objects. Of several gateways with one controller name, one
+    /// may.
+    #[key(default = on, also = ["status", "write_status", "leader"])]
+    pub statuses: bool,
+}
+
+/// How the API server is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kubeconfig {
+    /// By the service account of the gateway's own pod.
+    InCluster,
+    /// By a file as `kubectl` reads it.
+    File(PathBuf),
+}
+
+fn addresses(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {
+    Some(blocks(reader, field, "an address"))
+}
+
+fn kubeconfig(text: &str) -> Result<Kubeconfig, ScalarError> {
+    match text {
+        "in-cluster" => Ok(Kubeconfig::InCluster),
+        text => file_path(text).map(Kubeconfig::File),
+    }
+}
+
+fn namespace(text: &str) -> Result<String, ScalarError> {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    // RFC 1123, section 2.1.
+    let good = (1..=63).contains(&text.len()) && text.bytes().all(fits);
+    if good && !text.starts_with('-') && !text.ends_with('-') {
+        Ok(text.to_owned())
+    } else {
+        Err(ScalarError::new("{} is not the name of a namespace"))
+    }
+}
+
+fn controller(text: &str) -> Result<String, ScalarError> {
+    let domain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
+    let path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '~' | '-');
+    match text.split_once('/') {
+        Some((start, rest))
+            if !start.is_empty()
+                && start.chars().all(domain)
+                && !rest.is_empty()
+                && rest.chars().all(path) =>
+        {
+            Ok(text.to_owned())
+        }
+        _ => Err(ScalarError::new("{} is not the name of a controller")
+            .help("a GatewayClass names its controller by a domain and a path: `example.com/gateway`")),
+    }
+}

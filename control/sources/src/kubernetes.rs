@@ -1,0 +1,270 @@
+//! Kubernetes as a source. The documents that the translation makes come into force; those that are not valid
+//! are refused and reported back, and the last valid version of each stays in force.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tollgate_config::{
+    CombinedResources, DocumentProblem, Kubeconfig, KubernetesSettings, LogLevel, Problem, ResourceKind,
+    Severity, Undo, kind,
+};
+use tollgate_kubernetes::{
+    AddressBlock, AddressPool, ClusterAccess, DocumentChanges, DocumentKey, KubernetesEvent,
+    KubernetesThread, TranslationSettings,
+};
+
+use crate::batch::CompileParts;
+use crate::sources::Sources;
+
+/// How long a start waits for the first listing.
+const FIRST_LISTING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The connection to the API server, and the documents that are not in force.
+#[derive(Debug)]
+pub(crate) struct KubernetesSource {
+    /// Ends with the source.
+    _thread: KubernetesThread,
+    refused: BTreeMap<DocumentKey, RefusedDocument>,
+    /// The number of the last change of documents.
+    version: u64,
+}
+
+/// A document that is not in force.
+#[derive(Clone, Debug)]
+struct RefusedDocument {
+    value: Option<Arc<Value>>,
+    why: String,
+}
+
+/// The result of taking in changes.
+#[derive(Debug)]
+pub struct AppliedObjects<T> {
+    /// The compiled configuration; `None`: nothing changed.
+    pub compiled: Option<T>,
+    /// Messages for the log.
+    pub messages: Vec<(LogLevel, String)>,
+    /// All documents that are not in force, with the reasons.
+    pub refused: BTreeMap<DocumentKey, String>,
+    /// The resources that changed.
+    changed: Vec<(&'static ResourceKind, String)>,
+}
+
+impl<T> AppliedObjects<T> {
+    /// Separates the compiled configuration from the rest.
+    pub fn split(self) -> (Option<T>, AppliedObjects<()>) {
+        let Self { compiled, messages, refused, changed } = self;
+        (compiled, AppliedObjects { compiled: None, messages, refused, changed })
+    }
+}
+
+/// A change under trial.
+struct Candidate {
+    key: DocumentKey,
+    value: Option<Arc<Value>>,
+    /// `None`: it is not tried, because it is refused or changes nothing.
+    undo: Option<Undo>,
+}
+
+impl Sources {
+    /// Starts to watch the cluster, waits for its objects, and compiles them together with the file, which must
+    /// be read before. Returns the result, the first changes, which the caller answers when they are in force,
+    /// and the receiver of further events.
+    ///
+    /// # Errors
+    /// Returns a message if the API server does not answer.
+    pub fn join_cluster<T>(
+        &mut self,
+        from: &KubernetesSettings,
+        mut compile: impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
+    ) -> Result<(AppliedObjects<T>, DocumentChanges, mpsc::Receiver<KubernetesEvent>), String> {
+        let (thread, mut events) =
+            KubernetesThread::start(settings(from)).map_err(|error| format!("kubernetes: {error}"))?;
+        self.kubernetes = Some(KubernetesSource { _thread: thread, refused: BTreeMap::new(), version: 0 });
+        self.view.update(|state| state.has_cluster = true);
+        match wait_for_listing(&mut events) {
+            Ok(mut first) => {
+                let changes = std::mem::take(&mut first.changes);
+                let applied = self.apply_objects(changes, &mut compile);
+                self.publish_objects(&applied);
+                Ok((applied, first, events))
+            }
+            Err(why) => {
+                self.kubernetes = None;
+                Err(format!("kubernetes: {why}"))
+            }
+        }
+    }
+
+    /// Takes in the valid ones of these changes, and tries those again that were refused before.
+    pub fn apply_objects<T>(
+        &mut self,
+        changes: Vec<(DocumentKey, Option<Arc<Value>>)>,
+        mut compile: impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
+    ) -> AppliedObjects<T> {
+        let compile: CompileParts<'_, T> = &mut compile;
+        let before =
+            self.kubernetes.as_mut().map(|source| std::mem::take(&mut source.refused)).unwrap_or_default();
+        let again = before.iter().map(|(key, refused)| (key.clone(), refused.value.clone()));
+        let mut wanted: BTreeMap<_, _> = again.collect();
+        wanted.extend(changes);
+        let mut refused: BTreeMap<DocumentKey, String> = BTreeMap::new();
+        let mut candidates = Vec::with_capacity(wanted.len());
+        for (key, value) in wanted {
+            let undo = self.put_document(&key, value.as_ref()).unwrap_or_else(|why| {
+                refused.insert(key.clone(), why);
+                None
+            });
+            candidates.push(Candidate { key, value, undo });
+        }
+        let mut compiled = None;
+        while candidates.iter().any(|candidate| candidate.undo.is_some()) {
+            match self.compile_objects(compile) {
+                Ok(result) => {
+                    compiled = Some(result);
+                    break;
+                }
+                Err(problems) => self.refuse_objects(&mut candidates, &problems, &mut refused),
+            }
+        }
+        let mut applied = AppliedObjects { compiled, messages: Vec::new(), refused, changed: Vec::new() };
+        let Some(source) = &mut self.kubernetes else { return applied };
+        source.version += 1;
+        for Candidate { key, value, undo } in candidates {
+            if let Some(why) = applied.refused.get(&key) {
+                if before.get(&key).is_none_or(|before| before.why != *why) {
+                    let message = format!("{}/{} is refused: {why}", key.kind, key.name);
+                    applied.messages.push((LogLevel::Error, message));
+                }
+                source.refused.insert(key, RefusedDocument { value, why: why.clone() });
+            } else if let (Some(_), Some(kind)) = (undo, kind(key.kind)) {
+                applied.changed.push((kind, key.name));
+            }
+        }
+        applied
+    }
+
+    /// Puts a document among the others, or removes it. Returns `None` if there is nothing to remove.
+    fn put_document(
+        &mut self,
+        key: &DocumentKey,
+        value: Option<&Arc<Value>>,
+    ) -> Result<Option<Undo>, String> {
+        let Some(kind) = kind(key.kind) else { return Err("no resource is of this kind".to_owned()) };
+        let Some(value) = value else { return Ok(self.documents.remove(kind, &key.name)) };
+        if let Some(place) = self.file_config.as_ref().and_then(|base| base.position_of(kind, &key.name)) {
+            return Err(format!("the file has a {} of this name ({place})", kind.noun));
+        }
+        self.documents.put(kind, &key.name, value.clone()).map(Some).map_err(|problems| describe(&problems))
+    }
+
+    fn compile_objects<T>(&self, compile: CompileParts<'_, T>) -> Result<T, Vec<Problem>> {
+        let Some(base) = &self.file_config else { return Err(Vec::new()) };
+        compile(&CombinedResources::of(&base.config).with(&self.documents))
+    }
+
+    /// Finds the changes that cause the problems of the compiled whole, and takes them out: at least one.
+    fn refuse_objects(
+        &mut self,
+        candidates: &mut [Candidate],
+        problems: &[Problem],
+        refused: &mut BTreeMap<DocumentKey, String>,
+    ) {
+        let tried: BTreeSet<&DocumentKey> = candidates
+            .iter()
+            .filter(|candidate| candidate.undo.is_some())
+            .map(|candidate| &candidate.key)
+            .collect();
+        let positions = self.file_config.as_ref().map(|base| base.positions.empty_copy()).unwrap_or_default();
+        let mut blamed: BTreeMap<DocumentKey, Vec<DocumentProblem>> = BTreeMap::new();
+        for problem in problems.iter().filter(|problem| problem.severity == Severity::Error) {
+            let keys = self.documents.documents_of(problem);
+            let mut keys =
+                keys.map(|document| DocumentKey { kind: document.kind.name, name: document.name.clone() });
+            if let Some(key) = keys.find(|key| tried.contains(key)) {
+                blamed.entry(key).or_default().push(self.documents.to_document_problem(problem, &positions));
+            }
+        }
+        if blamed.is_empty() {
+            // Something that was removed is missing, or the problem names no document.
+            let messages: Vec<_> = problems
+                .iter()
+                .map(|problem| self.documents.to_document_problem(problem, &positions))
+                .collect();
+            let is_removal = |candidate: &&Candidate| candidate.undo.is_some() && candidate.value.is_none();
+            let removals = candidates.iter().any(|candidate| is_removal(&candidate));
+            let all = candidates.iter().filter(|candidate| match removals {
+                true => is_removal(candidate),
+                false => candidate.undo.is_some(),
+            });
+            blamed = all.map(|candidate| (candidate.key.clone(), messages.clone())).collect();
+        }
+        for candidate in candidates.iter_mut().rev() {
+            if let Some(problems) = blamed.get(&candidate.key)
+                && let Some(undo) = candidate.undo.take()
+            {
+                self.documents.undo(undo);
+                refused.insert(candidate.key.clone(), describe(problems));
+            }
+        }
+    }
+
+    /// Publishes the changed resources in the view, after they are in force.
+    pub fn publish_objects<T>(&self, applied: &AppliedObjects<T>) {
+        let version = self.kubernetes.as_ref().map(|source| source.version).unwrap_or_default();
+        self.view.update(|state| {
+            for (kind, name) in &applied.changed {
+                let document = self.documents.get(kind, name).cloned();
+                state.set(kind, name, document.map(|document| (document, version)));
+            }
+            state.version = version;
+        });
+    }
+}
+
+/// Waits for the first translation.
+fn wait_for_listing(events: &mut mpsc::Receiver<KubernetesEvent>) -> Result<DocumentChanges, String> {
+    let end = std::time::Instant::now() + FIRST_LISTING_TIMEOUT;
+    let mut why = format!("the API server has not sent all objects within {FIRST_LISTING_TIMEOUT:?}");
+    // Polling costs nothing noticeable at a start.
+    while std::time::Instant::now() < end {
+        match events.try_recv() {
+            Ok(KubernetesEvent::Documents(first)) => return Ok(first),
+            Ok(KubernetesEvent::Connected(Err(reason))) => why = reason,
+            Ok(KubernetesEvent::Connected(Ok(()))) => {}
+            Err(mpsc::error::TryRecvError::Empty) => std::thread::sleep(Duration::from_millis(2)),
+            Err(mpsc::error::TryRecvError::Disconnected) => break,
+        }
+    }
+    Err(why)
+}
+
+/// Returns the settings of the client.
+fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSettings {
+    let blocks =
+        from.addresses.iter().map(|block| AddressBlock { first: block.address, prefix: block.prefix });
+    tollgate_kubernetes::KubernetesSettings {
+        access: match &from.kubeconfig {
+            Kubeconfig::InCluster => ClusterAccess::InCluster,
+            Kubeconfig::File(file) => ClusterAccess::Kubeconfig(file.clone()),
+        },
+        namespaces: from.namespaces.clone(),
+        statuses: from.statuses,
+        translation: TranslationSettings {
+            controller: from.controller.clone(),
+            addresses: AddressPool::new(blocks.collect()),
+        },
+    }
+}
+
+/// Describes problems in one line, for a condition.
+fn describe(problems: &[DocumentProblem]) -> String {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let one = |problem: &DocumentProblem| match problem.pointer.as_str() {
+        "" => problem.message.clone(),
+        pointer => format!("{pointer}: {}", problem.message),
+    };
+    errors.map(one).collect::<Vec<_>>().join("; ")
+}

@@ -74,7 +74,8 @@ fn shorten(value: &mut Value) {
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let files = std::fs::read_dir(folder).expect("cases").map(|entry| entry.expect("a file").path());
-    let name = |file: &PathBuf| file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+    let name =
+        |file: &PathBuf| file.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
     let mut cases: Vec<_> = files.filter(|file| !name(file).ends_with(".out.yaml")).collect();
     cases.sort();
     assert!(!cases.is_empty());

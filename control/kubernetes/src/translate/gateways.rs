@@ -41,8 +41,8 @@ pub struct ListenerState<'a> {
     /// How many routes are attached.
     pub attached: usize,
     conditions: Vec<Condition>,
-    /// The documents of its certificates: the contents by name.
-    certificates: BTreeMap<String, (Value, ObjectName)>,
+    /// Its certificates with their keys.
+    certificates: Vec<Value>,
 }
 
 impl<'a> Gateways<'a> {
@@ -238,10 +238,10 @@ fn listeners<'a>(
                     format!("a listener of {} has no routes of the kind {unknown}", listener.protocol);
                 conditions.push(Condition::no("ResolvedRefs", "InvalidRouteKinds", message));
             }
-            let mut certificates = BTreeMap::new();
+            let mut certificates = Vec::new();
             if listener.protocol == "HTTPS" {
-                match certificate_documents(objects, meta, listener, references) {
-                    Ok(documents) => certificates = documents,
+                match listener_certificates(objects, meta, listener, references) {
+                    Ok(found) => certificates = found,
                     Err(condition) => conditions.push(condition),
                 }
             }
@@ -304,13 +304,13 @@ fn allowed_kinds(allowed: &AllowedRoutes, known: &'static [Kind]) -> (Vec<Kind>,
     (kinds, unknown)
 }
 
-/// Returns the documents of a listener's certificates, with the Secrets that they come from.
-fn certificate_documents(
+/// Returns the certificates of a listener.
+fn listener_certificates(
     objects: &Objects,
     meta: &Meta,
     listener: &Listener,
     references: &mut BTreeSet<crate::object::Reference>,
-) -> Result<BTreeMap<String, (Value, ObjectName)>, Condition> {
+) -> Result<Vec<Value>, Condition> {
     let refused = |reason, message: String| Err(Condition::no("ResolvedRefs", reason, message));
     let tls = listener.tls.as_ref();
     if let Some(mode) = tls.and_then(|tls| tls.mode.as_deref()).filter(|mode| *mode != "Terminate") {
@@ -321,7 +321,7 @@ fn certificate_documents(
     if wanted.is_empty() {
         return refused("InvalidCertificateRef", "the listener names no certificate".to_owned());
     }
-    let mut documents = BTreeMap::new();
+    let mut certificates = Vec::new();
     for wanted in wanted {
         let group = wanted.group.as_deref().unwrap_or_default();
         let kind = wanted.kind.as_deref().unwrap_or("Secret");
@@ -351,10 +351,9 @@ fn certificate_documents(
         if let Err(problem) = identity.check() {
             return refused("InvalidCertificateRef", format!("the Secret {name}: {}", problem.message));
         }
-        let value = json!({ "certificate": chain, "key": key });
-        documents.insert(names::join(&[&name.namespace, &name.name]), (value, name));
+        certificates.push(json!({ "certificate": chain, "key": key }));
     }
-    Ok(documents)
+    Ok(certificates)
 }
 
 impl ListenerState<'_> {
@@ -396,17 +395,26 @@ impl GatewayState<'_> {
     fn documents(&self, name: &ObjectName, out: &mut Translation) {
         let owner = reference(Kind::Gateway, name);
         for (index, address) in self.addresses.iter().enumerate() {
+            let mut by_document: BTreeMap<&str, Vec<&ListenerState<'_>>> = BTreeMap::new();
             for listener in self.listeners.iter().filter(|listener| listener.serves()) {
-                let Some(document) = listener.documents.get(index) else { continue };
-                let bind = SocketAddr::new(*address, listener.spec.port).to_string();
+                if let Some(document) = listener.documents.get(index) {
+                    by_document.entry(document).or_default().push(listener);
+                }
+            }
+            for (document, listeners) in by_document {
+                let Some(first) = listeners.first() else { continue };
+                let bind = SocketAddr::new(*address, first.spec.port).to_string();
                 let mut value = json!({ "bind": bind });
-                if listener.spec.protocol == "HTTPS" {
-                    value["tls"] = json!({});
+                if first.spec.protocol == "HTTPS" {
+                    let mut certificates: Vec<&Value> = Vec::new();
+                    for certificate in listeners.iter().flat_map(|listener| &listener.certificates) {
+                        if !certificates.contains(&certificate) {
+                            certificates.push(certificate);
+                        }
+                    }
+                    value["tls"] = json!({ "certificates": certificates });
                 }
                 out.put("listeners", document, value, [owner.clone()]);
-                for (name, (certificate, _)) in &listener.certificates {
-                    out.put_certificate(name, certificate, &bind, owner.clone());
-                }
             }
         }
     }
@@ -452,20 +460,5 @@ impl GatewayState<'_> {
             "conditions": to_json(&[accepted, programmed], generation),
             "listeners": listeners,
         })
-    }
-}
-
-impl Translation {
-    /// Adds a listener's address to the document of a certificate.
-    fn put_certificate(&mut self, name: &str, value: &Value, bind: &str, owner: crate::object::Reference) {
-        self.put("certificates", name, value.clone(), [owner]);
-        let key = super::DocumentKey { kind: "certificates", name: name.to_owned() };
-        let Some(document) = self.documents.get_mut(&key) else { return };
-        let listeners = &mut document.value["listeners"];
-        match listeners.as_array_mut() {
-            Some(list) if list.iter().any(|known| known == bind) => {}
-            Some(list) => list.push(bind.into()),
-            None => *listeners = json!([bind]),
-        }
     }
 }

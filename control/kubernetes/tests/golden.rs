@@ -108,9 +108,12 @@ fn the_order_of_arrival_does_not_matter() {
     }
 }
 
-/// Each document is one that the configuration's readers accept.
+/// The documents of each case are valid, alone and together.
 #[test]
-fn the_documents_are_valid() {
+fn the_documents_compile() {
+    tollgate_plan::register_policies();
+    let config = tollgate_config::from_text("t", "kubernetes: {addresses: 192.0.2.0/24}", &|_| None).config;
+    let config = config.expect("a configuration");
     for case in cases() {
         let translation = translated(objects(&std::fs::read_to_string(&case).expect("a case")));
         let scope = tollgate_config::file_access::Scope::below(&[]);
@@ -120,6 +123,10 @@ fn the_documents_are_valid() {
             if let Err(problems) = documents.put(kind, &key.name, document.value.clone()) {
                 panic!("{}: {}/{}: {:?}", case.display(), key.kind, key.name, problems);
             }
+        }
+        let all = tollgate_config::CombinedResources::of(&config).with(&documents);
+        if let Err(problems) = tollgate_plan::compile_parts(&all) {
+            panic!("{}: {problems:?}", case.display());
         }
     }
 }

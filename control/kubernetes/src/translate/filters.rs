@@ -85,7 +85,10 @@ impl Filters {
                 } else if let Some(percent) = to.percent {
                     mirror["percent"] = format!("{percent}%").into();
                 }
-                self.mirrors.push(mirror);
+                // A second copy to the same backend would tell it nothing new.
+                if !self.mirrors.iter().any(|known| known["to"] == mirror["to"]) {
+                    self.mirrors.push(mirror);
+                }
             }
             Ok(Backend::Broken) => {}
             // The copies are lost; the requests themselves are served.
@@ -178,7 +181,14 @@ fn path_change(path: Option<&PathModifier>) -> Map<String, Value> {
 }
 
 fn cors(from: &Cors) -> Value {
-    let mut out = json!({ "origins": from.allow_origins });
+    let mut out = json!({});
+    let credentials = from.allow_credentials == Some(true);
+    if credentials && from.allow_origins.iter().any(|origin| origin == "*") {
+        // The gateway does not take `*` with credentials, because it is seldom meant. Here it is.
+        out["regex"] = ".*".into();
+    } else {
+        out["origins"] = json!(from.allow_origins);
+    }
     for (key, list) in
         [("methods", &from.allow_methods), ("headers", &from.allow_headers), ("expose", &from.expose_headers)]
     {
@@ -186,7 +196,7 @@ fn cors(from: &Cors) -> Value {
             out[key] = json!(list);
         }
     }
-    if from.allow_credentials == Some(true) {
+    if credentials {
         out["credentials"] = true.into();
     }
     out["max_age"] = format!("{}s", from.max_age.unwrap_or(5).min(86_400)).into();

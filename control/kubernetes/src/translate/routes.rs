@@ -36,9 +36,16 @@ pub struct Rule<'a> {
     pub unsupported: Option<String>,
 }
 
-/// Where a route is attached: for each listener's document the host names that it serves there. An empty name
-/// is every host.
-type Attachments = BTreeMap<String, BTreeSet<String>>;
+/// Where a route is attached, by the document of the listener.
+type Attachments = BTreeMap<String, Attachment>;
+
+/// What a route serves at a listener.
+#[derive(Clone, Debug, Default)]
+struct Attachment {
+    port: u16,
+    /// The host names; an empty one is every host.
+    hosts: BTreeSet<String>,
+}
 
 /// The result of a reference to a parent of this controller.
 type Attached = Result<Attachments, Condition>;
@@ -97,8 +104,10 @@ fn translate<'a>(
         let Some((gateway, attached)) = attach(route, parent, gateways) else { continue };
         used.insert(gateway);
         if let Ok(attached) = &attached {
-            for (listener, hosts) in attached {
-                attachments.entry(listener.clone()).or_default().extend(hosts.iter().cloned());
+            for (listener, Attachment { port, hosts }) in attached {
+                let attachment = attachments.entry(listener.clone()).or_default();
+                attachment.port = *port;
+                attachment.hosts.extend(hosts.iter().cloned());
             }
         }
         parents.push((parent, attached.err()));
@@ -204,7 +213,9 @@ fn attach(
         }
         attached = true;
         for document in &listener.documents {
-            attachments.entry(document.clone()).or_default().extend(hosts.iter().cloned());
+            let attachment: &mut Attachment = attachments.entry(document.clone()).or_default();
+            attachment.port = spec.port;
+            attachment.hosts.extend(hosts.iter().cloned());
         }
         if let Some(gateway) = gateways.by_name.get_mut(&name) {
             gateway.listeners[index].attached += 1;
@@ -326,8 +337,11 @@ fn emit(
     owner: &Reference,
     out: &mut Translation,
 ) {
-    let mut groups: Vec<(Vec<Value>, Vec<&str>)> = Vec::new();
-    for (listener, hosts) in attachments {
+    // A redirect that names neither scheme nor port leads to the listener's port.
+    let redirect = action.get("redirect").filter(|to| to.get("scheme").is_none() && to.get("port").is_none());
+    let mut groups: Vec<(Vec<Value>, Option<u16>, Vec<&str>)> = Vec::new();
+    for (listener, Attachment { port, hosts }) in attachments {
+        let port = redirect.map(|_| *port);
         let mut matches = Vec::new();
         for host in hosts {
             for conditions in &rule.matches {
@@ -345,15 +359,18 @@ fn emit(
         if matches.is_empty() {
             continue;
         }
-        match groups.iter_mut().find(|(known, _)| *known == matches) {
-            Some((_, listeners)) => listeners.push(listener),
-            None => groups.push((matches, vec![listener])),
+        match groups.iter_mut().find(|(known, of, _)| *known == matches && *of == port) {
+            Some((.., listeners)) => listeners.push(listener),
+            None => groups.push((matches, port, vec![listener])),
         }
     }
-    for (group, (matches, listeners)) in groups.into_iter().enumerate() {
+    for (group, (matches, port, listeners)) in groups.into_iter().enumerate() {
         let mut value = json!({ "match": matches, "listeners": listeners });
         if let Some(fields) = value.as_object_mut() {
             fields.extend(action.clone());
+            if let (Some(port), Some(redirect)) = (port, fields.get_mut("redirect")) {
+                redirect["port"] = port.into();
+            }
             // A fixed answer has no attempts.
             if !fields.contains_key("to") {
                 fields.shift_remove("retry");

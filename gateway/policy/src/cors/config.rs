@@ -29,7 +29,7 @@ pub(crate) struct CorsSettings {
         each = regex, bounded, also = ["origin_regex", "accessControlAllowOriginListRegex"],
     )]
     regex: Vec<String>,
-    /// Methods that pages may use.
+    /// Methods that pages may use; `*`: any.
     #[key(
         expected = "a method such as `PUT`", pattern = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
         each = method, bounded, default = "[GET, HEAD, POST]", also = ["allow_methods", "allowed_methods"],
@@ -72,6 +72,7 @@ impl PolicyConfig for CorsSettings {
         Arc::new(CorsRules {
             any: self.allows_any(),
             origins: exact.chain(regexes.map(OriginPattern::Matching)).collect(),
+            any_method: self.methods.iter().any(|method| method == "*"),
             methods: self.methods.join(", "),
             any_header: self.headers.iter().any(|name| name == "*"),
             headers: self.headers.join(", "),

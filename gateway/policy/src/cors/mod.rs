@@ -21,6 +21,8 @@ pub struct CorsRules {
     pub any: bool,
     /// The allowed origins.
     pub origins: Vec<OriginPattern>,
+    /// Whether a page may use any method.
+    pub any_method: bool,
     /// The allowed methods, as the value of `Access-Control-Allow-Methods`.
     pub methods: String,
     /// Whether a page may set any request header.
@@ -100,7 +102,7 @@ impl Policy for Cors {
         let wanted = request.header("access-control-request-method");
         if request.method() == b"OPTIONS" && origin.is_some() && wanted.is_some() {
             let asked = request.header("access-control-request-headers");
-            return Verdict::Respond(rules.preflight(allowed.as_deref(), asked));
+            return Verdict::Respond(rules.preflight(allowed.as_deref(), wanted.unwrap_or_default(), asked));
         }
         rules.clone().register_fields(allowed, request);
         Verdict::Continue
@@ -129,7 +131,7 @@ impl CorsRules {
 
     /// Answers a preflight. For an origin that is not allowed it contains no permission, and the browser
     /// refuses.
-    fn preflight(&self, allowed: Option<&[u8]>, asked: Option<&[u8]>) -> PolicyResponse {
+    fn preflight(&self, allowed: Option<&[u8]>, method: &[u8], asked: Option<&[u8]>) -> PolicyResponse {
         let mut lines = Vec::new();
         let mut line = |name: &str, value: &[u8]| {
             if !value.is_empty() && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
@@ -141,13 +143,16 @@ impl CorsRules {
         };
         if let Some(origin) = allowed {
             line("Access-Control-Allow-Origin", origin);
-            line("Access-Control-Allow-Methods", self.methods.as_bytes());
-            // With credentials, `*` would be a literal field name.
+            // With credentials, `*` would be a literal method or field name.
+            let methods = if self.any_method { method } else { self.methods.as_bytes() };
+            line("Access-Control-Allow-Methods", methods);
             let headers = if self.any_header { asked.unwrap_or(b"") } else { self.headers.as_bytes() };
             line("Access-Control-Allow-Headers", headers);
             if self.credentials {
                 line("Access-Control-Allow-Credentials", b"true");
             }
+            // Browsers read it in the response itself; the Gateway API's conformance suite also in a preflight's.
+            line("Access-Control-Expose-Headers", self.expose.as_bytes());
             if let Some(age) = self.max_age {
                 line("Access-Control-Max-Age", age.to_string().as_bytes());
             }
@@ -218,9 +223,17 @@ mod tests {
     #[test]
     fn an_origin_that_may_not_is_told_nothing() {
         let rules = CorsRules { methods: "GET".into(), headers: "X-A".into(), ..CorsRules::default() };
-        let answer = rules.preflight(None, Some(b"X-A"));
+        let answer = rules.preflight(None, b"GET", Some(b"X-A"));
         assert_eq!(answer.status, 204);
         let lines = String::from_utf8(answer.lines).expect("text");
         assert!(lines.starts_with("Vary: ") && !lines.contains("Access-Control-Allow"), "{lines}");
+    }
+
+    #[test]
+    fn any_method_is_the_one_that_was_asked_for() {
+        let rules = CorsRules { any_method: true, methods: "*".into(), ..CorsRules::default() };
+        let answer = rules.preflight(Some(b"https://a.example"), b"PUT", None);
+        let lines = String::from_utf8(answer.lines).expect("text");
+        assert!(lines.contains("Access-Control-Allow-Methods: PUT\r\n"), "{lines}");
     }
 }

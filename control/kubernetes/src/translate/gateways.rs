@@ -79,8 +79,7 @@ impl<'a> Gateways<'a> {
         for (name, gateway) in &mut self.by_name {
             let count = gateway.addresses.len();
             for listener in gateway.listeners.iter_mut().filter(|listener| listener.serves()) {
-                let port = listener.spec.port.to_string();
-                let parts = [name.namespace.as_str(), &name.name, &port];
+                let parts = [name.namespace.as_str(), &name.name, &listener.spec.name];
                 listener.documents = (0..count)
                     .map(|index| match index {
                         0 => names::join(&parts),
@@ -395,24 +394,16 @@ impl GatewayState<'_> {
     fn documents(&self, name: &ObjectName, out: &mut Translation) {
         let owner = reference(Kind::Gateway, name);
         for (index, address) in self.addresses.iter().enumerate() {
-            let mut by_document: BTreeMap<&str, Vec<&ListenerState<'_>>> = BTreeMap::new();
             for listener in self.listeners.iter().filter(|listener| listener.serves()) {
-                if let Some(document) = listener.documents.get(index) {
-                    by_document.entry(document).or_default().push(listener);
-                }
-            }
-            for (document, listeners) in by_document {
-                let Some(first) = listeners.first() else { continue };
-                let bind = SocketAddr::new(*address, first.spec.port).to_string();
+                let Some(document) = listener.documents.get(index) else { continue };
+                let bind = SocketAddr::new(*address, listener.spec.port).to_string();
                 let mut value = json!({ "bind": bind });
-                if first.spec.protocol == "HTTPS" {
-                    let mut certificates: Vec<&Value> = Vec::new();
-                    for certificate in listeners.iter().flat_map(|listener| &listener.certificates) {
-                        if !certificates.contains(&certificate) {
-                            certificates.push(certificate);
-                        }
-                    }
-                    value["tls"] = json!({ "certificates": certificates });
+                let hostname = hostname(listener.spec);
+                if !hostname.is_empty() {
+                    value["hosts"] = json!([hostname]);
+                }
+                if listener.spec.protocol == "HTTPS" {
+                    value["tls"] = json!({ "certificates": listener.certificates });
                 }
                 out.put("listeners", document, value, [owner.clone()]);
             }

@@ -29,7 +29,7 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build profile run test simulate faults hostile leaks lint check-dependencies check-docs check-examples bench \
+.PHONY: help build profile run test simulate conformance faults hostile leaks lint check-dependencies check-docs check-examples bench \
 	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools \
 	install uninstall package package-test static check-aarch64 check-schemas screenshots
 
@@ -74,6 +74,13 @@ hostile: toolchain ## hostile HTTP/2 clients and endpoints of each kind against 
 	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::
+
+conformance: toolchain ## the Gateway API's conformance suite against the gateway and a real API server, as root; builds Kubernetes first
+	$(GATEWAY)
+	tests/kubernetes/cluster build
+	tests/kubernetes/cluster up
+	tests/kubernetes/cluster gateway "$(CARGO_TARGET_DIR)/release/tollgate"
+	tests/kubernetes/cluster conformance; result=$$?; tests/kubernetes/cluster down; exit $$result
 
 leaks: toolchain ## ten minutes of mixed load against the release binary; memory, descriptors and permits must stay flat
 	$(GATEWAY)

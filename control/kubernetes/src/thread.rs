@@ -240,7 +240,8 @@ impl Source {
             }
             Observation::Written(reference, object) => {
                 let is_good = object.is_some();
-                if let Some(object) = object {
+                // A watch may have reported meanwhile that the object is gone.
+                if let Some(object) = object.filter(|_| self.objects.status(&reference).is_some()) {
                     self.put(reference.kind, object);
                 }
                 self.writer.written(reference, is_good);

@@ -502,7 +502,7 @@ Examples:
 
 const LOG: &str = "\
 Components:
-  admin, discovery, etcd, gateway, health, listener, overload, policy, reload, tls, upgrade,
+  admin, discovery, etcd, gateway, health, kubernetes, listener, overload, policy, reload, tls, upgrade,
   upstream
 
 Exit status:

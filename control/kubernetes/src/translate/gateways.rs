@@ -53,7 +53,7 @@ impl<'a> Gateways<'a> {
         for gateway in objects.gateways.values() {
             match &gateway.spec {
                 Ok(spec) if classes.contains(spec.gateway_class_name.as_str()) => {
-                    gateways.push((gateway, spec))
+                    gateways.push((gateway, spec));
                 }
                 _ => {}
             }
@@ -254,8 +254,8 @@ fn listeners<'a>(
             }
         })
         .collect();
-    for index in 0..listeners.len() {
-        let one = listeners[index].spec;
+    for (index, listener) in listeners.iter_mut().enumerate() {
+        let one = listener.spec;
         let others = || {
             let others = spec.listeners.iter().enumerate().filter(|(other, _)| *other != index);
             others.map(|(_, other)| other).filter(|other| other.port == one.port)
@@ -270,7 +270,7 @@ fn listeners<'a>(
         };
         if let Some(reason) = conflict {
             let message = format!("another listener has the port {} too", one.port);
-            listeners[index].conditions.push(Condition::no("Accepted", reason, message));
+            listener.conditions.push(Condition::no("Accepted", reason, message));
         }
     }
     listeners

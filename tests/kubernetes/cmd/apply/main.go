@@ -1,7 +1,8 @@
 // apply: applies YAML documents by server-side apply, and waits for conditions. It stands in for kubectl, which a
 // machine may not have.
 //
-//	apply -f FILE...                      applies every document of the files
+//	apply -f FILE...                      applies every document of the files, or those of the kinds in -kinds
+//	apply -token NAMESPACE/NAME           prints a token of a service account
 //	apply -wait GROUP/VERSION/PLURAL[/NAMESPACE]/NAME=CONDITION    waits until the condition holds
 package main
 
@@ -13,9 +14,11 @@ import (
 	"io"
 	"log"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	authentication "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -24,16 +27,21 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 const patience = 60 * time.Second
 
+var kinds string
+
 func main() {
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig")
 	var files, waits []string
 	flag.Func("f", "a file to apply", func(s string) error { files = append(files, s); return nil })
+	flag.StringVar(&kinds, "kinds", "", "the kinds to apply, separated by commas; empty: all")
+	account := flag.String("token", "", "a service account whose token is printed")
 	flag.Func("wait", "an object and a condition to wait for", func(s string) error { waits = append(waits, s); return nil })
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -45,6 +53,14 @@ func main() {
 	defer cancel()
 	for _, file := range files {
 		must(apply(ctx, client, mapper, file))
+	}
+	if namespace, name, found := strings.Cut(*account, "/"); found {
+		hours := int64(12 * 3600)
+		request := &authentication.TokenRequest{Spec: authentication.TokenRequestSpec{ExpirationSeconds: &hours}}
+		accounts := kubernetes.NewForConfigOrDie(config).CoreV1().ServiceAccounts(namespace)
+		answer, err := accounts.CreateToken(ctx, name, request, metav1.CreateOptions{})
+		must(err)
+		fmt.Println(answer.Status.Token)
 	}
 	for _, wait := range waits {
 		must(await(ctx, client, wait))
@@ -71,7 +87,7 @@ func apply(ctx context.Context, client dynamic.Interface, mapper *restmapper.Def
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		if len(object.Object) == 0 {
+		if len(object.Object) == 0 || kinds != "" && !slices.Contains(strings.Split(kinds, ","), object.GetKind()) {
 			continue
 		}
 		kind := object.GroupVersionKind()

@@ -62,7 +62,7 @@ pub fn log_connection(connected: &Result<(), String>) {
     match connected {
         Ok(()) => info!(target: component::KUBERNETES, "the API server answers again"),
         Err(why) => {
-            warn!(target: component::KUBERNETES, "the API server does not answer: {why}; what is in force stays so")
+            warn!(target: component::KUBERNETES, "the API server does not answer: {why}; what is in force stays so");
         }
     }
 }

@@ -14,6 +14,9 @@ use crate::object::{Kind, Meta, RawObject};
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The annotations that are kept begin with one of these.
+const ANNOTATIONS: [&str; 2] = ["ingressclass.kubernetes.io/", "kubernetes.io/ingress."];
+
 /// How the API server is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClusterAccess {
@@ -78,6 +81,12 @@ pub fn reduce(object: DynamicObject) -> RawObject {
             resource_version: metadata.resource_version.unwrap_or_default(),
             creation_timestamp: created.unwrap_or_default(),
             labels: metadata.labels.unwrap_or_default(),
+            annotations: metadata
+                .annotations
+                .into_iter()
+                .flatten()
+                .filter(|(key, _)| ANNOTATIONS.iter().any(|start| key.starts_with(start)))
+                .collect(),
         },
         data,
     }

@@ -54,6 +54,8 @@ pub struct Meta {
     pub creation_timestamp: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
+    /// Annotations about classes of Ingresses.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Meta {
@@ -121,6 +123,7 @@ impl<T: Contents> Object<T> {
         self.spec == other.spec
             && one.generation == two.generation
             && one.labels == two.labels
+            && one.annotations == two.annotations
             && one.creation_timestamp == two.creation_timestamp
     }
 }
@@ -150,6 +153,10 @@ pub enum Kind {
     Secret,
     /// `ConfigMap`
     ConfigMap,
+    /// `Ingress`
+    Ingress,
+    /// `IngressClass`
+    IngressClass,
 }
 
 /// The group of the Gateway API's resources.
@@ -157,7 +164,7 @@ pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 impl Kind {
     /// The kinds of which the source watches all objects. The others are watched by name.
-    pub const WATCHED: [Self; 9] = [
+    pub const WATCHED: [Self; 11] = [
         Self::GatewayClass,
         Self::Gateway,
         Self::HttpRoute,
@@ -167,6 +174,8 @@ impl Kind {
         Self::Service,
         Self::EndpointSlice,
         Self::Namespace,
+        Self::Ingress,
+        Self::IngressClass,
     ];
 
     /// Returns its group, version, name, and name in paths.
@@ -184,6 +193,8 @@ impl Kind {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
             Self::Secret => ("", "v1", "Secret", "secrets"),
             Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
+            Self::Ingress => ("networking.k8s.io", "v1", "Ingress", "ingresses"),
+            Self::IngressClass => ("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
         }
     }
 
@@ -203,7 +214,7 @@ impl Kind {
     /// Returns whether its objects belong to no namespace.
     #[must_use]
     pub fn is_cluster_wide(self) -> bool {
-        matches!(self, Self::GatewayClass | Self::Namespace)
+        matches!(self, Self::GatewayClass | Self::Namespace | Self::IngressClass)
     }
 }
 

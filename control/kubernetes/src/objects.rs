@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::object::{Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
 use crate::resources::{
-    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Namespace,
-    ReferenceGrant, Secret, ServiceContents,
+    BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
+    IngressClass, Namespace, ReferenceGrant, Secret, ServiceContents,
 };
 
 /// Objects of one kind, by name.
@@ -38,6 +38,10 @@ pub struct Objects {
     pub secrets: Store<Secret>,
     /// The ConfigMaps that are referred to.
     pub config_maps: Store<ConfigMap>,
+    /// Ingresses.
+    pub ingresses: Store<Ingress>,
+    /// IngressClasses.
+    pub ingress_classes: Store<IngressClass>,
 }
 
 /// What a new version of an object changes.
@@ -64,6 +68,8 @@ macro_rules! with_store {
             Kind::Namespace => $function($($borrow)+ $objects.namespaces $(, $argument)*),
             Kind::Secret => $function($($borrow)+ $objects.secrets $(, $argument)*),
             Kind::ConfigMap => $function($($borrow)+ $objects.config_maps $(, $argument)*),
+            Kind::Ingress => $function($($borrow)+ $objects.ingresses $(, $argument)*),
+            Kind::IngressClass => $function($($borrow)+ $objects.ingress_classes $(, $argument)*),
         }
     };
 }

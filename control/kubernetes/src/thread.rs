@@ -135,6 +135,8 @@ struct Source {
     writer: StatusWriter,
     /// Whether something changed since the last translation.
     is_changed: bool,
+    /// What the last translation noted, so that it is logged once.
+    notes: BTreeMap<Reference, BTreeSet<String>>,
     /// Why the last request of a kind failed.
     failures: BTreeMap<Kind, String>,
 }
@@ -156,6 +158,7 @@ impl Source {
             documents: BTreeMap::new(),
             writer,
             is_changed: false,
+            notes: BTreeMap::new(),
             failures: BTreeMap::new(),
         }
     }
@@ -295,6 +298,14 @@ impl Source {
         self.events.send(event).await.map_err(drop)?;
         let refused = refused.await.map_err(drop)?;
         translation.refuse(&refused);
+        for (object, notes) in &translation.notes {
+            for note in notes {
+                if self.notes.get(object).is_none_or(|known| !known.contains(note)) {
+                    warn!(target: component::KUBERNETES, "{object}: {note}");
+                }
+            }
+        }
+        self.notes = std::mem::take(&mut translation.notes);
         if self.settings.statuses {
             self.writer.set(translation.statuses);
         }

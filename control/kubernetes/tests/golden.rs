@@ -58,7 +58,12 @@ fn shown(translation: &Translation) -> String {
         })
         .collect();
     let references: Vec<String> = translation.references.iter().map(ToString::to_string).collect();
-    let all = json!({ "documents": documents, "statuses": statuses, "references": references });
+    let notes: Map<String, Value> =
+        translation.notes.iter().map(|(object, notes)| (object.to_string(), json!(notes))).collect();
+    let mut all = json!({ "documents": documents, "statuses": statuses, "references": references });
+    if !notes.is_empty() {
+        all["notes"] = notes.into();
+    }
     tollgate_config::to_yaml(&all)
 }
 

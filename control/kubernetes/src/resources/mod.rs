@@ -2,6 +2,7 @@
 
 mod core;
 mod gateway;
+mod ingress;
 mod policy;
 mod route;
 
@@ -12,6 +13,10 @@ pub use core::{
 pub use gateway::{
     AllowedRoutes, Gateway, GatewayAddress, GatewayClass, LabelSelector, Listener, ListenerTls, RouteKind,
     SecretReference, SelectorRequirement,
+};
+pub use ingress::{
+    Ingress, IngressBackend, IngressClass, IngressPath, IngressPaths, IngressPort, IngressRule,
+    IngressService, IngressTls,
 };
 pub use policy::{
     BackendTlsPolicy, GrantFrom, GrantTo, ReferenceGrant, SubjectAltName, TargetReference, Validation,

@@ -3,13 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tollgate_tls::{Pem, TlsIdentity};
 
 use super::conditions::{Condition, SUPPORTED_FEATURES, to_json};
-use super::{Translation, TranslationSettings, grants, names, reference};
+use super::ingress::Ingresses;
+use super::{Translation, TranslationSettings, grants, names, reference, secrets};
 use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName};
 use crate::objects::Objects;
 use crate::resources::{AllowedRoutes, Gateway, Listener, SecretReference};
@@ -17,6 +15,8 @@ use crate::resources::{AllowedRoutes, Gateway, Listener, SecretReference};
 /// The Gateways of this controller.
 pub struct Gateways<'a> {
     objects: &'a Objects,
+    /// The address of all Ingresses.
+    pub ingress_address: Option<IpAddr>,
     pub by_name: BTreeMap<ObjectName, GatewayState<'a>>,
 }
 
@@ -47,7 +47,12 @@ pub struct ListenerState<'a> {
 
 impl<'a> Gateways<'a> {
     /// Collects the Gateways of this controller's classes, and writes the statuses of the classes.
-    pub fn new(objects: &'a Objects, settings: &TranslationSettings, out: &mut Translation) -> Self {
+    pub fn new(
+        objects: &'a Objects,
+        settings: &TranslationSettings,
+        ingresses: &Ingresses<'_>,
+        out: &mut Translation,
+    ) -> Self {
         let classes = classes(objects, settings, out);
         let mut gateways = Vec::new();
         for gateway in objects.gateways.values() {
@@ -59,7 +64,7 @@ impl<'a> Gateways<'a> {
             }
         }
         gateways.sort_by_key(|(gateway, _)| gateway.meta.precedence());
-        let addresses = assign_addresses(&gateways, settings);
+        let (addresses, ingress_address) = assign_addresses(&gateways, ingresses, settings);
         let by_name = gateways
             .into_iter()
             .zip(addresses)
@@ -69,7 +74,7 @@ impl<'a> Gateways<'a> {
                 (gateway.meta.object_name(), state)
             })
             .collect();
-        let mut gateways = Self { objects, by_name };
+        let mut gateways = Self { objects, ingress_address, by_name };
         gateways.name_listeners();
         gateways
     }
@@ -143,11 +148,13 @@ fn classes<'a>(
     accepted
 }
 
-/// Assigns addresses to Gateways: those that they ask for, else those that they have, else free ones.
+/// Assigns addresses to Gateways and to the Ingresses: those that they ask for, else those that they have, else
+/// free ones.
 fn assign_addresses(
     gateways: &[(&Object<Gateway>, &Gateway)],
+    ingresses: &Ingresses<'_>,
     settings: &TranslationSettings,
-) -> Vec<(Vec<IpAddr>, Option<Condition>)> {
+) -> (Vec<(Vec<IpAddr>, Option<Condition>)>, Option<IpAddr>) {
     let pool = &settings.addresses;
     let mut used = BTreeSet::new();
     let mut assigned: Vec<Option<(Vec<IpAddr>, Option<Condition>)>> = vec![None; gateways.len()];
@@ -187,8 +194,13 @@ fn assign_addresses(
             assigned[index] = Some((vec![address], None));
         }
     }
+    let former = ingresses.former_address().filter(|address| pool.contains(*address));
+    let mut ingress_address = former.filter(|address| used.insert(*address));
     let mut free = pool.iter();
-    assigned
+    if ingress_address.is_none() && !ingresses.is_empty() {
+        ingress_address = free.find(|address| used.insert(*address));
+    }
+    let addresses = assigned
         .into_iter()
         .map(|assigned| {
             assigned.unwrap_or_else(|| match free.find(|address| used.insert(*address)) {
@@ -199,7 +211,8 @@ fn assign_addresses(
                 }
             })
         })
-        .collect()
+        .collect();
+    (addresses, ingress_address)
 }
 
 /// Returns the address that a Gateway had before.
@@ -332,25 +345,10 @@ fn listener_certificates(
             return refused("RefNotPermitted", format!("no ReferenceGrant permits the Secret {name}"));
         }
         references.insert(reference(Kind::Secret, &name));
-        let secret = objects.secrets.get(&name).and_then(|secret| secret.spec.as_ref().ok());
-        let Some(secret) = secret else {
-            return refused("InvalidCertificateRef", format!("there is no Secret {name}"));
-        };
-        let entry = |key: &str| {
-            let text = secret.data.get(key)?;
-            STANDARD.decode(text).ok().and_then(|bytes| String::from_utf8(bytes).ok())
-        };
-        let (Some(chain), Some(key)) = (entry("tls.crt"), entry("tls.key")) else {
-            return refused(
-                "InvalidCertificateRef",
-                format!("the Secret {name} has no `tls.crt` and `tls.key`"),
-            );
-        };
-        let identity = TlsIdentity { chain: Pem::from(chain.as_bytes()), key: Pem::from(key.as_bytes()) };
-        if let Err(problem) = identity.check() {
-            return refused("InvalidCertificateRef", format!("the Secret {name}: {}", problem.message));
+        match secrets::certificate(objects, &name) {
+            Ok(certificate) => certificates.push(certificate),
+            Err(why) => return refused("InvalidCertificateRef", why),
         }
-        certificates.push(json!({ "certificate": chain, "key": key }));
     }
     Ok(certificates)
 }

@@ -11,9 +11,10 @@
 //! | `routes` | routes in general: attachment to listeners, host names, statuses |
 //! | `http` | the rules of an HTTPRoute |
 //! | `grpc` | the rules of a GRPCRoute |
+//! | `ingress` | Ingresses, which share one address |
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
-//! | `grants` | ReferenceGrant |
+//! | `grants`, `secrets` | ReferenceGrant, certificates from Secrets |
 //! | `conditions` | conditions, and the features that the GatewayClass reports |
 
 mod backends;
@@ -23,8 +24,10 @@ mod gateways;
 mod grants;
 mod grpc;
 mod http;
+mod ingress;
 mod names;
 mod routes;
+mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -73,9 +76,15 @@ pub struct Translation {
     pub statuses: BTreeMap<Reference, Value>,
     /// The Secrets and ConfigMaps that were referred to, whether they exist or not.
     pub references: BTreeSet<Reference>,
+    /// What the gateway cannot do for objects whose statuses have no conditions.
+    pub notes: BTreeMap<Reference, BTreeSet<String>>,
 }
 
 impl Translation {
+    fn note(&mut self, object: Reference, text: impl Into<String>) {
+        self.notes.entry(object).or_default().insert(text.into());
+    }
+
     fn put(
         &mut self,
         kind: &'static str,
@@ -94,9 +103,11 @@ impl Translation {
 #[must_use]
 pub fn translate(objects: &Objects, settings: &TranslationSettings) -> Translation {
     let mut out = Translation::default();
-    let mut gateways = gateways::Gateways::new(objects, settings, &mut out);
+    let ingresses = ingress::Ingresses::new(objects, settings);
+    let mut gateways = gateways::Gateways::new(objects, settings, &ingresses, &mut out);
     let mut backends = backends::Backends::new(objects);
     routes::translate_all(objects, settings, &mut gateways, &mut backends, &mut out);
+    ingresses.translate(objects, gateways.ingress_address, &mut backends, &mut out);
     gateways.finish(&mut out);
     backends.finish(settings, &mut out);
     out

@@ -15,7 +15,9 @@ use crate::env::{self, Lookup};
 use crate::file_access::{self, NamedFile, ReadError, run_with_timeout};
 use crate::foreign;
 use crate::include;
-use crate::model::{Action, Config, Discover, Kubeconfig, Listener, ListenerProtocol, Paths, PemBytes, PemFile, Route};
+use crate::model::{
+    Action, Config, Discover, Kubeconfig, Listener, ListenerProtocol, Paths, PemBytes, PemFile, Route,
+};
 use crate::parse::parse;
 use crate::pem_files::pem_files;
 use crate::position::{At, SourceFile, Spanned};

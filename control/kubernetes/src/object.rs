@@ -157,6 +157,12 @@ pub enum Kind {
     Ingress,
     /// `IngressClass`
     IngressClass,
+    /// `TLSRoute`
+    TlsRoute,
+    /// `TCPRoute`
+    TcpRoute,
+    /// `UDPRoute`
+    UdpRoute,
 }
 
 /// The group of the Gateway API's resources.
@@ -164,7 +170,7 @@ pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 impl Kind {
     /// The kinds of which the source watches all objects. The others are watched by name.
-    pub const WATCHED: [Self; 11] = [
+    pub const WATCHED: [Self; 14] = [
         Self::GatewayClass,
         Self::Gateway,
         Self::HttpRoute,
@@ -176,6 +182,9 @@ impl Kind {
         Self::Namespace,
         Self::Ingress,
         Self::IngressClass,
+        Self::TlsRoute,
+        Self::TcpRoute,
+        Self::UdpRoute,
     ];
 
     /// Returns its group, version, name, and name in paths.
@@ -193,6 +202,9 @@ impl Kind {
             Self::Namespace => ("", "v1", "Namespace", "namespaces"),
             Self::Secret => ("", "v1", "Secret", "secrets"),
             Self::ConfigMap => ("", "v1", "ConfigMap", "configmaps"),
+            Self::TlsRoute => (GATEWAY_GROUP, "v1", "TLSRoute", "tlsroutes"),
+            Self::TcpRoute => (GATEWAY_GROUP, "v1", "TCPRoute", "tcproutes"),
+            Self::UdpRoute => (GATEWAY_GROUP, "v1", "UDPRoute", "udproutes"),
             Self::Ingress => ("networking.k8s.io", "v1", "Ingress", "ingresses"),
             Self::IngressClass => ("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
         }

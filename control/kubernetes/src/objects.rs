@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::object::{Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
 use crate::resources::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
-    IngressClass, Namespace, ReferenceGrant, Secret, ServiceContents,
+    IngressClass, Namespace, ReferenceGrant, Secret, ServiceContents, StreamRoute,
 };
 
 /// Objects of one kind, by name.
@@ -38,6 +38,12 @@ pub struct Objects {
     pub secrets: Store<Secret>,
     /// The ConfigMaps that are referred to.
     pub config_maps: Store<ConfigMap>,
+    /// TLSRoutes.
+    pub tls_routes: Store<StreamRoute>,
+    /// TCPRoutes.
+    pub tcp_routes: Store<StreamRoute>,
+    /// UDPRoutes.
+    pub udp_routes: Store<StreamRoute>,
     /// Ingresses.
     pub ingresses: Store<Ingress>,
     /// IngressClasses.
@@ -68,6 +74,9 @@ macro_rules! with_store {
             Kind::Namespace => $function($($borrow)+ $objects.namespaces $(, $argument)*),
             Kind::Secret => $function($($borrow)+ $objects.secrets $(, $argument)*),
             Kind::ConfigMap => $function($($borrow)+ $objects.config_maps $(, $argument)*),
+            Kind::TlsRoute => $function($($borrow)+ $objects.tls_routes $(, $argument)*),
+            Kind::TcpRoute => $function($($borrow)+ $objects.tcp_routes $(, $argument)*),
+            Kind::UdpRoute => $function($($borrow)+ $objects.udp_routes $(, $argument)*),
             Kind::Ingress => $function($($borrow)+ $objects.ingresses $(, $argument)*),
             Kind::IngressClass => $function($($borrow)+ $objects.ingress_classes $(, $argument)*),
         }

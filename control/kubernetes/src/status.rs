@@ -28,7 +28,9 @@ pub fn patch(kind: Kind, controller: &str, desired: &Value, current: &Value, now
 #[must_use]
 pub fn shared_list(kind: Kind) -> Option<&'static str> {
     match kind {
-        Kind::HttpRoute | Kind::GrpcRoute => Some("parents"),
+        Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => {
+            Some("parents")
+        }
         Kind::BackendTlsPolicy => Some("ancestors"),
         _ => None,
     }

@@ -24,5 +24,5 @@ pub use policy::{
 pub use route::{
     BackendReference, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute, GrpcRule, HeaderModifier,
     HttpHeader, HttpMatch, HttpRoute, HttpRule, Mirror, ParentReference, PathMatch, PathModifier, Redirect,
-    Retry, RouteTimeouts, UrlRewrite, ValueMatch,
+    Retry, RouteTimeouts, StreamRoute, StreamRule, UrlRewrite, ValueMatch,
 };

@@ -1,4 +1,4 @@
-//! HTTPRoute and GRPCRoute.
+//! HTTPRoute, GRPCRoute, and the routes of layer 4.
 
 use serde::Deserialize;
 
@@ -26,6 +26,26 @@ pub struct GrpcRoute {
     pub hostnames: Vec<String>,
     /// Its rules.
     pub rules: Vec<GrpcRule>,
+}
+
+/// A TLSRoute, TCPRoute or UDPRoute.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StreamRoute {
+    /// The parents that it attaches to.
+    pub parent_refs: Vec<ParentReference>,
+    /// The server names that a TLSRoute serves.
+    pub hostnames: Vec<String>,
+    /// Its rules.
+    pub rules: Vec<StreamRule>,
+}
+
+/// A rule of a TLSRoute, TCPRoute or UDPRoute.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct StreamRule {
+    /// Where connections or datagrams go.
+    pub backend_refs: Vec<BackendReference>,
 }
 
 /// A reference of a route to a parent.
@@ -301,3 +321,4 @@ pub struct BackendReference {
 
 impl Contents for HttpRoute {}
 impl Contents for GrpcRoute {}
+impl Contents for StreamRoute {}

@@ -112,11 +112,28 @@ impl<'a> Backends<'a> {
         let Some(service) = service else {
             return refused("BackendNotFound", format!("there is no Service {name}"));
         };
-        let port = service.ports.iter().find(|port| Some(port.port) == backend.port);
-        let Some(port) = port.filter(|port| port.protocol.is_empty() || port.protocol == "TCP") else {
-            let port = backend.port.map_or("none".to_owned(), |port| port.to_string());
-            return refused("BackendNotFound", format!("the Service {name} has no TCP port {port}"));
+        let protocol = if route.kind == Kind::UdpRoute { "UDP" } else { "TCP" };
+        let fits = |port: &&ServicePort| match port.protocol.as_str() {
+            "" => protocol == "TCP",
+            own => own == protocol,
         };
+        let mut ports = service.ports.iter().filter(fits);
+        let Some(port) = ports.find(|port| Some(port.port) == backend.port) else {
+            let port = backend.port.map_or("none".to_owned(), |port| port.to_string());
+            return refused("BackendNotFound", format!("the Service {name} has no {protocol} port {port}"));
+        };
+        if matches!(route.kind, Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute) {
+            // Streams have upstreams of their own, because no protocol is spoken over their connections.
+            let upstream = names::join(&[
+                &name.namespace,
+                &name.name,
+                &port.port.to_string(),
+                &protocol.to_ascii_lowercase(),
+            ]);
+            let value = json!({ "endpoints": self.endpoints(&name, port, "") });
+            self.want(&upstream, value, route);
+            return Ok(Backend::Upstream(upstream));
+        }
         let tls = match self.tls(&name, port, referrer.gateways) {
             None => None,
             Some(Ok(tls)) => Some(tls),
@@ -160,12 +177,16 @@ impl<'a> Backends<'a> {
             }
         }
         let upstream = names::join(&parts);
+        self.want(&upstream, value, route);
+        Ok(Backend::Upstream(upstream))
+    }
+
+    fn want(&mut self, upstream: &str, value: Value, route: &Reference) {
         let wanted = self
             .upstreams
-            .entry(upstream.clone())
+            .entry(upstream.to_owned())
             .or_insert_with(|| Wanted { value, owners: BTreeSet::new() });
         wanted.owners.insert(route.clone());
-        Ok(Backend::Upstream(upstream))
     }
 
     /// Returns the endpoints of a Service's port. Endpoints that are about to end get no new requests, unless

@@ -83,8 +83,14 @@ impl<'a> Gateways<'a> {
     fn name_listeners(&mut self) {
         for (name, gateway) in &mut self.by_name {
             let count = gateway.addresses.len();
+            // Listeners of TLS on one port are one listener of the gateway: it has all server names.
+            let mut by_port: BTreeMap<u16, &str> = BTreeMap::new();
             for listener in gateway.listeners.iter_mut().filter(|listener| listener.serves()) {
-                let parts = [name.namespace.as_str(), &name.name, &listener.spec.name];
+                let own = match listener.spec.protocol.as_str() {
+                    "TLS" => *by_port.entry(listener.spec.port).or_insert(&listener.spec.name),
+                    _ => &listener.spec.name,
+                };
+                let parts = [name.namespace.as_str(), &name.name, own];
                 listener.documents = (0..count)
                     .map(|index| match index {
                         0 => names::join(&parts),
@@ -224,6 +230,9 @@ fn status_address(status: &Value) -> Option<IpAddr> {
 fn kinds_of(protocol: &str) -> &'static [Kind] {
     match protocol {
         "HTTP" | "HTTPS" => &[Kind::HttpRoute, Kind::GrpcRoute],
+        "TLS" => &[Kind::TlsRoute],
+        "TCP" => &[Kind::TcpRoute],
+        "UDP" => &[Kind::UdpRoute],
         _ => &[],
     }
 }
@@ -251,7 +260,8 @@ fn listeners<'a>(
                 conditions.push(Condition::no("ResolvedRefs", "InvalidRouteKinds", message));
             }
             let mut certificates = Vec::new();
-            if listener.protocol == "HTTPS" {
+            let is_passed = listener.protocol == "TLS" && !is_terminated(listener);
+            if matches!(listener.protocol.as_str(), "HTTPS" | "TLS") && !is_passed {
                 match listener_certificates(objects, meta, listener, references) {
                     Ok(found) => certificates = found,
                     Err(condition) => conditions.push(condition),
@@ -293,6 +303,12 @@ fn is_tcp(listener: &Listener) -> bool {
     listener.protocol != "UDP"
 }
 
+/// Returns whether a listener of TLS terminates it.
+pub fn is_terminated(listener: &Listener) -> bool {
+    let mode = listener.tls.as_ref().and_then(|tls| tls.mode.as_deref());
+    listener.protocol == "TLS" && mode != Some("Passthrough")
+}
+
 /// Returns the host name of a listener in lower case; empty: all.
 pub fn hostname(listener: &Listener) -> String {
     listener.hostname.as_deref().unwrap_or_default().to_ascii_lowercase()
@@ -326,7 +342,7 @@ fn listener_certificates(
     let refused = |reason, message: String| Err(Condition::no("ResolvedRefs", reason, message));
     let tls = listener.tls.as_ref();
     if let Some(mode) = tls.and_then(|tls| tls.mode.as_deref()).filter(|mode| *mode != "Terminate") {
-        let message = format!("a listener of HTTPS cannot have the TLS mode {mode}");
+        let message = format!("the TLS mode {mode} is not supported here");
         return Err(Condition::no("Accepted", "UnsupportedValue", message));
     }
     let wanted: &[SecretReference] = tls.map(|tls| tls.certificate_refs.as_slice()).unwrap_or_default();
@@ -357,6 +373,26 @@ impl ListenerState<'_> {
     /// Returns whether it serves requests: nothing is wrong with it but kinds of routes that it does not know.
     fn serves(&self) -> bool {
         self.conditions.iter().all(|condition| condition.reason == "InvalidRouteKinds")
+    }
+
+    /// Returns the document of a listener that has a port and host names of its own.
+    fn document(&self, address: IpAddr, protocol: &str) -> Value {
+        let bind = SocketAddr::new(address, self.spec.port).to_string();
+        let mut value = json!({ "bind": bind });
+        match protocol {
+            "TCP" => value["protocol"] = "tcp".into(),
+            "UDP" => value["protocol"] = "udp".into(),
+            _ => {
+                let hostname = hostname(self.spec);
+                if !hostname.is_empty() {
+                    value["hosts"] = json!([hostname]);
+                }
+                if protocol == "HTTPS" {
+                    value["tls"] = json!({ "certificates": self.certificates });
+                }
+            }
+        }
+        value
     }
 
     fn status(&self, programmed: bool, generation: i64) -> Value {
@@ -394,18 +430,33 @@ impl GatewayState<'_> {
         for (index, address) in self.addresses.iter().enumerate() {
             for listener in self.listeners.iter().filter(|listener| listener.serves()) {
                 let Some(document) = listener.documents.get(index) else { continue };
-                let bind = SocketAddr::new(*address, listener.spec.port).to_string();
-                let mut value = json!({ "bind": bind });
-                let hostname = hostname(listener.spec);
-                if !hostname.is_empty() {
-                    value["hosts"] = json!([hostname]);
-                }
-                if listener.spec.protocol == "HTTPS" {
-                    value["tls"] = json!({ "certificates": listener.certificates });
-                }
+                let value = match listener.spec.protocol.as_str() {
+                    "TLS" => self.tls_document(*address, document, index),
+                    protocol => listener.document(*address, protocol),
+                };
                 out.put("listeners", document, value, [owner.clone()]);
             }
         }
+    }
+
+    /// Returns the document of all listeners of TLS that have this name for it.
+    fn tls_document(&self, address: IpAddr, document: &str, index: usize) -> Value {
+        let is_part = |listener: &&ListenerState<'_>| {
+            listener.documents.get(index).is_some_and(|name| name == document)
+        };
+        let parts: Vec<_> = self.listeners.iter().filter(is_part).collect();
+        let port = parts.first().map_or(0, |listener| listener.spec.port);
+        let mut value = json!({ "bind": SocketAddr::new(address, port).to_string(), "protocol": "tcp" });
+        let mut certificates: Vec<&Value> = Vec::new();
+        for certificate in parts.iter().flat_map(|listener| &listener.certificates) {
+            if !certificates.contains(&certificate) {
+                certificates.push(certificate);
+            }
+        }
+        if !certificates.is_empty() {
+            value["tls"] = json!({ "certificates": certificates });
+        }
+        value
     }
 
     fn status(&self) -> Value {

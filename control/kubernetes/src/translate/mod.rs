@@ -12,6 +12,7 @@
 //! | `http` | the rules of an HTTPRoute |
 //! | `grpc` | the rules of a GRPCRoute |
 //! | `ingress` | Ingresses, which share one address |
+//! | `streams` | TLSRoutes, TCPRoutes and UDPRoutes |
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
 //! | `grants`, `secrets` | ReferenceGrant, certificates from Secrets |
@@ -28,6 +29,7 @@ mod ingress;
 mod names;
 mod routes;
 mod secrets;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,6 +109,7 @@ pub fn translate(objects: &Objects, settings: &TranslationSettings) -> Translati
     let mut gateways = gateways::Gateways::new(objects, settings, &ingresses, &mut out);
     let mut backends = backends::Backends::new(objects);
     routes::translate_all(objects, settings, &mut gateways, &mut backends, &mut out);
+    streams::translate_all(objects, settings, &mut gateways, &mut backends, &mut out);
     ingresses.translate(objects, gateways.ingress_address, &mut backends, &mut out);
     gateways.finish(&mut out);
     backends.finish(settings, &mut out);

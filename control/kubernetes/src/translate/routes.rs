@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::backends::{Backend, Backends, Referrer};
 use super::conditions::{Condition, to_json};
 use super::filters::{Filters, Outcome};
-use super::gateways::{Gateways, hostname};
+use super::gateways::{Gateways, hostname, is_terminated};
 use super::{Translation, TranslationSettings, grpc, http, names, reference};
 use crate::object::{GATEWAY_GROUP, Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
@@ -18,7 +18,7 @@ use crate::resources::{BackendReference, Filter, ParentReference, ValueMatch};
 pub struct Route<'a> {
     pub kind: Kind,
     pub meta: &'a Meta,
-    status: &'a Value,
+    pub status: &'a Value,
     pub parents: &'a [ParentReference],
     pub hostnames: &'a [String],
     pub rules: Vec<Rule<'a>>,
@@ -36,15 +36,15 @@ pub struct Rule<'a> {
     pub unsupported: Option<String>,
 }
 
-/// Where a route is attached, by the document of the listener.
-type Attachments = BTreeMap<String, Attachment>;
+/// Where a route is attached: by the document of the listener, and whether the listener terminates TLS for a stream.
+pub type Attachments = BTreeMap<(String, bool), Attachment>;
 
 /// What a route serves at a listener.
 #[derive(Clone, Debug, Default)]
-struct Attachment {
-    port: u16,
+pub struct Attachment {
+    pub port: u16,
     /// The host names; an empty one is every host.
-    hosts: BTreeSet<String>,
+    pub hosts: BTreeSet<String>,
 }
 
 /// The result of a reference to a parent of this controller.
@@ -97,44 +97,77 @@ fn translate<'a>(
     taken: &mut HashSet<(String, String)>,
     out: &mut Translation,
 ) {
-    let mut attachments = Attachments::new();
-    let mut parents = Vec::new();
-    let mut used = BTreeSet::new();
-    for parent in route.parents {
-        let Some((gateway, attached)) = attach(route, parent, gateways) else { continue };
-        used.insert(gateway);
-        if let Ok(attached) = &attached {
-            for (listener, Attachment { port, hosts }) in attached {
-                let attachment = attachments.entry(listener.clone()).or_default();
-                attachment.port = *port;
-                attachment.hosts.extend(hosts.iter().cloned());
-            }
-        }
-        parents.push((parent, attached.err()));
-    }
-    let name = route.meta.object_name();
-    let owner = reference(route.kind, &name);
-    if parents.is_empty() {
-        // It has no parent of this controller, or no longer.
-        if has_own_status(route.status, &settings.controller) {
-            out.statuses.insert(owner, json!({ "parents": [] }));
-        }
-        return;
-    }
+    let Some(attached) = attach_all(route, settings, gateways, out) else { return };
+    let owner = reference(route.kind, &route.meta.object_name());
+    let AttachedRoute { attachments, gateways: used, .. } = &attached;
     let (mut unresolved, mut unsupported) = (None, None);
     for (number, rule) in route.rules.iter().enumerate() {
-        let referrer = Referrer { route: &owner, rule: number, gateways: &used };
+        let referrer = Referrer { route: &owner, rule: number, gateways: used };
         let filters = Filters::new(rule.filters, &referrer, backends);
         let action = action(rule, &filters, &referrer, backends);
         unresolved = unresolved.or(filters.unresolved.clone()).or(action.unresolved);
         unsupported = unsupported.or(filters.unsupported.clone()).or(rule.unsupported.clone());
         let mut value = action.value;
         value.extend(rule.settings.clone());
-        emit(rule, number, &attachments, taken, &value, &owner, out);
+        emit(rule, number, attachments, taken, &value, &owner, out);
     }
+    write_status(route, settings, attached, unresolved, unsupported, out);
+}
+
+/// A route that refers to Gateways of this controller.
+pub struct AttachedRoute<'a> {
+    pub attachments: Attachments,
+    /// The Gateways.
+    pub gateways: BTreeSet<ObjectName>,
+    /// The references, and why they do not attach the route.
+    parents: Vec<(&'a ParentReference, Option<Condition>)>,
+}
+
+/// Attaches a route to its parents. Returns `None` if none is this controller's.
+pub fn attach_all<'a>(
+    route: &Route<'a>,
+    settings: &TranslationSettings,
+    gateways: &mut Gateways<'_>,
+    out: &mut Translation,
+) -> Option<AttachedRoute<'a>> {
+    let mut all =
+        AttachedRoute { attachments: Attachments::new(), gateways: BTreeSet::new(), parents: Vec::new() };
+    for parent in route.parents {
+        let Some((gateway, attached)) = attach(route, parent, gateways) else { continue };
+        all.gateways.insert(gateway);
+        if let Ok(attached) = &attached {
+            for (listener, Attachment { port, hosts }) in attached {
+                let attachment = all.attachments.entry(listener.clone()).or_default();
+                attachment.port = *port;
+                attachment.hosts.extend(hosts.iter().cloned());
+            }
+        }
+        all.parents.push((parent, attached.err()));
+    }
+    if all.parents.is_empty() {
+        // It has no parent of this controller, or no longer.
+        if has_own_status(route.status, &settings.controller) {
+            let owner = reference(route.kind, &route.meta.object_name());
+            out.statuses.insert(owner, json!({ "parents": [] }));
+        }
+        return None;
+    }
+    Some(all)
+}
+
+/// Writes the status of a route.
+pub fn write_status(
+    route: &Route<'_>,
+    settings: &TranslationSettings,
+    attached: AttachedRoute<'_>,
+    unresolved: Option<Condition>,
+    unsupported: Option<String>,
+    out: &mut Translation,
+) {
     let generation = route.meta.generation;
     let resolved = unresolved.unwrap_or_else(|| Condition::yes("ResolvedRefs", "ResolvedRefs"));
-    let parents: Vec<Value> = parents
+    let parents: Vec<Value> = attached
+        .parents
         .into_iter()
         .map(|(parent, refusal)| {
             let accepted = match (refusal, &unsupported) {
@@ -149,7 +182,7 @@ fn translate<'a>(
             })
         })
         .collect();
-    out.statuses.insert(owner, json!({ "parents": parents }));
+    out.statuses.insert(reference(route.kind, &route.meta.object_name()), json!({ "parents": parents }));
 }
 
 /// Returns whether a route's status has entries of this controller.
@@ -213,7 +246,8 @@ fn attach(
         }
         attached = true;
         for document in &listener.documents {
-            let attachment: &mut Attachment = attachments.entry(document.clone()).or_default();
+            let key = (document.clone(), is_terminated(spec));
+            let attachment: &mut Attachment = attachments.entry(key).or_default();
             attachment.port = spec.port;
             attachment.hosts.extend(hosts.iter().cloned());
         }
@@ -340,7 +374,7 @@ fn emit(
     // A redirect that names neither scheme nor port leads to the listener's port.
     let redirect = action.get("redirect").filter(|to| to.get("scheme").is_none() && to.get("port").is_none());
     let mut groups: Vec<(Vec<Value>, Option<u16>, Vec<&str>)> = Vec::new();
-    for (listener, Attachment { port, hosts }) in attachments {
+    for ((listener, _), Attachment { port, hosts }) in attachments {
         let port = redirect.map(|_| *port);
         let mut matches = Vec::new();
         for host in hosts {

@@ -31,8 +31,8 @@ const OBSERVATIONS_MAX: usize = 1024;
 const EVENTS_MAX: usize = 4;
 /// How long a translation waits for the first listing of a Secret or ConfigMap that it refers to.
 const REFERENCES_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often statuses are compared again. It repeats writes that failed.
-const CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// How often statuses are compared again, and refused documents are tried again. It repeats writes that failed.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The settings of the source.
 #[derive(Clone, Debug)]
@@ -137,6 +137,8 @@ struct Source {
     is_changed: bool,
     /// What the last translation noted, so that it is logged once.
     notes: BTreeMap<Reference, BTreeSet<String>>,
+    /// Whether the gateway refused documents.
+    has_refused: bool,
     /// Why the last request of a kind failed.
     failures: BTreeMap<Kind, String>,
 }
@@ -159,6 +161,7 @@ impl Source {
             writer,
             is_changed: false,
             notes: BTreeMap::new(),
+            has_refused: false,
             failures: BTreeMap::new(),
         }
     }
@@ -191,6 +194,8 @@ impl Source {
             tokio::select! {
                 () = self.observe() => {}
                 _ = check.tick() => {
+                    // An address that was in use may be free now.
+                    self.is_changed |= self.has_refused;
                     let all: Vec<Reference> = self.writer.references().cloned().collect();
                     all.into_iter().for_each(|reference| self.writer.check(reference));
                 }
@@ -298,6 +303,7 @@ impl Source {
         self.events.send(event).await.map_err(drop)?;
         let refused = refused.await.map_err(drop)?;
         translation.refuse(&refused);
+        self.has_refused = !refused.is_empty();
         for (object, notes) in &translation.notes {
             for note in notes {
                 if self.notes.get(object).is_none_or(|known| !known.contains(note)) {

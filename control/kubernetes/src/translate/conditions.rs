@@ -45,7 +45,6 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "ReferenceGrant",
     "TCPRoute",
     "TLSRoute",
-    "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
     "UDPRoute",
 ];

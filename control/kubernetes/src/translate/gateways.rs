@@ -283,8 +283,12 @@ fn listeners<'a>(
             let others = spec.listeners.iter().enumerate().filter(|(other, _)| *other != index);
             others.map(|(_, other)| other).filter(|other| other.port == one.port)
         };
-        let conflict = if others().any(|other| other.protocol != one.protocol && is_tcp(other) == is_tcp(one))
-        {
+        // On one port, TLS is terminated or passed through.
+        let differs = |other: &Listener| {
+            other.protocol != one.protocol && is_tcp(other) == is_tcp(one)
+                || other.protocol == "TLS" && is_terminated(other) != is_terminated(one)
+        };
+        let conflict = if others().any(differs) {
             Some("ProtocolConflict")
         } else if others().any(|other| hostname(other) == hostname(one) && other.protocol == one.protocol) {
             Some("HostnameConflict")
@@ -304,7 +308,7 @@ fn is_tcp(listener: &Listener) -> bool {
 }
 
 /// Returns whether a listener of TLS terminates it.
-pub fn is_terminated(listener: &Listener) -> bool {
+fn is_terminated(listener: &Listener) -> bool {
     let mode = listener.tls.as_ref().and_then(|tls| tls.mode.as_deref());
     listener.protocol == "TLS" && mode != Some("Passthrough")
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::backends::{Backend, Backends, Referrer};
 use super::conditions::{Condition, to_json};
 use super::filters::{Filters, Outcome};
-use super::gateways::{Gateways, hostname, is_terminated};
+use super::gateways::{Gateways, hostname};
 use super::{Translation, TranslationSettings, grpc, http, names, reference};
 use crate::object::{GATEWAY_GROUP, Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
@@ -36,8 +36,8 @@ pub struct Rule<'a> {
     pub unsupported: Option<String>,
 }
 
-/// Where a route is attached: by the document of the listener, and whether the listener terminates TLS for a stream.
-pub type Attachments = BTreeMap<(String, bool), Attachment>;
+/// Where a route is attached, by the document of the listener.
+pub type Attachments = BTreeMap<String, Attachment>;
 
 /// What a route serves at a listener.
 #[derive(Clone, Debug, Default)]
@@ -246,8 +246,7 @@ fn attach(
         }
         attached = true;
         for document in &listener.documents {
-            let key = (document.clone(), is_terminated(spec));
-            let attachment: &mut Attachment = attachments.entry(key).or_default();
+            let attachment: &mut Attachment = attachments.entry(document.clone()).or_default();
             attachment.port = spec.port;
             attachment.hosts.extend(hosts.iter().cloned());
         }
@@ -374,7 +373,7 @@ fn emit(
     // A redirect that names neither scheme nor port leads to the listener's port.
     let redirect = action.get("redirect").filter(|to| to.get("scheme").is_none() && to.get("port").is_none());
     let mut groups: Vec<(Vec<Value>, Option<u16>, Vec<&str>)> = Vec::new();
-    for ((listener, _), Attachment { port, hosts }) in attachments {
+    for (listener, Attachment { port, hosts }) in attachments {
         let port = redirect.map(|_| *port);
         let mut matches = Vec::new();
         for host in hosts {

@@ -62,15 +62,14 @@ fn translate<'a>(
 ) {
     let Some(attached) = attach_all(route, settings, gateways, out) else { return };
     let owner = reference(route.kind, &route.meta.object_name());
-    let (mut unresolved, mut unsupported) = (None, None);
+    let mut unresolved = None;
     for (number, rule) in rules.iter().enumerate() {
         let referrer = Referrer { route: &owner, rule: number, gateways: &attached.gateways };
         let (action, condition) = action(rule, &referrer, backends);
         unresolved = unresolved.or(condition);
-        let place = (&owner, number);
-        unsupported = emit(place, &attached.attachments, taken, &action, out).or(unsupported);
+        emit((&owner, number), &attached.attachments, taken, &action, out);
     }
-    write_status(route, settings, attached, unresolved, unsupported, out);
+    write_status(route, settings, attached, unresolved, None, out);
 }
 
 /// Decides where the connections of a rule go. A backend that cannot be used is left out.
@@ -103,30 +102,26 @@ fn action(
     (action, unresolved)
 }
 
-/// Writes the streams of a rule: one for each set of listeners and server names. Returns what is not supported.
+/// Writes the streams of a rule: one for each set of listeners and server names. What an older route has is left out.
 fn emit(
     (owner, number): (&Reference, usize),
     attachments: &Attachments,
     taken: &mut Taken,
     action: &Map<String, Value>,
     out: &mut Translation,
-) -> Option<String> {
-    let mut unsupported = None;
+) {
     let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
-    for ((listener, is_terminated), attachment) in attachments {
+    for (listener, attachment) in attachments {
         let mut free = |name: &str| taken.insert((listener.clone(), name.to_owned()));
-        let names: Vec<String> = match owner.kind == Kind::TlsRoute && !is_terminated {
-            true => attachment.hosts.iter().filter(|host| !host.is_empty() && free(host)).cloned().collect(),
-            false if free("") => Vec::new(),
-            false if *is_terminated => {
-                let message = "another TLSRoute has the connections whose TLS is terminated on this port";
-                unsupported = Some(message.to_owned());
-                continue;
-            }
-            // The older route has everything that arrives.
-            false => continue,
+        let names: Vec<String> = if owner.kind == Kind::TlsRoute {
+            let names = attachment.hosts.iter().filter(|host| !host.is_empty() && free(host));
+            names.cloned().collect()
+        } else if free("") {
+            Vec::new()
+        } else {
+            continue;
         };
-        if names.is_empty() && owner.kind == Kind::TlsRoute && !is_terminated {
+        if names.is_empty() && owner.kind == Kind::TlsRoute {
             continue;
         }
         match groups.iter_mut().find(|(known, _)| *known == names) {
@@ -145,5 +140,4 @@ fn emit(
         let name = names::route(owner.kind.name(), &owner.name, number, group);
         out.put("streams", &name, value, [owner.clone()]);
     }
-    unsupported
 }

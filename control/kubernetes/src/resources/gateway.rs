@@ -29,6 +29,54 @@ pub struct Gateway {
     pub addresses: Vec<GatewayAddress>,
     /// Metadata for what a controller makes for it.
     pub infrastructure: Option<Infrastructure>,
+    /// TLS for all its listeners.
+    pub tls: GatewayTls,
+}
+
+/// TLS for all listeners of a Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct GatewayTls {
+    /// TLS towards clients.
+    pub frontend: Frontend,
+}
+
+/// TLS towards clients.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Frontend {
+    /// For ports without settings of their own.
+    pub default: FrontendTls,
+    /// For single ports.
+    pub per_port: Vec<PortTls>,
+}
+
+/// TLS towards the clients of a port.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct PortTls {
+    /// The port.
+    pub port: u16,
+    /// Its settings.
+    pub tls: FrontendTls,
+}
+
+/// Settings of TLS towards clients.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct FrontendTls {
+    /// How client certificates are verified; none: not requested.
+    pub validation: Option<ClientValidation>,
+}
+
+/// How client certificates are verified.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClientValidation {
+    /// The ConfigMaps with the CA certificates.
+    pub ca_certificate_refs: Vec<SecretReference>,
+    /// `AllowValidOnly` (default) or `AllowInsecureFallback`.
+    pub mode: Option<String>,
 }
 
 /// Metadata for what a controller makes for a Gateway.

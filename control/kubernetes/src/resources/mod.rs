@@ -11,8 +11,8 @@ pub use core::{
     SlicedEndpoint,
 };
 pub use gateway::{
-    AllowedRoutes, Gateway, GatewayAddress, GatewayClass, LabelSelector, Listener, ListenerTls, RouteKind,
-    SecretReference, SelectorRequirement,
+    AllowedRoutes, ClientValidation, Gateway, GatewayAddress, GatewayClass, LabelSelector, Listener,
+    ListenerTls, RouteKind, SecretReference, SelectorRequirement,
 };
 pub use ingress::{
     Ingress, IngressBackend, IngressClass, IngressPath, IngressPaths, IngressPort, IngressRule,

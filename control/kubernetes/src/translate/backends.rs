@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::conditions::{Condition, to_json};
 use super::filters::Filters;
-use super::{Translation, TranslationSettings, grants, names, reference};
+use super::{Translation, TranslationSettings, grants, names, reference, secrets};
 use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::{BackendReference, BackendTlsPolicy, EndpointSlice, ServicePort};
@@ -277,10 +277,9 @@ impl<'a> Backends<'a> {
             }
             let name = ObjectName::new(namespace, &wanted.name);
             self.references.insert(reference(Kind::ConfigMap, &name));
-            let map = self.objects.config_maps.get(&name).and_then(|map| map.spec.as_ref().ok());
-            match map.and_then(|map| map.data.get("ca.crt")).filter(|text| text.contains("-----BEGIN CERT")) {
+            match secrets::authorities(self.objects, &name) {
                 Some(text) => {
-                    authorities.push_str(text.trim_end());
+                    authorities.push_str(text);
                     authorities.push('\n');
                 }
                 None => {

@@ -10,7 +10,7 @@ use super::ingress::Ingresses;
 use super::{Translation, TranslationSettings, grants, names, reference, secrets};
 use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName};
 use crate::objects::Objects;
-use crate::resources::{AllowedRoutes, Gateway, Listener, SecretReference};
+use crate::resources::{AllowedRoutes, ClientValidation, Gateway, Listener, SecretReference};
 
 /// The Gateways of this controller.
 pub struct Gateways<'a> {
@@ -43,6 +43,8 @@ pub struct ListenerState<'a> {
     conditions: Vec<Condition>,
     /// Its certificates with their keys.
     certificates: Vec<Value>,
+    /// The CA certificates that verify clients.
+    client_authorities: Option<String>,
 }
 
 impl<'a> Gateways<'a> {
@@ -259,7 +261,13 @@ fn listeners<'a>(
                     format!("a listener of {} has no routes of the kind {unknown}", listener.protocol);
                 conditions.push(Condition::no("ResolvedRefs", "InvalidRouteKinds", message));
             }
-            let mut certificates = Vec::new();
+            let (mut certificates, mut client_authorities) = (Vec::new(), None);
+            if let Some(validation) = client_validation(spec, listener) {
+                match authorities(objects, meta, validation, &mut conditions, references) {
+                    text if text.is_empty() => {}
+                    text => client_authorities = Some(text),
+                }
+            }
             let is_passed = listener.protocol == "TLS" && !is_terminated(listener);
             if matches!(listener.protocol.as_str(), "HTTPS" | "TLS") && !is_passed {
                 match listener_certificates(objects, meta, listener, references) {
@@ -274,6 +282,7 @@ fn listeners<'a>(
                 attached: 0,
                 conditions,
                 certificates,
+                client_authorities,
             }
         })
         .collect();
@@ -296,6 +305,9 @@ fn listeners<'a>(
             None
         };
         if let Some(reason) = conflict {
+            if reason == "ProtocolConflict" {
+                listener.kinds.clear();
+            }
             let message = format!("another listener has the port {} too", one.port);
             listener.conditions.push(Condition::no("Accepted", reason, message));
         }
@@ -336,6 +348,60 @@ fn allowed_kinds(allowed: &AllowedRoutes, known: &'static [Kind]) -> (Vec<Kind>,
     (kinds, unknown)
 }
 
+/// Returns how a listener verifies client certificates.
+fn client_validation<'a>(gateway: &'a Gateway, listener: &Listener) -> Option<&'a ClientValidation> {
+    let frontend = &gateway.tls.frontend;
+    let own = frontend.per_port.iter().find(|own| own.port == listener.port).map(|own| &own.tls);
+    own.unwrap_or(&frontend.default).validation.as_ref().filter(|_| listener.protocol == "HTTPS")
+}
+
+/// Returns the CA certificates that verify clients, and adds the conditions about those that are missing.
+fn authorities(
+    objects: &Objects,
+    meta: &Meta,
+    validation: &ClientValidation,
+    conditions: &mut Vec<Condition>,
+    references: &mut BTreeSet<crate::object::Reference>,
+) -> String {
+    let (mut all, mut refusal) = (String::new(), None);
+    for wanted in &validation.ca_certificate_refs {
+        let group = wanted.group.as_deref().unwrap_or_default();
+        let kind = wanted.kind.as_deref().unwrap_or("ConfigMap");
+        let name = ObjectName::new(wanted.namespace.as_deref().unwrap_or(&meta.namespace), &wanted.name);
+        if !group.is_empty() || kind != "ConfigMap" {
+            refusal = Some(("InvalidCACertificateKind", format!("{kind} {name} is not a ConfigMap")));
+            continue;
+        }
+        if !grants::is_granted(objects, (Kind::Gateway, &meta.namespace), (Kind::ConfigMap, &name)) {
+            refusal = Some(("RefNotPermitted", format!("no ReferenceGrant permits the ConfigMap {name}")));
+            continue;
+        }
+        references.insert(reference(Kind::ConfigMap, &name));
+        match secrets::authorities(objects, &name) {
+            Some(text) => {
+                all.push_str(text);
+                all.push('\n');
+            }
+            None => {
+                let message = format!("there is no ConfigMap {name} with a certificate in `ca.crt`");
+                refusal = Some(("InvalidCACertificateRef", message));
+            }
+        }
+    }
+    if let Some((reason, message)) = refusal {
+        let reason = if all.is_empty() { reason } else { "InvalidCACertificateRef" };
+        conditions.push(Condition::no("ResolvedRefs", reason, message));
+    }
+    if all.is_empty() {
+        conditions.push(Condition::no("Accepted", "NoValidCACertificate", "no CA certificate is valid"));
+    }
+    if let Some(mode) = validation.mode.as_deref().filter(|mode| *mode != "AllowValidOnly") {
+        let message = format!("the mode {mode} of the verification of clients is not supported");
+        conditions.push(Condition::no("Accepted", "UnsupportedValue", message));
+    }
+    all
+}
+
 /// Returns the certificates of a listener.
 fn listener_certificates(
     objects: &Objects,
@@ -374,9 +440,12 @@ fn listener_certificates(
 }
 
 impl ListenerState<'_> {
-    /// Returns whether it serves requests: nothing is wrong with it but kinds of routes that it does not know.
+    /// Returns whether it serves requests: nothing is wrong with it but some kinds of routes or CA certificates.
     fn serves(&self) -> bool {
-        self.conditions.iter().all(|condition| condition.reason == "InvalidRouteKinds")
+        let is_partial = |reason: &str| matches!(reason, "InvalidRouteKinds" | "InvalidCACertificateRef");
+        self.conditions
+            .iter()
+            .all(|condition| condition.kind == "ResolvedRefs" && is_partial(condition.reason))
     }
 
     /// Returns the document of a listener that has a port and host names of its own.
@@ -393,6 +462,9 @@ impl ListenerState<'_> {
                 }
                 if protocol == "HTTPS" {
                     value["tls"] = json!({ "certificates": self.certificates });
+                    if let Some(text) = &self.client_authorities {
+                        value["tls"]["client_certificates"] = json!({ "ca": text });
+                    }
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Certificates from Secrets.
+//! Certificates from Secrets, and CA certificates from ConfigMaps.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,6 +7,13 @@ use tollgate_tls::{Pem, TlsIdentity};
 
 use crate::object::ObjectName;
 use crate::objects::Objects;
+
+/// Returns the CA certificates of a ConfigMap.
+pub fn authorities<'a>(objects: &'a Objects, name: &ObjectName) -> Option<&'a str> {
+    let map = objects.config_maps.get(name)?.spec.as_ref().ok()?;
+    let text = map.data.get("ca.crt").map(|text| text.trim_end())?;
+    text.contains("-----BEGIN CERT").then_some(text)
+}
 
 /// Returns the certificate of a Secret with its key, in the gateway's form.
 ///

@@ -156,16 +156,19 @@ fn classes<'a>(
     accepted
 }
 
+/// The addresses of a Gateway, and why it does not have those that it asks for.
+type AssignedAddresses = (Vec<IpAddr>, Option<Condition>);
+
 /// Assigns addresses to Gateways and to the Ingresses: those that they ask for, else those that they have, else
 /// free ones.
 fn assign_addresses(
     gateways: &[(&Object<Gateway>, &Gateway)],
     ingresses: &Ingresses<'_>,
     settings: &TranslationSettings,
-) -> (Vec<(Vec<IpAddr>, Option<Condition>)>, Option<IpAddr>) {
+) -> (Vec<AssignedAddresses>, Option<IpAddr>) {
     let pool = &settings.addresses;
     let mut used = BTreeSet::new();
-    let mut assigned: Vec<Option<(Vec<IpAddr>, Option<Condition>)>> = vec![None; gateways.len()];
+    let mut assigned: Vec<Option<AssignedAddresses>> = vec![None; gateways.len()];
     for (index, (_, spec)) in gateways.iter().enumerate() {
         if spec.addresses.iter().all(|address| address.value.is_empty()) {
             continue;

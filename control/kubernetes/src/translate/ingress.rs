@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::{Map, Value, json};
 
 use super::backends::{Backend, Backends, Referrer};
-use super::{Translation, TranslationSettings, names, reference, secrets};
+use super::{Translation, TranslationSettings, add_age, names, reference, secrets};
 use crate::object::{Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::{BackendReference, Ingress, IngressBackend, IngressPath};
@@ -88,7 +88,7 @@ impl<'a> Ingresses<'a> {
         let mut taken = HashSet::new();
         for (ingress, spec) in self.0 {
             let name = ingress.meta.object_name();
-            routes(objects, &name, spec, &certificates, backends, &mut taken, out);
+            routes(objects, &ingress.meta, spec, &certificates, backends, &mut taken, out);
             let status = json!({ "loadBalancer": { "ingress": [{ "ip": address.to_string() }] } });
             out.statuses.insert(reference(Kind::Ingress, &name), status);
         }
@@ -138,13 +138,14 @@ impl Certificates {
 /// Writes the documents of an Ingress: one for each path, and one for the default backend.
 fn routes<'a>(
     objects: &'a Objects,
-    name: &ObjectName,
+    meta: &Meta,
     spec: &'a Ingress,
     certificates: &Certificates,
     backends: &mut Backends<'a>,
     taken: &mut HashSet<(bool, String)>,
     out: &mut Translation,
 ) {
+    let name = &meta.object_name();
     let owner = reference(Kind::Ingress, name);
     let mut number = 0;
     let mut emit = |host: &str, path: Value, backend: &IngressBackend, out: &mut Translation| {
@@ -167,6 +168,7 @@ fn routes<'a>(
             if let Some(fields) = value.as_object_mut() {
                 fields.extend(target);
             }
+            add_age(&mut value, meta);
             out.put("routes", &names::route(Kind::Ingress.name(), name, number, 0), value, [owner.clone()]);
         }
         number += 1;

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::addresses::AddressPool;
-use crate::object::{Kind, ObjectName, Reference};
+use crate::object::{Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
 
 pub use conditions::SUPPORTED_FEATURES;
@@ -128,6 +128,13 @@ impl Translation {
                 }
             }
         }
+    }
+}
+
+/// Adds the time of an object's creation to a route: of equally specific routes the older one takes a request.
+fn add_age(route: &mut Value, meta: &Meta) {
+    if !meta.creation_timestamp.is_empty() {
+        route["created"] = meta.creation_timestamp.as_str().into();
     }
 }
 

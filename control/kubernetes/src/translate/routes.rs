@@ -9,7 +9,7 @@ use super::backends::{Backend, Backends, Referrer};
 use super::conditions::{Condition, to_json};
 use super::filters::{Filters, Outcome};
 use super::gateways::{Gateways, hostname};
-use super::{Translation, TranslationSettings, grpc, http, names, reference};
+use super::{Translation, TranslationSettings, add_age, grpc, http, names, reference};
 use crate::object::{GATEWAY_GROUP, Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::{BackendReference, Filter, ParentReference, ValueMatch};
@@ -109,7 +109,7 @@ fn translate<'a>(
         unsupported = unsupported.or(filters.unsupported.clone()).or(rule.unsupported.clone());
         let mut value = action.value;
         value.extend(rule.settings.clone());
-        emit(rule, number, attachments, taken, &value, &owner, out);
+        emit((route.meta, rule, number), attachments, taken, &value, &owner, out);
     }
     write_status(route, settings, attached, unresolved, unsupported, out);
 }
@@ -362,8 +362,7 @@ fn action<'a>(
 
 /// Writes the documents of a rule: one for each set of listeners on which it has the same matches.
 fn emit(
-    rule: &Rule<'_>,
-    number: usize,
+    (meta, rule, number): (&Meta, &Rule<'_>, usize),
     attachments: &Attachments,
     taken: &mut HashSet<(String, String)>,
     action: &Map<String, Value>,
@@ -410,6 +409,7 @@ fn emit(
                 fields.shift_remove("timeouts");
             }
         }
+        add_age(&mut value, meta);
         let name = names::route(owner.kind.name(), &owner.name, number, group);
         out.put("routes", &name, value, [owner.clone()]);
     }

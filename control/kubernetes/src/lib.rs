@@ -8,6 +8,7 @@
 //! | [`translate`](translate()) | the pure function from objects to documents and statuses |
 //! | `addresses` | the addresses that Gateways get |
 //! | `connection`, `watch` | the client of the API server, and its watches |
+//! | `election` | elects the gateway that writes statuses |
 //! | `status`, `writer` | compares and writes statuses |
 //! | `thread` | runs all of it on a thread of its own |
 //!
@@ -16,6 +17,7 @@
 
 mod addresses;
 mod connection;
+mod election;
 mod object;
 mod objects;
 pub mod resources;
@@ -27,6 +29,7 @@ mod writer;
 
 pub use addresses::{AddressBlock, AddressPool};
 pub use connection::ClusterAccess;
+pub use election::LeaseSettings;
 pub use object::{Kind, Meta, Object, ObjectName, RawObject, Reference};
 pub use objects::{Change, Objects};
 pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};

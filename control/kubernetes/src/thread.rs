@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use kube::Client;
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch as latest};
 use tokio::task::JoinHandle;
 use tollgate_net::component;
 use tracing::{info, warn};
 
 use crate::connection::{ClusterAccess, connect};
+use crate::election::{self, LeaseSettings};
 use crate::object::{Kind, Reference};
 use crate::objects::{Change, Objects};
 use crate::translate::{DocumentKey, Translation, TranslationSettings, translate};
@@ -41,8 +42,8 @@ pub struct KubernetesSettings {
     pub access: ClusterAccess,
     /// The namespaces whose objects count; empty: all.
     pub namespaces: Vec<String>,
-    /// Whether statuses are written.
-    pub statuses: bool,
+    /// The Lease that elects the gateway which writes statuses; `None`: this one does not.
+    pub lease: Option<LeaseSettings>,
     /// The settings of the translation.
     pub translation: TranslationSettings,
 }
@@ -93,10 +94,15 @@ impl KubernetesThread {
                     }
                 };
                 let _ = ready.send(Ok(()));
-                let source = Source::new(settings, client, event_sender);
+                let lease = settings.lease.clone();
+                let source = Source::new(settings, client.clone(), event_sender);
+                let leads = source.leads.clone();
                 tokio::select! {
                     () = source.run() => {}
                     _ = stopped => {}
+                }
+                if let Some(lease) = lease.filter(|_| *leads.borrow()) {
+                    election::release(client, &lease).await;
                 }
             });
         })?;
@@ -133,6 +139,8 @@ struct Source {
     /// The documents that the gateway has or refused.
     documents: BTreeMap<DocumentKey, Arc<Value>>,
     writer: StatusWriter,
+    /// Whether this gateway writes statuses.
+    leads: latest::Receiver<bool>,
     /// Whether something changed since the last translation.
     is_changed: bool,
     /// What the last translation noted, so that it is logged once.
@@ -148,6 +156,10 @@ impl Source {
         let (observation_sender, observations) = mpsc::channel(OBSERVATIONS_MAX);
         let controller = settings.translation.controller.clone();
         let writer = StatusWriter::new(client.clone(), controller, observation_sender.clone());
+        let (sender, leads) = latest::channel(false);
+        if let Some(lease) = settings.lease.clone() {
+            tokio::spawn(election::run(client.clone(), lease, sender));
+        }
         Self {
             settings,
             client,
@@ -159,6 +171,7 @@ impl Source {
             named: BTreeMap::new(),
             documents: BTreeMap::new(),
             writer,
+            leads,
             is_changed: false,
             notes: BTreeMap::new(),
             has_refused: false,
@@ -190,17 +203,27 @@ impl Source {
                     return;
                 }
             }
-            self.writer.start(&self.objects);
+            if *self.leads.borrow_and_update() {
+                self.writer.start(&self.objects);
+            }
+            let mut leads = self.leads.clone();
             tokio::select! {
                 () = self.observe() => {}
+                // A new leader does not know what the last one has written.
+                Ok(()) = leads.changed() => self.check_all(),
                 _ = check.tick() => {
                     // An address that was in use may be free now.
                     self.is_changed |= self.has_refused;
-                    let all: Vec<Reference> = self.writer.references().cloned().collect();
-                    all.into_iter().for_each(|reference| self.writer.check(reference));
+                    self.check_all();
                 }
             }
         }
+    }
+
+    /// Compares all statuses again.
+    fn check_all(&mut self) {
+        let all: Vec<Reference> = self.writer.references().cloned().collect();
+        all.into_iter().for_each(|reference| self.writer.check(reference));
     }
 
     fn summary(&self) -> String {
@@ -312,9 +335,7 @@ impl Source {
             }
         }
         self.notes = std::mem::take(&mut translation.notes);
-        if self.settings.statuses {
-            self.writer.set(translation.statuses);
-        }
+        self.writer.set(translation.statuses);
         Ok(())
     }
 

@@ -1,8 +1,7 @@
 //! Writes statuses: several at a time, one at a time for each object, and only what differs.
 //!
-//! This is the only place that writes to the API server. Of several gateways that watch the same cluster, one
-//! may write statuses: the others are started with `statuses: off`. An election by a Lease will switch the
-//! same setting at run time.
+//! The source starts the writes only while this gateway leads (`election`). Until then a writer knows the
+//! statuses that objects should have, so that a new leader writes at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -13,7 +13,7 @@ use tollgate_config::{
 };
 use tollgate_kubernetes::{
     AddressBlock, AddressPool, ClusterAccess, DocumentChanges, DocumentKey, KubernetesEvent,
-    KubernetesThread, TranslationSettings,
+    KubernetesThread, LeaseSettings, TranslationSettings,
 };
 
 use crate::batch::CompileParts;
@@ -251,12 +251,23 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
             Kubeconfig::File(file) => ClusterAccess::Kubeconfig(file.clone()),
         },
         namespaces: from.namespaces.clone(),
-        statuses: from.statuses,
+        lease: from.statuses.then(|| lease(from)),
         translation: TranslationSettings {
             controller: from.controller.clone(),
             addresses: AddressPool::new(blocks.collect()),
         },
     }
+}
+
+/// Returns the Lease of the gateways with this controller name.
+fn lease(from: &KubernetesSettings) -> LeaseSettings {
+    let (namespace, name) = match &from.lease {
+        Some(lease) => (lease.namespace.clone(), lease.name.clone()),
+        None => (None, from.controller.to_ascii_lowercase().replace(['/', '_', '~'], "-")),
+    };
+    // A pod's host name is its own name.
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    LeaseSettings { namespace, name, holder: format!("{}_{:08x}", host.trim(), fastrand::u32(..)) }
 }
 
 /// Describes problems in one line, for a condition.

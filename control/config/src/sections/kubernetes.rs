@@ -41,10 +41,18 @@ pub struct KubernetesSettings {
         also = ["address", "pool", "ips", "address_pool"]
     )]
     pub addresses: Vec<Cidr>,
-    /// Whether this gateway writes the statuses of objects. Of several gateways with one controller name, one
-    /// may.
+    /// Whether this gateway may write the statuses of objects. Of several gateways with one controller name, a
+    /// Lease elects the one that does.
     #[key(default = on, also = ["status", "write_status", "leader"])]
     pub statuses: bool,
+    /// The Lease of that election: its name, or its namespace and name. Default: the controller's name with `-`
+    /// for `/`, in the gateway's own namespace.
+    #[key(
+        expected = "a name, or a namespace and a name such as `tollgate/leader`",
+        pattern = r"^([a-z0-9-]+/)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", parse = lease,
+        also = ["leader_election", "election", "lock"]
+    )]
+    pub lease: Option<LeaseName>,
 }
 
 /// How the API server is found.
@@ -54,6 +62,29 @@ pub enum Kubeconfig {
     InCluster,
     /// By a file as `kubectl` reads it.
     File(PathBuf),
+}
+
+/// The name of a Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace; `None`: the gateway's own.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub name: String,
+}
+
+fn lease(text: &str) -> Result<LeaseName, ScalarError> {
+    let (space, name) = match text.split_once('/') {
+        Some((space, name)) => (Some(namespace(space)?), name),
+        None => (None, text),
+    };
+    // RFC 1123, section 2.1: labels with dots between them.
+    let is_label = |label: &str| namespace(label).is_ok();
+    if name.len() <= 253 && name.split('.').all(is_label) {
+        Ok(LeaseName { namespace: space, name: name.to_owned() })
+    } else {
+        Err(ScalarError::new("{} is not the name of a Lease"))
+    }
 }
 
 fn addresses(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {

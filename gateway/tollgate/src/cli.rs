@@ -502,8 +502,8 @@ Examples:
 
 const LOG: &str = "\
 Components:
-  admin, discovery, etcd, gateway, health, kubernetes, listener, overload, policy, reload, tls, upgrade,
-  upstream
+  admin, discovery, etcd, gateway, health, kubernetes, listener, overload, policy, reload, tls,
+  upgrade, upstream
 
 Exit status:
   0  the levels were shown, or are in force

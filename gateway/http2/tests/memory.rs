@@ -81,5 +81,4 @@ fn an_idle_connection_and_an_open_stream_are_small() {
     }
     let each = live_bytes(&open) / STREAMS;
     assert!(each <= STREAM_BYTES_MAX, "a stream takes {each} bytes");
-    println!("an idle connection: {idle} bytes; a stream: {each} bytes");
 }

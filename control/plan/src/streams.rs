@@ -133,7 +133,8 @@ pub(crate) fn tables(
             );
         }
     }
-    let may_come = parts.config.store.is_some() || parts.config.etcd.is_some();
+    let config = &parts.config;
+    let may_come = config.store.is_some() || config.etcd.is_some() || config.kubernetes.is_some();
     let mut tables: HashMap<&SharedAddress, Arc<StreamTable>> = HashMap::new();
     let mut out = Vec::new();
     for (&listener, address) in listeners.iter().zip(&addresses) {

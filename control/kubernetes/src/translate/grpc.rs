@@ -2,33 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{Rule, values};
+use super::routes::{Rule, every_request, matches, values};
 use crate::resources::{GrpcMatch, GrpcMethod, GrpcRule};
 
 /// Converts a rule.
 pub fn rule(from: &GrpcRule) -> Rule<'_> {
-    let mut unsupported = None;
-    let mut matches = Vec::new();
-    for one in &from.matches {
-        match conditions(one) {
-            Ok(conditions) => matches.push(conditions),
-            Err(why) => unsupported = Some(why),
-        }
-    }
-    if from.matches.is_empty() {
-        matches.push(every_call());
-    }
+    let (matches, unsupported) = matches(&from.matches, conditions);
     Rule { matches, filters: &from.filters, backends: &from.backend_refs, settings: Map::new(), unsupported }
-}
-
-fn every_call() -> Map<String, Value> {
-    Map::from_iter([("path".to_owned(), json!({ "prefix": "/" }))])
 }
 
 fn conditions(from: &GrpcMatch) -> Result<Map<String, Value>, String> {
     let mut out = match &from.method {
         Some(method) => call(method)?,
-        None => every_call(),
+        None => every_request(),
     };
     if let Some(headers) = values(&from.headers, true)? {
         out.insert("headers".to_owned(), headers);
@@ -49,7 +35,7 @@ fn call(method: &GrpcMethod) -> Result<Map<String, Value>, String> {
         }
     }
     if call.is_empty() {
-        return Ok(every_call());
+        return Ok(every_request());
     }
     Ok(Map::from_iter([("grpc".to_owned(), Value::Object(call))]))
 }

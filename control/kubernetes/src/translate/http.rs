@@ -2,22 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{Rule, values};
+use super::routes::{Rule, matches, values};
 use crate::resources::{HttpMatch, HttpRule, PathMatch, Retry, RouteTimeouts};
 
 /// Converts a rule.
 pub fn rule(from: &HttpRule) -> Rule<'_> {
-    let mut unsupported = None;
-    let mut matches = Vec::new();
-    for one in &from.matches {
-        match conditions(one) {
-            Ok(conditions) => matches.push(conditions),
-            Err(why) => unsupported = Some(why),
-        }
-    }
-    if from.matches.is_empty() {
-        matches.push(Map::from_iter([("path".to_owned(), json!({ "prefix": "/" }))]));
-    }
+    let (matches, unsupported) = matches(&from.matches, conditions);
     let mut settings = Map::new();
     let per_try = from.timeouts.as_ref().and_then(|timeouts| timeouts.backend_request.as_deref());
     if let Some(total) = from.timeouts.as_ref().and_then(total) {

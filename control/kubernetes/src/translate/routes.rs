@@ -415,6 +415,31 @@ fn emit(
     }
 }
 
+/// Converts the matches of a rule; a rule without any matches every request. Also returns why a match is not
+/// supported, if one is not.
+pub fn matches<T>(
+    from: &[T],
+    conditions: impl Fn(&T) -> Result<Map<String, Value>, String>,
+) -> (Vec<Map<String, Value>>, Option<String>) {
+    let mut unsupported = None;
+    let mut matches = Vec::new();
+    for one in from {
+        match conditions(one) {
+            Ok(conditions) => matches.push(conditions),
+            Err(why) => unsupported = Some(why),
+        }
+    }
+    if from.is_empty() {
+        matches.push(every_request());
+    }
+    (matches, unsupported)
+}
+
+/// Returns the conditions that every request fulfils.
+pub fn every_request() -> Map<String, Value> {
+    Map::from_iter([("path".to_owned(), json!({ "prefix": "/" }))])
+}
+
 /// Returns conditions on header fields or query parameters in the gateway's form. Of several conditions on one
 /// name only the first counts.
 pub fn values(conditions: &[ValueMatch], ignore_case: bool) -> Result<Option<Value>, String> {

@@ -401,19 +401,9 @@ pub async fn apply_etcd(
     if let Some(sources) = &reader.sources {
         sources.publish_applied(applied);
     }
-    let Some(PreparedRollout { rollout, listeners }) = rollout else { return };
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
-    let receipts = gateway.roll_out(rollout.clone(), listeners).await;
-    log_rollout(&rollout);
-    health.apply_plan(rollout.change());
-    let registry = gateway.registry.clone();
-    tokio::spawn(async move {
-        if receipts.all().await.is_ok() {
-            record_in_force(&rollout, &registry);
-        }
-        drop(rollout);
-        gone.forget();
-    });
+    if let Some(rollout) = rollout {
+        put_in_force(rollout, gateway, health, || ()).await;
+    }
 }
 
 /// Puts changes of objects in force. They are answered when all workers run the plan.
@@ -429,10 +419,20 @@ pub async fn apply_objects(
         sources.publish_objects(&applied);
     }
     let refused = applied.refused;
-    let Some(PreparedRollout { rollout, listeners }) = rollout else {
-        kubernetes::answer(changes, refused);
-        return;
-    };
+    let answer = move || kubernetes::answer(changes, refused);
+    match rollout {
+        Some(rollout) => put_in_force(rollout, gateway, health, answer).await,
+        None => answer(),
+    }
+}
+
+/// Gives a plan to all workers. Calls `done` when all of them run it.
+async fn put_in_force(
+    PreparedRollout { rollout, listeners }: PreparedRollout,
+    gateway: &mut Gateway,
+    health: &HealthMonitor,
+    done: impl FnOnce() + Send + 'static,
+) {
     let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
@@ -443,7 +443,7 @@ pub async fn apply_objects(
             record_in_force(&rollout, &registry);
         }
         drop(rollout);
-        kubernetes::answer(changes, refused);
+        done();
         gone.forget();
     });
 }

@@ -69,6 +69,7 @@ fn answer(study: &Study, results: &Results, analysis: &Analysis) -> Vec<Line> {
         Analysis::Bars { .. }
         | Analysis::GeneratorSearch { .. }
         | Analysis::IdleMemory { .. }
+        | Analysis::Datagrams { .. }
         | Analysis::LargeBody { .. }
         | Analysis::RuntimeRoute { .. } => Vec::new(),
     }

@@ -100,6 +100,9 @@ pub enum Analysis {
         /// Whether the connections use TLS 1.3.
         #[serde(default)]
         tls: bool,
+        /// Whether the system relays the connections as bytes (the feature `tcp`).
+        #[serde(default)]
+        tcp: bool,
         /// The bars of the memory.
         #[serde(default)]
         bars: IdleBars,
@@ -113,6 +116,25 @@ pub enum Analysis {
         /// The bar of the peak memory in MiB.
         #[serde(default)]
         peak_mib: Option<f64>,
+    },
+    /// Datagrams at a constant rate to an echo and back, in rounds; the first system is compared with the best
+    /// of the others.
+    Datagrams {
+        /// The systems to measure.
+        systems: Vec<String>,
+        /// Datagrams a second.
+        rate: u32,
+        /// Bytes of a datagram.
+        bytes: u32,
+        /// Sockets that send, each a session for the system.
+        sockets: u32,
+        /// Rounds.
+        rounds: u32,
+        /// Seconds of a round.
+        seconds: f64,
+        /// The bar of the ratio to the lower of the other systems.
+        #[serde(default)]
+        beside: Option<f64>,
     },
     /// How long a route added at run time takes until it answers, and which requests fail during the change.
     RuntimeRoute {
@@ -139,8 +161,10 @@ impl Analysis {
     pub fn experiment(&self) -> Option<&'static str> {
         match self {
             Self::RuntimeRoute { .. } => Some("A route added at run time"),
+            Self::IdleMemory { tcp: true, .. } => Some("Memory of idle streams"),
             Self::IdleMemory { tls: false, .. } => Some("Memory of idle connections"),
             Self::IdleMemory { tls: true, .. } => Some("Memory of idle TLS connections"),
+            Self::Datagrams { .. } => Some("Datagrams"),
             Self::LargeBody { .. } => Some("A large body up and down"),
             _ => None,
         }
@@ -155,6 +179,7 @@ impl Analysis {
             Self::IdleMemory { connections, tls, .. } => {
                 12.0 + f64::from(*connections) / if *tls { 250.0 } else { 1_000.0 }
             }
+            Self::Datagrams { rounds, seconds, .. } => f64::from(*rounds) * (seconds + 0.6),
             Self::LargeBody { bytes, .. } => 2.0 + 2.0 * *bytes as f64 / 250e6,
             _ => 0.0,
         }
@@ -165,6 +190,7 @@ impl Analysis {
         match self {
             Self::RuntimeRoute { systems, .. }
             | Self::IdleMemory { systems, .. }
+            | Self::Datagrams { systems, .. }
             | Self::LargeBody { systems, .. } => systems,
             _ => &[],
         }
@@ -189,6 +215,7 @@ impl Analysis {
             | Self::ConfigLines { section } => Some(section),
             Self::Bars { .. }
             | Self::IdleMemory { .. }
+            | Self::Datagrams { .. }
             | Self::LargeBody { .. }
             | Self::RuntimeRoute { .. } => None,
         }

@@ -89,6 +89,12 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
             "`http2_origin` needs `chain: 1`: the copies of a chain speak HTTP/1 to each other".into(),
         );
     }
+    if settings.passthrough() && (settings.origin() != OriginKind::Nginx || settings.chain() > 1) {
+        return Some("`passthrough` needs `origin: nginx` and `chain: 1`: no other origin speaks TLS".into());
+    }
+    if settings.passthrough() && !settings.tls() {
+        return Some("`passthrough` needs `tls`: clients must speak it".into());
+    }
     let times = [
         ("seconds", settings.seconds()),
         ("timeout", settings.timeout()),

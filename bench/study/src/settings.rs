@@ -291,6 +291,10 @@ impl Settings {
     pub fn http2_origin(&self) -> bool {
         self.grpc() || self.features().iter().any(|name| name == "http2_origin")
     }
+    /// Returns whether the system passes TLS on to the origin, which does the handshake.
+    pub fn passthrough(&self) -> bool {
+        self.features().iter().any(|name| name == "passthrough")
+    }
     /// Returns whether requests carry the client's credentials.
     pub fn known_client(&self) -> bool {
         self.known_client.unwrap_or(false)

@@ -398,6 +398,16 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
         if let Analysis::IdleMemory { connections: 0, .. } | Analysis::LargeBody { bytes: 0, .. } = analysis {
             return Err("analyses: `connections` or `bytes` is 0: expected at least 1".to_owned().into());
         }
+        if let Analysis::Datagrams { rate, bytes, sockets, rounds, seconds, .. } = analysis
+            && (*rate == 0
+                || !(16..=1_400).contains(bytes)
+                || *sockets == 0
+                || *rounds == 0
+                || *seconds <= 0.0)
+        {
+            let expected = "expected `bytes` from 16 to 1400, and everything else above 0";
+            return Err(format!("analyses: datagrams: {expected}").into());
+        }
         let judged = match analysis {
             Analysis::Bars { system, .. } => Some(system),
             _ => None,

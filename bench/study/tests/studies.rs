@@ -29,7 +29,7 @@ const TOOLS: [&str; 13] = [
     "gatling",
 ];
 
-const FEATURES: [&str; 38] = [
+const FEATURES: [&str; 41] = [
     "access_log",
     "request_id",
     "statistics",
@@ -68,6 +68,9 @@ const FEATURES: [&str; 38] = [
     "decompression",
     "aggregate",
     "tracing",
+    "tcp",
+    "passthrough",
+    "udp",
 ];
 
 #[test]

@@ -104,6 +104,12 @@ features! {
     Aggregate = "aggregate",
     /// The spans of one request in ten are sent to a collector.
     Tracing = "tracing",
+    /// Connections are relayed as bytes, whatever they carry (layer 4).
+    Tcp = "tcp",
+    /// With `tcp` and `tls`: the server name of the handshake selects the origin, which does the handshake.
+    Passthrough = "passthrough",
+    /// With `tcp`: datagrams to the same port are relayed to the origin, and its answers back.
+    Udp = "udp",
 }
 
 impl fmt::Display for Feature {

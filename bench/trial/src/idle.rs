@@ -104,10 +104,20 @@ pub(crate) fn judged(figures: &[(&str, f64, Option<f64>)]) -> String {
 ///
 /// # Errors
 /// If the system is missing, does not start, or does not answer as expected.
-pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> Result<Idle, Failure> {
+pub(crate) fn idle(
+    ground: &Ground,
+    arm: &Arm,
+    connections: u32,
+    tls: bool,
+    tcp: bool,
+) -> Result<Idle, Failure> {
     let most = ground.facts.file_limit.saturating_sub(SPARE_FILES);
     let connections = connections.min(u32::try_from(most).unwrap_or(u32::MAX));
-    let features = ["forwarded_headers"].into_iter().chain(tls.then_some("tls")).map(str::to_owned).collect();
+    let features = [if tcp { "tcp" } else { "forwarded_headers" }]
+        .into_iter()
+        .chain(tls.then_some("tls"))
+        .map(str::to_owned)
+        .collect();
     let settings = arm.settings(&Settings {
         features: Some(features),
         response_body: Some(ANSWER),

@@ -14,6 +14,7 @@ mod apart;
 pub mod arm;
 mod cell;
 mod cpu;
+mod datagrams;
 mod elsewhere;
 mod external;
 pub mod failure;

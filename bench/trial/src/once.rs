@@ -3,6 +3,7 @@
 //! of the same result file has completed it.
 
 use crate::arm::Arm;
+use crate::datagrams::{Echoed, Sending, datagrams};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::idle::{Idle, idle, judged};
@@ -27,7 +28,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let mut asked = BTreeSet::new();
         let mut sections = BTreeSet::new();
         for planned in &self.plan.cells {
-            if !sections.insert(&planned.cell.section) {
+            // The origin that records reads plain text alone.
+            if planned.settings.passthrough() || !sections.insert(&planned.cell.section) {
                 continue;
             }
             let all = planned.cell.systems.len();
@@ -131,12 +133,12 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// Measures the memory of idle connections, if the study asks for it.
     pub(crate) fn idle_memory(&mut self) -> Result<(), Failure> {
         for analysis in &self.study.analyses {
-            let Analysis::IdleMemory { systems, connections, tls, bars } = analysis else { continue };
+            let Analysis::IdleMemory { systems, connections, tls, tcp, bars } = analysis else { continue };
             let mut all = Vec::new();
             for system in self.asked(systems, analysis) {
                 let kind = if *tls { "TLS connections" } else { "connections" };
                 self.progress.say(&format!("{system}: memory of {connections} idle {kind}"));
-                all.push((system, idle(self.ground, &Arm::of(self.study, system), *connections, *tls)));
+                all.push((system, idle(self.ground, &Arm::of(self.study, system), *connections, *tls, *tcp)));
             }
             let least = |own: &str| {
                 let others = all.iter().filter(|(system, _)| *system != own);
@@ -165,6 +167,70 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 "MiB after a burst",
                 "after over before",
                 "against the bars",
+            ];
+            self.table(analysis, &head, rows)?;
+        }
+        Ok(())
+    }
+
+    /// Sends datagrams through the systems, if the study asks for it.
+    pub(crate) fn datagrams(&mut self) -> Result<(), Failure> {
+        for analysis in &self.study.analyses {
+            let Analysis::Datagrams { systems, rate, bytes, sockets, rounds, seconds, beside } = analysis
+            else {
+                continue;
+            };
+            let asked = self.asked(systems, analysis);
+            let arms: Vec<Arm> = asked.iter().map(|name| Arm::of(self.study, name)).collect();
+            if arms.is_empty() {
+                continue;
+            }
+            let sending = Sending {
+                rate: *rate,
+                bytes: *bytes as usize,
+                sockets: *sockets as usize,
+                rounds: *rounds,
+                seconds: *seconds,
+            };
+            self.progress.say(&format!("{rate} datagrams a second of {bytes} bytes, {rounds} rounds"));
+            let all = datagrams(self.ground, &arms, sending)?;
+            // The judged system is the first of the study, which this run may leave out.
+            let first = asked.first().filter(|name| Some(**name) == systems.first());
+            let own = first.and_then(|_| all.first()?.as_ref().ok());
+            let cost = |echoed: &&Echoed| echoed.cost_us().unwrap_or(f64::INFINITY);
+            let peers = all.iter().skip(1).filter_map(|one| one.as_ref().ok());
+            let best = peers.min_by(|a, b| cost(a).total_cmp(&cost(b)));
+            let ratio = own.zip(best).and_then(|(own, best)| own.beside(best));
+            let row = |(index, (name, echoed)): (usize, (&&String, &Result<Echoed, Failure>))| match echoed {
+                Ok(echoed) => {
+                    let (sent, lost, wrong) = echoed.counts();
+                    let ratio = ratio.as_ref().filter(|_| index == 0);
+                    let figures = ratio.map(|ratio| [("ratio", ratio.estimate, *beside)]);
+                    vec![
+                        (*name).clone(),
+                        sent.to_string(),
+                        lost.to_string(),
+                        wrong.to_string(),
+                        echoed.p99_ms().map_or("-".to_owned(), |ms| format!("{ms:.2}")),
+                        echoed.cost_us().map_or("-".to_owned(), |us| format!("{us:.2}")),
+                        ratio.map_or(String::new(), |of| {
+                            format!("{:.2} ({:.2}-{:.2})", of.estimate, of.low, of.high)
+                        }),
+                        figures.map_or(String::new(), |figures| judged(&figures)),
+                    ]
+                }
+                Err(failure) => out(name, failure, 8),
+            };
+            let rows = asked.iter().zip(&all).enumerate().map(row).collect();
+            let head = [
+                "system",
+                "sent",
+                "lost",
+                "wrong",
+                "p99 of the answer, ms",
+                "CPU us a datagram and its answer",
+                "to the lower of the others (95 %)",
+                "against the bar",
             ];
             self.table(analysis, &head, rows)?;
         }

@@ -23,7 +23,7 @@ use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::body;
 use tollgate_lab_study::{OriginKind, Settings, Url};
-use tollgate_lab_system::{Address, Partners as Ports};
+use tollgate_lab_system::{Address, Partners as Ports, TlsFiles};
 
 /// The path of the readiness check. It answers 200 whatever status the study sets.
 pub const READY_PATH: &str = "/tollgate-lab-ready";
@@ -55,9 +55,9 @@ const RECORDED: usize = 16;
 pub struct Origin {
     /// The ports of the origins, on every loopback address.
     pub ports: Vec<u16>,
-    /// The ports for HTTP/2 in plain text, one for each origin; `None` if `ports` serve whatever the origin
-    /// speaks.
-    pub http2_ports: Option<Vec<u16>>,
+    /// The ports for HTTP/2 in plain text, or for TLS if systems pass it through, one for each origin; `None`
+    /// if `ports` serve whatever the origin speaks.
+    pub second_ports: Option<Vec<u16>>,
     /// The body of every answer.
     pub body: Vec<u8>,
     status_ports: Vec<u16>,
@@ -106,7 +106,8 @@ impl Origin {
             let folder = ground.folder("origin")?;
             let launch = match origin.kind {
                 OriginKind::Nginx => {
-                    let text = nginx(&folder, &ports, settings, ground.facts.file_limit);
+                    let tls = settings.passthrough().then(|| ground.certificate()).transpose()?;
+                    let text = nginx(&folder, &ports, settings, tls.as_ref(), ground.facts.file_limit);
                     fs::write(folder.join("body"), &origin.body)
                         .and_then(|()| fs::write(folder.join("nginx.conf"), text))
                         .map_err(|error| Failure::of(folder.display(), error))?;
@@ -128,7 +129,7 @@ impl Origin {
             origin.ports.push(ports[0]);
             origin.status_ports.push(ports[1]);
             if origin.kind == OriginKind::Nginx {
-                origin.http2_ports.get_or_insert_default().push(ports[2]);
+                origin.second_ports.get_or_insert_default().push(ports[2]);
             }
             origin.wait(&folder)?;
         }
@@ -187,11 +188,11 @@ impl Origin {
         let mut origin = match &hosts.origin {
             Host::Local => Self::start(ground, settings, &ground.cores.origin, quota)?,
             Host::Agent(agent) => {
-                let OriginUp { id, ports, http2_ports } =
+                let OriginUp { id, ports, second_ports } =
                     agent.ask(&Ask::StartOrigin(Box::new(settings.clone())))?;
                 Self {
                     ports,
-                    http2_ports,
+                    second_ports,
                     body: body(settings.response_body()),
                     remote: Some(Remote { agent: Rc::clone(agent), id }),
                     ..Self::empty(settings.origin())
@@ -212,7 +213,7 @@ impl Origin {
     fn empty(kind: OriginKind) -> Self {
         Self {
             ports: Vec::new(),
-            http2_ports: None,
+            second_ports: None,
             body: Vec::new(),
             status_ports: Vec::new(),
             last_host: STRAIGHT,
@@ -256,19 +257,19 @@ impl Origin {
     /// port of its pair of addresses. If all systems shared one pair, a few systems with thousands of
     /// connections would leave no ports for the next one.
     ///
-    /// `http2`: the system speaks HTTP/2 to the origins.
-    pub fn for_next_system(&mut self, http2: bool) -> Vec<Address> {
+    /// `second`: the system, or its clients through it, speak HTTP/2 or TLS to the origins.
+    pub fn for_next_system(&mut self, second: bool) -> Vec<Address> {
         let host = self.at.unwrap_or_else(|| {
             // Hosts may be reused: only cold systems use up all of them, and all but the last few have ended.
             self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
             Ipv4Addr::new(127, 0, 0, self.last_host).into()
         });
-        on(host, self.http2_ports.as_ref().filter(|_| http2).unwrap_or(&self.ports))
+        on(host, self.second_ports.as_ref().filter(|_| second).unwrap_or(&self.ports))
     }
 
     /// Returns the ports of all protocols.
     pub fn all_ports(&self) -> Vec<u16> {
-        self.ports.iter().chain(self.http2_ports.iter().flatten()).copied().collect()
+        self.ports.iter().chain(self.second_ports.iter().flatten()).copied().collect()
     }
 
     /// Returns the ports of the services that features call.
@@ -366,7 +367,14 @@ fn numeric(addresses: &[SocketAddr]) -> Vec<Address> {
     addresses.iter().map(|at| Address { host: at.ip().to_string(), port: at.port() }).collect()
 }
 
-fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> String {
+/// Returns nginx's configuration. `tls`: the certificate of its second port, which otherwise speaks HTTP/2.
+fn nginx(
+    folder: &Path,
+    ports: &[u16],
+    settings: &Settings,
+    tls: Option<&TlsFiles>,
+    file_limit: u64,
+) -> String {
     let path = folder.display();
     let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
     let workers = settings.origin_workers();
@@ -389,10 +397,21 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
         (_, 200) => format!("root {path}; try_files /body =404;"),
         (_, status) => format!("root {path}; error_page 404 ={status} /body; return 404;"),
     };
+    let (second, certificate) = match tls {
+        Some(files) => (
+            "ssl",
+            format!(
+                "\n    ssl_certificate {}; ssl_certificate_key {}; ssl_protocols TLSv1.3;",
+                files.certificate.display(),
+                files.key.display()
+            ),
+        ),
+        None => ("http2", String::new()),
+    };
     let _ = write!(
         text,
         "  server {{\n    listen {EVERYWHERE}:{} backlog=4096{reuse};\n    \
-         listen {EVERYWHERE}:{} http2 backlog=4096{reuse};\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
+         listen {EVERYWHERE}:{} {second} backlog=4096{reuse};{certificate}\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
          location / {{ {answer} }}\n  }}\n  server {{ listen 127.0.0.1:{}; location / {{ stub_status; }} }}\n}}\n",
         ports[0],
         ports[2],
@@ -475,14 +494,14 @@ mod tests {
         }
         assert_eq!(told(origin.for_next_system(false))[0], "127.0.0.254:81");
         assert_eq!(told(origin.for_next_system(false))[0], "127.0.0.2:81");
-        origin.http2_ports = Some(vec![91, 92]);
+        origin.second_ports = Some(vec![91, 92]);
         assert_eq!(told(origin.for_next_system(true)), ["127.0.0.3:91", "127.0.0.3:92"]);
         assert_eq!(told(origin.for_next_system(false)), ["127.0.0.4:81", "127.0.0.4:82"]);
     }
 
     #[test]
     fn nginx_answers_on_every_address_and_tells_its_status_on_one() {
-        let text = nginx(Path::new("/run"), &[81, 82, 83], &Settings::default(), 1_024);
+        let text = nginx(Path::new("/run"), &[81, 82, 83], &Settings::default(), None, 1_024);
         assert!(text.contains("listen 0.0.0.0:81 ") && text.contains("listen 0.0.0.0:83 http2 "), "{text}");
         assert!(text.contains("listen 127.0.0.1:82;"), "{text}");
     }

@@ -130,6 +130,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         self.count_instructions()?;
         self.add_routes()?;
         self.idle_memory()?;
+        self.datagrams()?;
         self.large_body()
     }
 

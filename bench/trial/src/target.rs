@@ -256,7 +256,8 @@ impl Target {
         let pem = |files: &TlsFiles| -> Result<Certificate, Failure> {
             Ok(Certificate { certificate: text(&files.certificate)?, key: text(&files.key)? })
         };
-        let addresses = origin.borrow_mut().for_next_system(settings.http2_origin());
+        let addresses =
+            origin.borrow_mut().for_next_system(settings.http2_origin() || settings.passthrough());
         let origins: Result<Vec<SocketAddr>, Failure> = addresses
             .iter()
             .map(|at| {
@@ -336,7 +337,7 @@ impl Target {
         };
         let mut behind = match links {
             0 => origin.borrow().straight(),
-            _ => origin.borrow_mut().for_next_system(settings.http2_origin()),
+            _ => origin.borrow_mut().for_next_system(settings.http2_origin() || settings.passthrough()),
         };
         for link in 0..links {
             let front = link + 1 == links;

@@ -109,7 +109,7 @@ pub(crate) struct SystemUp {
 pub(crate) struct OriginUp {
     pub(crate) id: u64,
     pub(crate) ports: Vec<u16>,
-    pub(crate) http2_ports: Option<Vec<u16>>,
+    pub(crate) second_ports: Option<Vec<u16>>,
 }
 
 /// Writes one message.

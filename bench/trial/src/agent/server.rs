@@ -221,10 +221,10 @@ impl Session {
         let own = Settings { quota: settings.origin_quota, memory_mib: None, ..settings.clone() };
         let quota = quota("origin", &own)?;
         let origin = Origin::start(&self.ground, settings, &self.ground.cores.origin, quota.as_ref())?;
-        let (ports, http2_ports) = (origin.ports.clone(), origin.http2_ports.clone());
+        let (ports, second_ports) = (origin.ports.clone(), origin.second_ports.clone());
         let id = self.next();
         self.origins.insert(id, (origin, quota));
-        Ok(OriginUp { id, ports, http2_ports })
+        Ok(OriginUp { id, ports, second_ports })
     }
 
     fn start_system(&mut self, start: StartSystem) -> Result<SystemUp, Failure> {

@@ -19,6 +19,7 @@ mod slow_clients;
 mod stalled_gateway;
 mod store;
 mod storm;
+mod streams;
 
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -13,6 +13,7 @@ use crate::target::Target;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, Write};
+use std::mem;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::rc::Rc;
 use std::thread;
@@ -113,7 +114,7 @@ pub(crate) fn datagrams(
     sending: Sending,
 ) -> Result<Vec<Result<Echoed, Failure>>, Failure> {
     let echo = start_echo().map_err(|error| Failure::of("the echo of datagrams", error))?;
-    let mut systems: Vec<Result<(Target, Echoed), Failure>> = arms
+    let mut systems: Vec<Result<(Target, Sender, Echoed), Failure>> = arms
         .iter()
         .map(|arm| {
             let features = vec!["tcp".to_owned(), "udp".to_owned()];
@@ -122,15 +123,18 @@ pub(crate) fn datagrams(
             let clients = u32::try_from(sending.sockets).unwrap_or(u32::MAX);
             let mut target = Target::start(ground, arm, &settings, Some(origin), clients)
                 .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
+            // The sockets last for all rounds: a system keeps the sessions of closed ones until they time out.
+            let sender = Sender::open(SocketAddr::from(([127, 0, 0, 1], target.port)), sending)
+                .map_err(|error| Failure::of("the sockets of datagrams", error))?;
             target.pause();
-            Ok((target, Echoed(Vec::new())))
+            Ok((target, sender, Echoed(Vec::new())))
         })
         .collect();
     for _ in 0..sending.rounds {
         for system in &mut systems {
-            let Ok((target, echoed)) = system else { continue };
+            let Ok((target, sender, echoed)) = system else { continue };
             target.resume();
-            let round = one_round(target, sending);
+            let round = one_round(target, sender);
             target.pause();
             match round {
                 Ok(round) => echoed.0.push(round),
@@ -138,7 +142,7 @@ pub(crate) fn datagrams(
             }
         }
     }
-    Ok(systems.into_iter().map(|system| system.map(|(_, echoed)| echoed)).collect())
+    Ok(systems.into_iter().map(|system| system.map(|(.., echoed)| echoed)).collect())
 }
 
 /// Starts an echo for datagrams, and the answer to the readiness check on the same TCP port. The threads end
@@ -171,8 +175,8 @@ fn start_echo() -> io::Result<SocketAddr> {
 }
 
 /// Sends through one system: a warm-up, then the measured part.
-fn one_round(target: &Target, sending: Sending) -> io::Result<Round> {
-    let mut sender = Sender::open(SocketAddr::from(([127, 0, 0, 1], target.port)), sending)?;
+fn one_round(target: &Target, sender: &mut Sender) -> io::Result<Round> {
+    let sending = sender.sending;
     sender.run(WARM_UP)?;
     sender.round = Round::default();
     let ids = target.ids();
@@ -180,7 +184,7 @@ fn one_round(target: &Target, sending: Sending) -> io::Result<Round> {
     sender.run(Duration::from_secs_f64(sending.seconds))?;
     let used: u64 =
         ids.iter().zip(&before).map(|(id, before)| Snapshot::take(*id).since(before).total_ns).sum();
-    let mut round = sender.round;
+    let mut round = mem::take(&mut sender.round);
     let asked = f64::from(sending.rate) * sending.seconds;
     let kept = round.sent as f64 >= asked * KEPT && round.answered as f64 >= round.sent as f64 * KEPT;
     round.cost_us = (kept && round.wrong == 0).then(|| used as f64 / 1_000.0 / round.answered as f64);

@@ -401,7 +401,9 @@ fn nginx(
         Some(files) => (
             "ssl",
             format!(
-                "\n    ssl_certificate {}; ssl_certificate_key {}; ssl_protocols TLSv1.3;",
+                "\n    ssl_certificate {}; ssl_certificate_key {}; ssl_protocols TLSv1.3;\n    \
+                 # Tickets that wait for their acknowledgement would delay the answer.\n    \
+                 ssl_session_tickets off; ssl_session_cache off;",
                 files.certificate.display(),
                 files.key.display()
             ),

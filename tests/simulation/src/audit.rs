@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tollgate_observe::Snapshot;
 
-use crate::books::{Asked, Delivery, Got, Pages};
+use crate::books::{Asked, Delivery, Got, Pages, StreamEnd};
 use crate::gateway::Line;
-use crate::scenario::{Event, Mood, Scenario, cookie};
+use crate::scenario::{Event, Leave, Mood, Scenario, cookie};
 
 /// Returns a description of everything that is wrong with a run; empty if nothing is.
 #[must_use]
@@ -16,6 +16,7 @@ pub fn audit(scenario: &Scenario, pages: &Pages, mut lines: Vec<Line>, counts: &
     if let Some(sabotage) = scenario.sabotage {
         sabotage.tamper(&mut lines);
     }
+    let (streams, lines): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| line.is_stream);
     let mut wrong = pages.violations.clone();
     deliveries(pages, &mut wrong);
     log(scenario, pages, &lines, counts, &mut wrong);
@@ -24,7 +25,46 @@ pub fn audit(scenario: &Scenario, pages: &Pages, mut lines: Vec<Line>, counts: &
     promises(scenario, pages, &mut wrong);
     hedges(scenario, pages, &mut wrong);
     pressure(pages, &mut wrong);
+    stream_ends(scenario, pages, &streams, &mut wrong);
     wrong
+}
+
+/// Checks that each stream of layer 4 ends as its parties ended it: an orderly end is never made up, a promised
+/// stream is whole, and the log has a line for each.
+fn stream_ends(scenario: &Scenario, pages: &Pages, lines: &[Line], wrong: &mut Vec<String>) {
+    // The gateway's own ends, such as a timeout, are orderly too. Each has a line with its reason.
+    let mut own = lines.iter().filter(|line| line.reason != "-").count();
+    let drained = |until: Duration| scenario.drain.is_some_and(|drain| until >= drain);
+    for (number, page) in &pages.streams {
+        let Some(end) = page.end else {
+            wrong.push(format!("stream {number} has not ended: {page:?}"));
+            continue;
+        };
+        if drained(page.until) {
+            continue;
+        }
+        let client_ended = page.finished || page.left;
+        if page.end_arrived && !client_ended {
+            wrong.push(format!("the server of stream {number} got an end that the client did not send"));
+        }
+        let server_ended = page.end_arrived || page.cut == Some(Leave::Close);
+        let is_made_up = end == StreamEnd::Whole && !(server_ended && page.came == page.echoed);
+        if is_made_up && own > 0 {
+            own -= 1;
+        } else if is_made_up {
+            wrong.push(format!("stream {number} ended in good order, and its server did not: {page:?}"));
+        }
+        let length =
+            scenario.streams.iter().find(|plan| plan.number == *number).map_or(0, |plan| plan.length);
+        let is_whole = end == StreamEnd::Whole && page.greeted && page.came == length;
+        if scenario.mood != Mood::Rough && pages.pressed.is_empty() && !is_whole {
+            wrong.push(format!("stream {number} of {length} bytes is not whole: {page:?}"));
+        }
+    }
+    let connected = pages.streams.values().filter(|page| page.connected).count();
+    if scenario.mood != Mood::Rough && scenario.drain.is_none() && lines.len() != connected {
+        wrong.push(format!("{} lines for {connected} streams", lines.len()));
+    }
 }
 
 /// Checks that a request that is not idempotent is delivered at most once, and that a body without an end is

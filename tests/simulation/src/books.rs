@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate_net::simulated;
 
-use crate::scenario::{Ask, Body};
+use crate::scenario::{Ask, Body, Leave};
 
 /// A shared handle to the record of a run.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +25,48 @@ pub struct Pages {
     pub violations: Vec<String>,
     /// Periods of lacking resources: their start and end, and the priority below which requests were shed.
     pub pressed: Vec<(Duration, Duration, u8)>,
+    /// Every stream that a client started, by its number.
+    pub streams: BTreeMap<u64, StreamPage>,
     /// Connections on which a client got the gateway's refusal before it could send a request.
     pub turned_away: u64,
+}
+
+/// A stream, as its client and its server saw it.
+#[derive(Clone, Debug, Default)]
+pub struct StreamPage {
+    /// The gateway accepted the connection.
+    pub connected: bool,
+    /// The client got the server's greeting.
+    pub greeted: bool,
+    /// The client sent everything, and then its end.
+    pub finished: bool,
+    /// The client closed before the end.
+    pub left: bool,
+    /// The end of the client's bytes arrived at the server, which then sent its own.
+    pub end_arrived: bool,
+    /// The server closed before the end, in this way.
+    pub cut: Option<Leave>,
+    /// Bytes that the server sent back.
+    pub echoed: usize,
+    /// Bytes that came back to the client.
+    pub came: usize,
+    /// How it ended at the client; `None` before that.
+    pub end: Option<StreamEnd>,
+    /// When it ended at the client, in virtual time.
+    pub until: Duration,
+}
+
+/// How a stream ended at its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// The connection was refused.
+    NoConnection,
+    /// With an orderly end.
+    Whole,
+    /// With a reset.
+    Reset,
+    /// The client itself closed before.
+    Left,
 }
 
 /// A request from its client's point of view.
@@ -134,6 +174,11 @@ impl Books {
     pub fn violation(&self, text: String) {
         simulated::note(&format!("VIOLATION: {text}"));
         self.write().violations.push(text);
+    }
+
+    /// Changes the page of a stream.
+    pub fn stream(&self, number: u64, change: impl FnOnce(&mut StreamPage)) {
+        change(self.write().streams.entry(number).or_default());
     }
 
     /// Records that a client starts to send a request.

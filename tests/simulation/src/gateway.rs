@@ -2,6 +2,7 @@
 //! start it.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,10 +18,13 @@ use tollgate_upstream::UpstreamStates;
 
 use crate::control::{self, InForce};
 use crate::directory::Directory;
-use crate::scenario::GATEWAY;
+use crate::scenario::{GATEWAY, STREAMS};
 
 /// How long the log's writer, a real thread, may take to finish.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The listeners of a plan, in its order, with their addresses. A plan may have the first one alone.
+const LISTENERS: [(ListenerId, SocketAddr); 2] = [(ListenerId(0), GATEWAY), (ListenerId(1), STREAMS)];
 
 /// The parts of the gateway that outlive the simulated world.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub struct Office {
 /// A line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
+    /// Whether it is the line of a stream of layer 4 (`scheme` is `tcp`).
+    pub is_stream: bool,
     /// `status`.
     pub status: u16,
     /// `reason`.
@@ -58,7 +64,9 @@ impl Office {
         let directory = tempfile::tempdir()?;
         let log = AccessLog::start(LogConfig {
             target: LogTarget::File(directory.path().join("log")),
-            format: LogFormat::Template("{status} {reason} {attempts} {bytes_out} {target}".to_owned()),
+            format: LogFormat::Template(
+                "{scheme} {status} {reason} {attempts} {bytes_out} {target}".to_owned(),
+            ),
         })?;
         Ok(Self {
             log,
@@ -86,9 +94,10 @@ impl Office {
         }
         let text = std::fs::read_to_string(self.directory.path().join("log"))?;
         let lines = text.lines().map(|line| {
-            let mut words = line.splitn(5, ' ');
+            let mut words = line.splitn(6, ' ');
             let mut word = || words.next().unwrap_or_default().to_owned();
             Line {
+                is_stream: word() == "tcp",
                 status: word().parse().unwrap_or(0),
                 reason: word(),
                 attempts: word().parse().unwrap_or(0),
@@ -156,7 +165,7 @@ impl Gateway {
     #[must_use]
     pub fn start(workers: usize, plan: Plan, directory: Directory, office: &Office) -> Self {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
-        let bind = plan.listeners[0].bind.clone();
+        let binds: Vec<_> = plan.listeners.iter().map(|listener| listener.bind.clone()).collect();
         directory.apply(&plan);
         let (directory, in_force) = (Rc::new(directory), Rc::<InForce>::default());
         let plan = Rollout::first(plan, &office.registry);
@@ -164,7 +173,10 @@ impl Gateway {
         let failures = Rc::new(RefCell::new(Vec::new()));
         let mut groups = Vec::new();
         for (id, control) in inboxes.into_iter().enumerate() {
-            let sockets = vec![(ListenerId(0), bind.clone(), simulated::listen(GATEWAY, BACKLOG as usize))];
+            let sockets = binds.iter().zip(LISTENERS).map(|(bind, (listener, address))| {
+                (listener, bind.clone(), simulated::listen(address, BACKLOG as usize))
+            });
+            let sockets = sockets.collect();
             assert!(mailboxes[id].send(WorkerCommand::Listen(sockets, None)).is_ok(), "its inbox is here");
             let setup = WorkerSetup {
                 id,

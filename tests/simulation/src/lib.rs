@@ -31,6 +31,7 @@ mod run;
 pub mod sabotage;
 pub mod scenario;
 pub mod script;
+pub mod stream;
 pub mod watch;
 pub mod wire;
 

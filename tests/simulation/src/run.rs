@@ -14,7 +14,7 @@ use crate::gateway::{Gateway, Office, plan};
 use crate::origin::Origin;
 use crate::sabotage::{Accomplice, Sabotage};
 use crate::scenario::{Body, Event, Scenario, UPSTREAMS};
-use crate::{client, rest, watch};
+use crate::{client, rest, stream, watch};
 
 /// How long the drain may take.
 const DRAIN: Duration = Duration::from_secs(120);
@@ -87,7 +87,16 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
     let asks = scenario.clients.iter().flat_map(|client| &client.batches).flat_map(|batch| &batch.asks);
     let bodies = asks.into_iter().any(|ask| ask.body != Body::None);
     simulated::spawn_in(watcher, watch::adaptive(gateway.clone(), books.clone(), narrow, bodies));
-    let playing = Rc::new(Cell::new(scenario.clients.len() + scenario.events.len()));
+    let echoes = stream::start_echoes(scenario.echoes, &scenario.streams, &books, sabotage);
+    let parties = scenario.clients.len() + scenario.streams.len() + scenario.events.len();
+    let playing = Rc::new(Cell::new(parties));
+    for plan in scenario.streams.clone() {
+        let (books, playing) = (books.clone(), playing.clone());
+        tollgate_net::spawn(async move {
+            stream::play(plan, books).await;
+            playing.set(playing.get() - 1);
+        });
+    }
     for client in &scenario.clients {
         let (client, books, playing) = (client.clone(), books.clone(), playing.clone());
         tollgate_net::spawn(async move {
@@ -121,6 +130,7 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
             simulated::note("rest");
             simulated::kill(watcher);
             origins.iter().for_each(|origin| origin.end());
+            simulated::kill(echoes);
             left = rest::rest(&gateway).await;
         }
     }

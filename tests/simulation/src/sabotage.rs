@@ -23,6 +23,10 @@ pub enum Sabotage {
     CorruptBodies,
     /// Origins send half of the announced body, and end it as if it were whole.
     ShortBodies,
+    /// The servers of streams send wrong bytes back.
+    CorruptStreams,
+    /// The servers of streams close before the client's end.
+    CutStreams,
     /// Each request reaches its origin twice.
     DeliverTwice,
     /// Answers to clients are not recorded.

@@ -3,6 +3,7 @@
 mod asks;
 mod origins;
 mod plans;
+mod streams;
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -14,6 +15,7 @@ use tollgate_net::simulated::NetworkConditions;
 pub use asks::{Ask, Batch, Body, ClientPlan, Leave};
 pub use origins::{Act, Lie, Manners, OriginPlan, Where};
 pub use plans::{cookie, empty};
+pub use streams::{ECHOES, STREAMS, StreamPlan};
 
 use crate::sabotage::Sabotage;
 
@@ -62,6 +64,10 @@ pub struct Scenario {
     pub found: [Vec<(usize, u32)>; UPSTREAMS.len()],
     /// The clients.
     pub clients: Vec<ClientPlan>,
+    /// The streams of layer 4.
+    pub streams: Vec<StreamPlan>,
+    /// Whether each of their servers is there.
+    pub echoes: [bool; ECHOES.len()],
     /// The events, with their times in virtual time.
     pub events: Vec<(Duration, Event)>,
     /// When the drain begins; `None` means when the clients are done.
@@ -129,6 +135,8 @@ impl Scenario {
         let events = events(&mut rng, mood, workers, &origins, plans.len());
         let drain = (rng.u32(0..4) == 0).then(|| Duration::from_millis(rng.u64(1..4000)));
         let leave = (rng.bool()).then(|| Duration::from_millis(rng.u64(1..500)));
+        // A generator of their own, so that the requests of a seed stay the same.
+        let (streams, echoes) = streams::generate(&mut Rng::with_seed(seed ^ 0x57ea_3a4b), mood, longest);
         let found = [(); UPSTREAMS.len()].map(|()| found(&mut rng, origins.len()));
         Self {
             seed,
@@ -139,6 +147,8 @@ impl Scenario {
             origins,
             found,
             clients,
+            streams,
+            echoes,
             events,
             drain,
             leave,

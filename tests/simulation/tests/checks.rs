@@ -12,7 +12,8 @@ const SEEDS: std::ops::Range<u64> = 5000..5040;
 /// Returns a plan with one origin and one upstream, with these keys of the upstream.
 fn plan(upstream: &str) -> String {
     format!(
-        "listen: {{bind: 10.0.0.1:80, half_close: on}}\nadmin: off\nupstreams:\n  {}: {{endpoints: \"10.1.0.1:8000\"{upstream}}}\n\
+        "listen: [{{bind: 10.0.0.1:80, half_close: on}}, {{bind: \"10.0.0.1:81\", name: l4, protocol: tcp}}]\nadmin: off\n\
+         streams: [{{listeners: l4, respond: close}}]\nupstreams:\n  {}: {{endpoints: \"10.1.0.1:8000\"{upstream}}}\n\
          routes: [{{match: /*, to: one}}]\n",
         UPSTREAMS[0]
     )
@@ -27,6 +28,7 @@ fn is_found(sabotage: Sabotage, plan: Option<String>, said: &str) {
         if let Some(plan) = &plan {
             scenario.plans = vec![plan.clone()];
             scenario.events.clear();
+            scenario.streams.clear();
             // These plans have upstreams of HTTP/1.
             scenario.origins.iter_mut().for_each(|origin| origin.http2 = Default::default());
         }
@@ -51,6 +53,13 @@ fn an_answer_that_is_anothers() {
 #[test]
 fn an_answer_that_is_cut_and_looks_whole() {
     is_found(Sabotage::ShortBodies, None, "an answer that was cut looks whole");
+}
+
+#[test]
+fn a_stream_that_is_not_its_own_or_not_whole() {
+    is_found(Sabotage::CorruptStreams, None, "another's bytes came back in stream");
+    is_found(Sabotage::CutStreams, None, "is not whole");
+    is_found(Sabotage::CutStreams, None, "ended in good order, and its server did not");
 }
 
 #[test]

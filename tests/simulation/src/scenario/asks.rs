@@ -113,7 +113,7 @@ fn client(rng: &mut Rng, mood: Mood, index: usize, (longest, half_close): (usize
     }
 }
 
-fn pace(rng: &mut Rng, piece: usize) -> Pace {
+pub(super) fn pace(rng: &mut Rng, piece: usize) -> Pace {
     Pace { piece: rng.usize(1..=piece), pause: Duration::from_micros(rng.u64(0..5000)) }
 }
 
@@ -154,7 +154,7 @@ fn batch(rng: &mut Rng, mood: Mood, (number, most): (&mut u64, usize), hasty: bo
 }
 
 /// Returns a number below one of several bounds.
-fn below<const N: usize>(rng: &mut Rng, bounds: [usize; N]) -> usize {
+pub(super) fn below<const N: usize>(rng: &mut Rng, bounds: [usize; N]) -> usize {
     let bound = any(rng, bounds);
     rng.usize(0..bound)
 }

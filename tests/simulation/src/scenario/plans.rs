@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 
 use fastrand::Rng;
 
-use super::{Mood, OriginPlan, PROBE, UPSTREAMS, any};
+use super::{ECHOES, Mood, OriginPlan, PROBE, STREAMS, UPSTREAMS, any};
 
 /// The minimum rates are off: clients of a scenario may be arbitrarily slow, and their requests are still
 /// served.
@@ -24,7 +24,10 @@ pub(super) fn generate(rng: &mut Rng, mood: Mood, origins: &[OriginPlan], half_c
 /// it.
 #[must_use]
 pub fn empty() -> String {
-    "listen: 10.0.0.1:80\nadmin: off\nroutes: []\n".to_owned()
+    format!(
+        "listen: [10.0.0.1:80, {{bind: \"{STREAMS}\", name: l4, protocol: tcp}}]\nadmin: off\nroutes: []\n\
+         streams: [{{listeners: l4, respond: close}}]\n"
+    )
 }
 
 /// Returns the cookie name of a sticky upstream.
@@ -73,7 +76,10 @@ impl Writing<'_> {
 
 fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
     let half_close = if to.half_close { "on" } else { "off" };
-    to.line(format_args!("listen: {{bind: 10.0.0.1:80, half_close: {half_close}}}\nadmin: off"));
+    to.line(format_args!(
+        "listen:\n- {{bind: 10.0.0.1:80, half_close: {half_close}}}\n\
+         - {{bind: \"{STREAMS}\", name: l4, protocol: tcp, to: echo}}\nadmin: off"
+    ));
     if to.rng.bool() {
         to.line("request_id: on");
     }
@@ -110,6 +116,8 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
     for upstream in 0..named {
         write_upstream(to, upstream, origins);
     }
+    let echoes = ECHOES.map(|address| format!("\"{address}\"")).join(", ");
+    to.line(format_args!("  echo: {{endpoints: [{echoes}]}}"));
     to.line("routes:");
     for route in 0..3 {
         let target = match named {

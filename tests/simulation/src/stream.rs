@@ -1,0 +1,166 @@
+//! The streams of the simulation: clients of the layer 4 listener, and the servers that send everything back.
+//!
+//! A server speaks first, then reads the stream's number, and echoes the bytes that follow. Both sides compare
+//! each byte with the stream's pattern.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::rc::Rc;
+
+use tollgate_net::simulated::{self, TaskGroup};
+
+use crate::books::{Books, StreamEnd};
+use crate::pattern;
+use crate::sabotage::Sabotage;
+use crate::scenario::{ECHOES, Leave, STREAMS, StreamPlan};
+use crate::wire::{self, Pace, Reader, Wire};
+
+/// The pattern numbers of streams start here, above the numbers of answers.
+const PATTERNS: u64 = 10_000_000;
+
+/// The first byte of a server.
+const GREETING: &[u8] = b"h";
+
+/// Connections that wait for a server.
+const BACKLOG: usize = 128;
+
+/// Plays a client to its end.
+pub async fn play(plan: StreamPlan, books: Books) {
+    simulated::sleep(plan.start).await;
+    let number = plan.number;
+    let Ok(stream) = simulated::connect_from(plan.address, STREAMS).await else {
+        return books.stream(number, |page| page.end = Some(StreamEnd::NoConnection));
+    };
+    books.stream(number, |page| page.connected = true);
+    let wire = Wire::new(stream);
+    tollgate_net::spawn(send(plan.clone(), wire.clone(), books.clone()));
+    let mut reader = Reader::new(wire, plan.reads);
+    let mut greeted = false;
+    let end = loop {
+        match reader.some(usize::MAX).await {
+            Ok(bytes) if bytes.is_empty() => break StreamEnd::Whole,
+            Ok(bytes) => {
+                let echoed = if greeted { &bytes[..] } else { &bytes[1..] };
+                if !greeted && !bytes.starts_with(GREETING) {
+                    books.violation(format!("stream {number} does not begin with the server's greeting"));
+                }
+                greeted = true;
+                let came = books.look().streams.get(&number).map_or(0, |page| page.came);
+                if !pattern::is(PATTERNS + number, came, echoed) {
+                    books.violation(format!("another's bytes came back in stream {number}"));
+                }
+                books.stream(number, |page| page.came += echoed.len());
+            }
+            Err(_) => break StreamEnd::Reset,
+        }
+    };
+    books.stream(number, |page| {
+        page.end = Some(if page.left { StreamEnd::Left } else { end });
+        page.greeted = greeted;
+        page.until = simulated::elapsed();
+    });
+    simulated::note(&format!("stream {number} has ended"));
+}
+
+/// Sends the stream's number and its bytes, then ends the client's direction, or leaves.
+async fn send(plan: StreamPlan, wire: Wire, books: Books) {
+    let number = plan.number;
+    let most = plan.leave.map_or(plan.length, |(bytes, _)| bytes);
+    let mut sent = wire.write(&number.to_be_bytes()).await.is_ok();
+    for start in (0..most).step_by(plan.writes.piece) {
+        if !sent {
+            return;
+        }
+        let piece = pattern::bytes(PATTERNS + number, start, plan.writes.piece.min(most - start));
+        sent = wire.write(&piece).await.is_ok();
+        if !plan.writes.pause.is_zero() {
+            simulated::sleep(plan.writes.pause).await;
+        }
+    }
+    match plan.leave {
+        Some((_, how)) => {
+            books.stream(number, |page| page.left = true);
+            wire.close(how == Leave::Reset);
+        }
+        None => {
+            books.stream(number, |page| page.finished = true);
+            wire.shutdown().await;
+        }
+    }
+}
+
+/// Starts the servers that are there, in a group of their own.
+#[must_use]
+pub fn start_echoes(
+    there: [bool; ECHOES.len()],
+    plans: &[StreamPlan],
+    books: &Books,
+    sabotage: Option<Sabotage>,
+) -> TaskGroup {
+    let group = simulated::new_group();
+    let plans: Rc<BTreeMap<u64, StreamPlan>> =
+        Rc::new(plans.iter().map(|plan| (plan.number, plan.clone())).collect());
+    for (address, _) in ECHOES.into_iter().zip(there).filter(|(_, there)| *there) {
+        let (plans, books) = (plans.clone(), books.clone());
+        simulated::spawn_in(group, async move {
+            let Some(listener) = wire::listen(address, BACKLOG) else { return };
+            loop {
+                let accepted = poll_fn(|cx| listener.poll_accept(cx)).await;
+                let Ok(stream) = accepted.and_then(|(accepted, _)| accepted.attach()) else { return };
+                tollgate_net::spawn(echo(Wire::new(stream), plans.clone(), books.clone(), sabotage));
+            }
+        });
+    }
+    group
+}
+
+/// Serves one connection.
+async fn echo(wire: Wire, plans: Rc<BTreeMap<u64, StreamPlan>>, books: Books, sabotage: Option<Sabotage>) {
+    if wire.write(GREETING).await.is_err() {
+        return;
+    }
+    let mut reader = Reader::new(wire.clone(), Pace::default());
+    let mut number = Vec::new();
+    while number.len() < size_of::<u64>() {
+        match reader.some(size_of::<u64>() - number.len()).await {
+            Ok(bytes) if !bytes.is_empty() => number.extend(bytes),
+            // The client left, or its connection was a try.
+            _ => return wire.close(false),
+        }
+    }
+    let number = number.try_into().map(u64::from_be_bytes).unwrap_or_default();
+    let Some(plan) = plans.get(&number) else {
+        return books.violation(format!("a server got the stream {number}, which has no client"));
+    };
+    let mut received = 0;
+    loop {
+        if let Some((most, how)) = plan.cut
+            && received >= most
+        {
+            books.stream(number, |page| page.cut = Some(how));
+            return wire.close(how == Leave::Reset);
+        }
+        let most = plan.cut.map_or(usize::MAX, |(most, _)| most - received);
+        match reader.some(most).await {
+            Ok(bytes) if bytes.is_empty() => break,
+            Ok(mut bytes) => {
+                if !pattern::is(PATTERNS + number, received, &bytes) {
+                    books.violation(format!("another's bytes arrived in stream {number}"));
+                }
+                received += bytes.len();
+                match sabotage {
+                    Some(Sabotage::CorruptStreams) => bytes[0] ^= 1,
+                    Some(Sabotage::CutStreams) => return wire.close(false),
+                    _ => {}
+                }
+                if wire.write(&bytes).await.is_err() {
+                    return;
+                }
+                books.stream(number, |page| page.echoed += bytes.len());
+            }
+            Err(_) => return,
+        }
+    }
+    books.stream(number, |page| page.end_arrived = true);
+    wire.shutdown().await;
+}

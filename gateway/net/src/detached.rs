@@ -5,9 +5,11 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use socket2::SockRef;
 
 use crate::Stream;
 use crate::tls::TlsStream;
@@ -56,6 +58,11 @@ impl DetachedStream {
         Stream::attach(self.0)
     }
 
+    /// Closes with a reset, so that the peer does not take it for the orderly end of a message.
+    pub fn reset(self) {
+        self.0.reset_on_close();
+    }
+
     /// Writes as much of a short response as the kernel accepts at once, and closes. Errors are ignored.
     pub fn reject(self, answer: &[u8]) {
         match self.0 {
@@ -71,6 +78,18 @@ impl DetachedStream {
 }
 
 impl DetachedSocket {
+    fn reset_on_close(&self) {
+        match self {
+            // On failure the peer sees an orderly end; nothing better can be done here.
+            Self::Tcp(stream) => drop(SockRef::from(stream).set_linger(Some(Duration::ZERO))),
+            // A local socket has no reset.
+            Self::Unix(_) => {}
+            Self::Tls(socket, _) => socket.reset_on_close(),
+            #[cfg(feature = "simulate")]
+            Self::Simulated(socket) => socket.reset_on_close(),
+        }
+    }
+
     fn has_nothing_unread(&self) -> bool {
         match self {
             Self::Tcp(stream) => has_nothing_unread(stream.as_fd()),

@@ -40,6 +40,8 @@ pub struct StreamPage {
     pub greeted: bool,
     /// The client sent everything, and then its end.
     pub finished: bool,
+    /// The client could not send everything.
+    pub write_failed: bool,
     /// The client closed before the end.
     pub left: bool,
     /// The end of the client's bytes arrived at the server, which then sent its own.

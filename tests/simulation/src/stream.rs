@@ -29,7 +29,10 @@ pub async fn play(plan: StreamPlan, books: Books) {
     simulated::sleep(plan.start).await;
     let number = plan.number;
     let Ok(stream) = simulated::connect_from(plan.address, STREAMS).await else {
-        return books.stream(number, |page| page.end = Some(StreamEnd::NoConnection));
+        return books.stream(number, |page| {
+            page.end = Some(StreamEnd::NoConnection);
+            page.until = simulated::elapsed();
+        });
     };
     books.stream(number, |page| page.connected = true);
     let wire = Wire::new(stream);
@@ -55,7 +58,11 @@ pub async fn play(plan: StreamPlan, books: Books) {
         }
     };
     books.stream(number, |page| {
-        page.end = Some(if page.left { StreamEnd::Left } else { end });
+        page.end = Some(match end {
+            _ if page.left => StreamEnd::Left,
+            StreamEnd::Whole if page.write_failed && !page.finished => StreamEnd::Reset,
+            end => end,
+        });
         page.greeted = greeted;
         page.until = simulated::elapsed();
     });
@@ -66,13 +73,21 @@ pub async fn play(plan: StreamPlan, books: Books) {
 async fn send(plan: StreamPlan, wire: Wire, books: Books) {
     let number = plan.number;
     let most = plan.leave.map_or(plan.length, |(bytes, _)| bytes);
-    let mut sent = wire.write(&number.to_be_bytes()).await.is_ok();
+    // The kernel reports a reset once: the reader would see an orderly end after a write that failed.
+    let write = async |bytes: &[u8]| {
+        let written = wire.write(bytes).await;
+        if written.is_err() {
+            books.stream(number, |page| page.write_failed = true);
+        }
+        written.is_ok()
+    };
+    let mut sent = write(&number.to_be_bytes()).await;
     for start in (0..most).step_by(plan.writes.piece) {
         if !sent {
             return;
         }
         let piece = pattern::bytes(PATTERNS + number, start, plan.writes.piece.min(most - start));
-        sent = wire.write(&piece).await.is_ok();
+        sent = write(&piece).await;
         if !plan.writes.pause.is_zero() {
             simulated::sleep(plan.writes.pause).await;
         }

@@ -41,6 +41,15 @@ fn no_stream_lasts_longer_than_its_total() {
 }
 
 #[test]
+fn a_connection_beyond_the_limit_of_the_gateway_is_reset() {
+    let server = Server::named("here");
+    let relay = Relay::start(&format!("to: {:?}", server.address.to_string()), "limits: {connections: 1}");
+    let mut held = relay.connect();
+    expect(&mut held, "here");
+    assert_eq!(rest(&mut relay.connect()).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+}
+
+#[test]
 fn a_stream_has_a_bound_of_its_own_and_one_for_each_address() {
     let server = Server::named("here");
     let more = |limits: &str| {

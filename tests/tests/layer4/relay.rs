@@ -104,6 +104,34 @@ fn a_server_may_speak_first() {
 }
 
 #[test]
+fn a_reset_of_an_endpoint_that_takes_no_bytes_is_no_orderly_end() {
+    let server = Server::play(|stream| {
+        // Meanwhile the gateway has bytes that this server does not read.
+        thread::sleep(Duration::from_millis(300));
+        reset(stream);
+    });
+    let relay = Relay::to(&server);
+    for _ in 0..5 {
+        let mut client = relay.connect();
+        client.set_nonblocking(true).expect("an option");
+        let mut idle = 0;
+        // Until all buffers on the way are full.
+        while idle < 10 {
+            match client.write(&[b'x'; 64 * 1024]) {
+                Ok(_) => idle = 0,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    idle += 1;
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        client.set_nonblocking(false).expect("an option");
+        assert_eq!(rest(&mut client).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+    }
+}
+
+#[test]
 fn a_reset_passes_on_as_a_reset() {
     let (sender, ends) = channel();
     let sender = Mutex::new(sender);

@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::state::backlog::Backlog;
 use crate::state::client_side::Duplex;
+use crate::state::peer_error::{PeerError, PeerStop};
 use crate::state::websocket::{Frames, going_away};
 use crate::state::worker::Worker;
 
@@ -30,16 +31,31 @@ pub(crate) struct Direction<'a> {
     ended: bool,
     /// Whether the receiver has got the end, or takes nothing more.
     over: bool,
+    /// Whether the receiver has reset its connection. A write learned of it, so a read sees an orderly end.
+    receiver_reset: bool,
 }
 
 impl<'a> Direction<'a> {
     pub fn new(bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
-        Self { bytes, frames, mask, close_frame_sent: false, ended: false, over: false }
+        Self {
+            bytes,
+            frames,
+            mask,
+            close_frame_sent: false,
+            ended: false,
+            over: false,
+            receiver_reset: false,
+        }
     }
 
     /// Returns how many bytes the sender has sent.
     pub fn bytes(&self) -> u64 {
         *self.bytes
+    }
+
+    /// Returns whether the receiver has reset its connection. The end of the other direction is then no orderly one.
+    pub fn has_receiver_reset(&self) -> bool {
+        self.receiver_reset
     }
 
     /// Returns whether the receiver has got a close frame of the gateway.
@@ -64,8 +80,8 @@ impl<'a> Direction<'a> {
             if self.over {
                 return Poll::Ready(Ok(()));
             }
-            if ready!(backlog.poll_flush(cx, to)).is_err() {
-                self.stop_sending(backlog);
+            if let Err(error) = ready!(backlog.poll_flush(cx, to)) {
+                self.stop_sending(&error, backlog);
                 continue;
             }
             if self.ended {
@@ -89,8 +105,10 @@ impl<'a> Direction<'a> {
             self.ended = count == 0;
             *self.bytes += count as u64;
             let kept = self.count_passed(&buffer[..count], closes_tunnels);
-            if kept > 0 && backlog.send(to, &[IoSlice::new(&buffer[..kept])]).is_err() {
-                self.stop_sending(backlog);
+            if kept > 0
+                && let Err(error) = backlog.send(to, &[IoSlice::new(&buffer[..kept])])
+            {
+                self.stop_sending(&error, backlog);
                 continue;
             }
             if closes_tunnels && self.may_insert_close() {
@@ -102,7 +120,8 @@ impl<'a> Direction<'a> {
     }
 
     /// Ends this direction because the receiver takes nothing more. The sender's further bytes are not read.
-    fn stop_sending(&mut self, backlog: &mut Backlog) {
+    fn stop_sending(&mut self, error: &PeerError, backlog: &mut Backlog) {
+        self.receiver_reset |= error.stop() == PeerStop::Reset;
         backlog.clear();
         self.over = true;
     }
@@ -117,8 +136,8 @@ impl<'a> Direction<'a> {
     /// Queues a close frame for the receiver.
     fn queue_close_frame(&mut self, backlog: &mut Backlog) {
         self.close_frame_sent = true;
-        if backlog.keep(&going_away(self.mask)).is_err() {
-            self.stop_sending(backlog);
+        if let Err(error) = backlog.keep(&going_away(self.mask)) {
+            self.stop_sending(&error, backlog);
         }
     }
 

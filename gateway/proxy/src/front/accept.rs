@@ -142,13 +142,16 @@ pub(crate) fn admit(
     }
 }
 
-/// Refuses a connection beyond the limit: sends a 503 if the client can read one, and closes it.
+/// Refuses a connection beyond the limit: sends a 503 if the client can read one, and closes it. A stream of layer 4 is
+/// reset, since its client could take an orderly end for the server's.
 fn refuse(worker: &Worker, stream: DetachedStream, listener: &PlannedListener, full: NoSlot) {
     worker.stats.client_rejected();
-    let speaks_http = listener.protocol == ListenerProtocol::Http;
-    if listener.tls.is_some() || listener.http2 == Http2::Only || !speaks_http {
-        // The client expects a TLS handshake, for which there is no capacity, HTTP/2, or a protocol of its own: it
-        // would not understand this response.
+    if listener.protocol != ListenerProtocol::Http {
+        return stream.reset();
+    }
+    if listener.tls.is_some() || listener.http2 == Http2::Only {
+        // The client expects HTTP/2, or a TLS handshake, for which there is no capacity: it would not understand this
+        // response.
         return;
     }
     let reason = match full {

@@ -90,7 +90,11 @@ async fn relay(established: &mut Established) {
         match (there, back) {
             (Poll::Ready(Err(())), _) => Poll::Ready(End::ClientReset),
             (_, Poll::Ready(Err(()))) => Poll::Ready(End::EndpointReset),
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(End::Both),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(match () {
+                () if up.has_receiver_reset() => End::EndpointReset,
+                () if down.has_receiver_reset() => End::ClientReset,
+                () => End::Both,
+            }),
             _ => client.deadline.poll_passed(cx).map(|()| End::TimedOut),
         }
     })

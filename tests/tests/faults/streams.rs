@@ -149,8 +149,11 @@ fn idle_streams_live_over_a_reload_and_end_with_their_endpoint() {
         streams.iter_mut().step_by(100).filter_map(|stream| ask(stream).ok()).filter(|ok| *ok).count();
     let killed = Instant::now();
     service.kill();
-    let ended =
-        streams.iter_mut().filter(|stream| matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_))).count();
+    let ended = streams
+        .iter_mut()
+        .map(|stream| stream.read(&mut [0; 16]))
+        .filter(|end| matches!(end, Ok(0) | Err(_)))
+        .count();
     eventually("no stream to be open", || open() == 0.0);
     eprintln!(
         "{IDLE} idle streams: {each:.2} KiB each; {answered} of {} asked answered after a reload; all ended {:?} after \
@@ -171,7 +174,7 @@ fn new_streams_go_to_the_endpoints_that_are_left() {
     let mut services = ["a", "b", "c"].map(Service::start);
     let addresses = services.each_ref().map(Service::address);
     let gateway = Gateway::start(&config(listen, &addresses, ""));
-    let once = |stop: &AtomicBool| {
+    let once = move |stop: &AtomicBool| {
         let mut answers = Answers::default();
         while !stop.load(Ordering::SeqCst) {
             let begun = Instant::now();

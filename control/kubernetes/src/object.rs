@@ -45,6 +45,8 @@ pub struct Meta {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// An id that no other object ever has.
+    pub uid: String,
     /// The number of the spec's version, which conditions repeat as `observedGeneration`.
     pub generation: i64,
     /// The version of the whole object, for writes that must not overtake another writer.
@@ -54,7 +56,7 @@ pub struct Meta {
     pub creation_timestamp: String,
     /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// Annotations about classes of Ingresses.
+    /// Annotations of Ingresses and their classes.
     pub annotations: BTreeMap<String, String>,
 }
 

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 
 use crate::connection::{ClusterAccess, connect};
 use crate::election::{self, LeaseSettings};
+use crate::events;
 use crate::object::{Kind, Reference};
 use crate::objects::{Change, Objects};
 use crate::translate::{DocumentKey, Translation, TranslationSettings, translate};
@@ -210,13 +211,25 @@ impl Source {
             tokio::select! {
                 () = self.observe() => {}
                 // A new leader does not know what the last one has written.
-                Ok(()) = leads.changed() => self.check_all(),
+                Ok(()) = leads.changed() => {
+                    self.check_all();
+                    self.notes.iter().for_each(|(object, notes)| {
+                        notes.iter().for_each(|note| self.make_event(object, note));
+                    });
+                }
                 _ = check.tick() => {
                     // An address that was in use may be free now.
                     self.is_changed |= self.has_refused;
                     self.check_all();
                 }
             }
+        }
+    }
+
+    /// Makes an event of a note, if this gateway leads.
+    fn make_event(&self, object: &Reference, note: &str) {
+        if let (true, Some((meta, _))) = (*self.leads.borrow(), self.objects.status(object)) {
+            events::make(&self.client, &self.settings.translation.controller, object, meta, note);
         }
     }
 
@@ -331,6 +344,7 @@ impl Source {
             for note in notes {
                 if self.notes.get(object).is_none_or(|known| !known.contains(note)) {
                     warn!(target: component::KUBERNETES, "{object}: {note}");
+                    self.make_event(object, note);
                 }
             }
         }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::conditions::{Condition, to_json};
 use super::filters::Filters;
@@ -26,6 +26,18 @@ pub struct Referrer<'a> {
     pub rule: usize,
     /// The Gateways that the route refers to.
     pub gateways: &'a BTreeSet<ObjectName>,
+    /// Settings of its upstreams, which are then not shared.
+    pub own: Option<&'a OwnUpstream<'a>>,
+}
+
+/// Settings of an upstream that is not shared with other referrers.
+pub struct OwnUpstream<'a> {
+    /// The beginning of endpoints' addresses; `None`: the Service decides.
+    pub scheme: Option<&'static str>,
+    /// Keys of the upstream.
+    pub keys: &'a Map<String, Value>,
+    /// The end of its name.
+    pub suffix: &'a [&'a str],
 }
 
 /// A backend that exists.
@@ -139,8 +151,10 @@ impl<'a> Backends<'a> {
             Some(Ok(tls)) => Some(tls),
             Some(Err(_)) => return Ok(Backend::Broken),
         };
+        let asked = referrer.own.and_then(|own| own.scheme);
         let scheme = match (&tls, port.app_protocol.as_deref()) {
             (Some(_), _) => "https://",
+            (None, _) if asked.is_some() => asked.unwrap_or_default(),
             (None, Some("kubernetes.io/h2c")) => "h2c://",
             (None, Some("kubernetes.io/ws")) => "",
             (None, Some(other)) if other == "kubernetes.io/wss" || other == "https" => {
@@ -156,6 +170,10 @@ impl<'a> Backends<'a> {
             parts.push("h2c");
         }
         let mut value = json!({ "endpoints": self.endpoints(&name, port, scheme) });
+        if let Some(own) = referrer.own {
+            value.as_object_mut().into_iter().for_each(|value| value.extend(own.keys.clone()));
+            parts.extend(own.suffix);
+        }
         if let Some(tls) = tls {
             value["tls"] = tls;
             if route.kind == Kind::GrpcRoute {

@@ -11,7 +11,7 @@
 //! | `routes` | routes in general: attachment to listeners, host names, statuses |
 //! | `http` | the rules of an HTTPRoute |
 //! | `grpc` | the rules of a GRPCRoute |
-//! | `ingress` | Ingresses, which share one address |
+//! | `ingress` | Ingresses, which share one address, with annotations of ingress-nginx |
 //! | `streams` | TLSRoutes, TCPRoutes and UDPRoutes |
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
@@ -40,6 +40,8 @@ use crate::object::{Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
 
 pub use conditions::SUPPORTED_FEATURES;
+pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
+pub(crate) use names::fingerprint;
 
 /// The settings that the translation depends on.
 #[derive(Clone, Debug)]

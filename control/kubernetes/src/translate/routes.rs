@@ -102,7 +102,7 @@ fn translate<'a>(
     let AttachedRoute { attachments, gateways: used, .. } = &attached;
     let (mut unresolved, mut unsupported) = (None, None);
     for (number, rule) in route.rules.iter().enumerate() {
-        let referrer = Referrer { route: &owner, rule: number, gateways: used };
+        let referrer = Referrer { route: &owner, rule: number, gateways: used, own: None };
         let filters = Filters::new(rule.filters, &referrer, backends);
         let action = action(rule, &filters, &referrer, backends);
         unresolved = unresolved.or(filters.unresolved.clone()).or(action.unresolved);

@@ -64,7 +64,7 @@ fn translate<'a>(
     let owner = reference(route.kind, &route.meta.object_name());
     let mut unresolved = None;
     for (number, rule) in rules.iter().enumerate() {
-        let referrer = Referrer { route: &owner, rule: number, gateways: &attached.gateways };
+        let referrer = Referrer { route: &owner, rule: number, gateways: &attached.gateways, own: None };
         let (action, condition) = action(rule, &referrer, backends);
         unresolved = unresolved.or(condition);
         emit((&owner, number), &attached.attachments, taken, &action, out);

@@ -8,6 +8,7 @@
 //! | [`translate`](translate()) | the pure function from objects to documents and statuses |
 //! | `addresses` | the addresses that Gateways get |
 //! | `connection`, `watch` | the client of the API server, and its watches |
+//! | `rights` | explains requests that the API server refused |
 //! | `election` | elects the gateway that writes statuses |
 //! | `status`, `writer` | compares and writes statuses |
 //! | `thread` | runs all of it on a thread of its own |
@@ -21,6 +22,7 @@ mod election;
 mod object;
 mod objects;
 pub mod resources;
+mod rights;
 mod status;
 mod thread;
 mod translate;
@@ -30,7 +32,10 @@ mod writer;
 pub use addresses::{AddressBlock, AddressPool};
 pub use connection::ClusterAccess;
 pub use election::LeaseSettings;
-pub use object::{Kind, Meta, Object, ObjectName, RawObject, Reference};
-pub use objects::{Change, Objects};
+pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
+pub use objects::{Change, Changes, Objects};
 pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};
-pub use translate::{Document, DocumentKey, SUPPORTED_FEATURES, Translation, TranslationSettings, translate};
+pub use translate::{
+    Document, DocumentKey, SUPPORTED_FEATURES, Translation, TranslationSettings, Translator, Update,
+    translate,
+};

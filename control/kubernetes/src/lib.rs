@@ -9,6 +9,7 @@
 //! | [`import`](import()) | manifests of ingress-nginx as a configuration file |
 //! | `addresses` | the addresses that Gateways get |
 //! | `connection`, `watch` | the client of the API server, and its watches |
+//! | `rights` | explains requests that the API server refused |
 //! | `election` | elects the gateway that writes statuses |
 //! | `status`, `writer` | compares and writes statuses |
 //! | `events` | events of objects whose statuses have no conditions |
@@ -25,6 +26,7 @@ mod import;
 mod object;
 mod objects;
 pub mod resources;
+mod rights;
 mod status;
 mod thread;
 mod translate;
@@ -35,10 +37,10 @@ pub use addresses::{AddressBlock, AddressPool};
 pub use connection::ClusterAccess;
 pub use election::LeaseSettings;
 pub use import::{Imported, ImportedObject, import};
-pub use object::{Kind, Meta, Object, ObjectName, RawObject, Reference};
-pub use objects::{Change, Objects};
+pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
+pub use objects::{Change, Changes, Objects};
 pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};
 pub use translate::{
     AnnotationReport, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, Translation,
-    TranslationSettings, annotations, translate,
+    TranslationSettings, Translator, Update, annotations, translate,
 };

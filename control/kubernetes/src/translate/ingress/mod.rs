@@ -80,7 +80,7 @@ impl<'a> Ingresses<'a> {
     /// Returns the address that they had before.
     pub fn former_address(&self) -> Option<IpAddr> {
         let address = |status: &Value| status.pointer("/loadBalancer/ingress/0/ip")?.as_str()?.parse().ok();
-        self.0.iter().find_map(|(ingress, _)| address(&ingress.status))
+        self.0.iter().find_map(|(ingress, _)| address(&ingress.status.value()))
     }
 
     /// Writes the documents and the statuses.

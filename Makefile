@@ -75,12 +75,12 @@ hostile: toolchain ## hostile HTTP/2 clients and endpoints of each kind against 
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::
 
-conformance: toolchain ## the Gateway API's conformance suite against the gateway and a real API server, as root; builds Kubernetes first
+conformance: toolchain ## the Gateway API's conformance suite, and Ingresses, against the gateway and a real API server, as root; builds Kubernetes first
 	$(GATEWAY)
 	tests/kubernetes/cluster build
 	tests/kubernetes/cluster up
 	tests/kubernetes/cluster gateway "$(CARGO_TARGET_DIR)/release/tollgate"
-	tests/kubernetes/cluster conformance; result=$$?; tests/kubernetes/cluster down; exit $$result
+	tests/kubernetes/cluster conformance && tests/kubernetes/cluster ingress; result=$$?; tests/kubernetes/cluster down; exit $$result
 
 leaks: toolchain ## ten minutes of mixed load against the release binary; memory, descriptors and permits must stay flat
 	$(GATEWAY)

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_tests::{Gateway, Origin, ReadError, eventually, full_backlog};
+use tollgate_tests::{Gateway, Origin, ReadError, Signal, eventually, full_backlog};
 
 const HEAD: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -154,6 +154,34 @@ fn a_connect_without_an_answer() {
     drop(kept);
     let records = gateway.wait_records(2);
     assert_eq!(records[0]["reason"], "connection_timeout");
+}
+
+/// A pod that is gone does not refuse connections: it answers nothing. A request that waits for it goes on as soon as the
+/// endpoint is removed. (Requests during a rolling restart waited for the whole timeout.)
+#[test]
+fn a_connect_to_an_endpoint_that_is_removed_does_not_wait() {
+    let (gone, kept) = full_backlog();
+    let origin = Origin::ok();
+    let there = origin.address();
+    let file = |endpoints: &str| {
+        format!(
+            "listen: $LISTEN\nroutes: [{{match: \"/*\", to: pods}}]\nupstreams: {{pods: [{endpoints}]}}\n"
+        )
+    };
+    let gateway = Gateway::start(&file(&format!("\"{gone}\", \"{there}\"")));
+    let begin = Instant::now();
+    let mut clients: Vec<_> = (0..8).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    eventually("a request to be answered", || origin.count() >= 1);
+    gateway.write_config(&file(&format!("\"{there}\"")));
+    gateway.signal(Signal::HUP);
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200);
+    }
+    assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
+    drop(kept);
 }
 
 #[test]

@@ -15,7 +15,8 @@ use crate::object::{Kind, Meta, RawObject};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The annotations that are kept begin with one of these.
-const ANNOTATIONS: [&str; 2] = ["ingressclass.kubernetes.io/", "kubernetes.io/ingress."];
+const ANNOTATIONS: [&str; 3] =
+    ["ingressclass.kubernetes.io/", "kubernetes.io/ingress.", "nginx.ingress.kubernetes.io/"];
 
 /// How the API server is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,7 @@ pub fn reduce(object: DynamicObject) -> RawObject {
         metadata: Meta {
             namespace: metadata.namespace.unwrap_or_default(),
             name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
             generation: metadata.generation.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
             creation_timestamp: created.unwrap_or_default(),

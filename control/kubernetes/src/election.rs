@@ -18,6 +18,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tollgate_net::component;
 use tracing::{info, warn};
 
+use crate::rights;
+
 /// A Lease that was not renewed for this long belongs to no gateway. A new leader is found after at most this
 /// time and one interval.
 const LEASE_SECONDS: i32 = 5;
@@ -109,7 +111,7 @@ pub(crate) async fn run(client: Client, settings: LeaseSettings, leads: watch::S
         let turn = tokio::time::timeout(RENEW_TIMEOUT, turn(&leases, &settings, &mut election));
         let why = match turn.await {
             Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
+            Ok(Err(error)) => Some(explain(&error)),
             Err(_) => Some("the API server does not answer".to_owned()),
         };
         if why.is_some() && why != failure {
@@ -134,10 +136,15 @@ pub(crate) async fn release(client: Client, settings: &LeaseSettings) {
     let leases = leases(client, settings);
     let why = match tokio::time::timeout(RELEASE_TIMEOUT, clear(&leases, settings)).await {
         Ok(Ok(())) => return,
-        Ok(Err(error)) => error.to_string(),
+        Ok(Err(error)) => explain(&error),
         Err(_) => "the API server does not answer".to_owned(),
     };
     warn!(target: component::KUBERNETES, "Lease {} was not given back: {why}", settings.name);
+}
+
+/// Describes why a request failed.
+fn explain(error: &kube::Error) -> String {
+    rights::explain(error, "get, create, update", &rights::Resource::leases())
 }
 
 /// Removes this gateway's name from the Lease.

@@ -6,10 +6,13 @@
 //! | `object`, `objects` | objects as they are kept, each read by itself |
 //! | `resources` | the fields of each kind that are read |
 //! | [`translate`](translate()) | the pure function from objects to documents and statuses |
+//! | [`import`](import()) | manifests of ingress-nginx as a configuration file |
 //! | `addresses` | the addresses that Gateways get |
 //! | `connection`, `watch` | the client of the API server, and its watches |
+//! | `rights` | explains requests that the API server refused |
 //! | `election` | elects the gateway that writes statuses |
 //! | `status`, `writer` | compares and writes statuses |
+//! | `events` | events of objects whose statuses have no conditions |
 //! | `thread` | runs all of it on a thread of its own |
 //!
 //! This crate does not read documents: it only makes them. The source in `sources` puts them in force, and
@@ -18,9 +21,12 @@
 mod addresses;
 mod connection;
 mod election;
+mod events;
+mod import;
 mod object;
 mod objects;
 pub mod resources;
+mod rights;
 mod status;
 mod thread;
 mod translate;
@@ -30,7 +36,11 @@ mod writer;
 pub use addresses::{AddressBlock, AddressPool};
 pub use connection::ClusterAccess;
 pub use election::LeaseSettings;
-pub use object::{Kind, Meta, Object, ObjectName, RawObject, Reference};
-pub use objects::{Change, Objects};
+pub use import::{Imported, ImportedObject, import};
+pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
+pub use objects::{Change, Changes, Objects};
 pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};
-pub use translate::{Document, DocumentKey, SUPPORTED_FEATURES, Translation, TranslationSettings, translate};
+pub use translate::{
+    AnnotationReport, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, Translation,
+    TranslationSettings, Translator, Update, annotations, translate,
+};

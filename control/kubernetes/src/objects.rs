@@ -1,17 +1,35 @@
 //! The objects that the source has read, by kind and name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
-use crate::object::{Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
+use crate::object::{Compact, Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
 use crate::resources::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
-    IngressClass, Namespace, ReferenceGrant, Secret, ServiceContents, StreamRoute,
+    IngressClass, ListenerSet, Namespace, ReferenceGrant, Secret, ServiceContents, StreamRoute,
 };
 
 /// Objects of one kind, by name.
 pub type Store<T> = BTreeMap<ObjectName, Object<T>>;
+
+/// The label that names an EndpointSlice's Service.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+
+/// The changes since they were last taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Objects with new contents, and objects that are gone. Those with a new status alone are not among them.
+    pub objects: BTreeSet<Reference>,
+    /// Services of which the endpoints changed.
+    pub endpoints: BTreeSet<ObjectName>,
+}
+
+impl Changes {
+    /// Returns whether nothing changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty() && self.endpoints.is_empty()
+    }
+}
 
 /// All objects that the translation reads.
 #[derive(Debug, Default)]
@@ -48,6 +66,11 @@ pub struct Objects {
     pub ingresses: Store<Ingress>,
     /// IngressClasses.
     pub ingress_classes: Store<IngressClass>,
+    /// ListenerSets.
+    pub listener_sets: Store<ListenerSet>,
+    /// The names of the EndpointSlices of each Service.
+    slices: BTreeMap<ObjectName, Vec<ObjectName>>,
+    changes: Changes,
 }
 
 /// What a new version of an object changes.
@@ -77,6 +100,7 @@ macro_rules! with_store {
             Kind::TlsRoute => $function($($borrow)+ $objects.tls_routes $(, $argument)*),
             Kind::TcpRoute => $function($($borrow)+ $objects.tcp_routes $(, $argument)*),
             Kind::UdpRoute => $function($($borrow)+ $objects.udp_routes $(, $argument)*),
+            Kind::ListenerSet => $function($($borrow)+ $objects.listener_sets $(, $argument)*),
             Kind::Ingress => $function($($borrow)+ $objects.ingresses $(, $argument)*),
             Kind::IngressClass => $function($($borrow)+ $objects.ingress_classes $(, $argument)*),
         }
@@ -86,12 +110,71 @@ macro_rules! with_store {
 impl Objects {
     /// Stores an object in place of its earlier version.
     pub fn put(&mut self, kind: Kind, raw: RawObject) -> Change {
-        with_store!(self, [&mut], kind, put, raw)
+        let name = raw.metadata.object_name();
+        let before = self.service_of(kind, &name);
+        let change = with_store!(self, [&mut], kind, put, raw);
+        if change == Change::Contents {
+            self.record(kind, &name, before);
+        }
+        change
     }
 
     /// Removes an object. Returns whether there was one.
     pub fn remove(&mut self, kind: Kind, name: &ObjectName) -> bool {
-        with_store!(self, [&mut], kind, remove, name)
+        let before = self.service_of(kind, name);
+        let is_known = with_store!(self, [&mut], kind, remove, name);
+        if is_known {
+            self.record(kind, name, before);
+        }
+        is_known
+    }
+
+    /// Returns whether anything changed since the changes were last taken.
+    #[must_use]
+    pub fn has_changes(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// Returns what changed since the last call.
+    #[must_use]
+    pub fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Returns the EndpointSlices of a Service.
+    pub fn slices_of(&self, service: &ObjectName) -> impl Iterator<Item = &EndpointSlice> {
+        let names = self.slices.get(service).into_iter().flatten();
+        names.filter_map(|name| self.endpoint_slices.get(name)?.spec.as_ref().ok())
+    }
+
+    /// Records that an object has other contents. `before` is the Service that it had, if it is a slice.
+    fn record(&mut self, kind: Kind, name: &ObjectName, before: Option<ObjectName>) {
+        if kind != Kind::EndpointSlice {
+            self.changes.objects.insert(Reference { kind, name: name.clone() });
+            return;
+        }
+        let after = self.service_of(kind, name);
+        if before != after {
+            if let Some(service) = &before
+                && let Some(slices) = self.slices.get_mut(service)
+            {
+                slices.retain(|slice| slice != name);
+                if slices.is_empty() {
+                    self.slices.remove(service);
+                }
+            }
+            if let Some(service) = &after {
+                self.slices.entry(service.clone()).or_default().push(name.clone());
+            }
+        }
+        self.changes.endpoints.extend(before.into_iter().chain(after));
+    }
+
+    /// Returns the Service of an EndpointSlice; `None` for other kinds.
+    fn service_of(&self, kind: Kind, name: &ObjectName) -> Option<ObjectName> {
+        let slice = self.endpoint_slices.get(name).filter(|_| kind == Kind::EndpointSlice)?;
+        let service = slice.meta.labels.get(SERVICE_LABEL)?;
+        Some(ObjectName::new(&slice.meta.namespace, service))
     }
 
     /// Returns the names of the objects of a kind.
@@ -102,7 +185,7 @@ impl Objects {
 
     /// Returns the metadata and the status of an object.
     #[must_use]
-    pub fn status(&self, reference: &Reference) -> Option<(&Meta, &Value)> {
+    pub fn status(&self, reference: &Reference) -> Option<(&Meta, &Compact)> {
         with_store!(self, [&], reference.kind, status, &reference.name)
     }
 }
@@ -126,13 +209,13 @@ fn names<T>(store: &Store<T>) -> Vec<ObjectName> {
     store.keys().cloned().collect()
 }
 
-fn status<'a, T>(store: &'a Store<T>, name: &ObjectName) -> Option<(&'a Meta, &'a Value)> {
+fn status<'a, T>(store: &'a Store<T>, name: &ObjectName) -> Option<(&'a Meta, &'a Compact)> {
     store.get(name).map(|object| (&object.meta, &object.status))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -153,6 +236,30 @@ mod tests {
         let reference = Reference { kind: Kind::HttpRoute, name: ObjectName::new("a", "b") };
         assert_eq!(objects.status(&reference).map(|(meta, _)| meta.resource_version.as_str()), Some("3"));
         assert!(objects.remove(Kind::HttpRoute, &reference.name) && objects.status(&reference).is_none());
+    }
+
+    #[test]
+    fn changes_name_objects_and_the_services_of_endpoints() {
+        let slice = |service: &str| -> RawObject {
+            let labels = json!({ SERVICE_LABEL: service });
+            let metadata = json!({"namespace": "a", "name": "s-1", "labels": labels});
+            serde_json::from_value(json!({ "metadata": metadata, "endpoints": [] })).expect("an object")
+        };
+        let service = |name: &str| ObjectName::new("a", name);
+        let mut objects = Objects::default();
+        objects.put(Kind::HttpRoute, route("1", json!({}), json!({})));
+        objects.put(Kind::EndpointSlice, slice("one"));
+        let changes = objects.take_changes();
+        assert_eq!((changes.objects.len(), changes.endpoints), (1, BTreeSet::from([service("one")])));
+        objects.put(Kind::HttpRoute, route("2", json!({}), json!({"parents": []})));
+        objects.put(Kind::EndpointSlice, slice("one"));
+        assert!(!objects.has_changes());
+        objects.put(Kind::EndpointSlice, slice("two"));
+        assert_eq!(objects.take_changes().endpoints, BTreeSet::from([service("one"), service("two")]));
+        assert_eq!([1, 0], ["two", "one"].map(|name| objects.slices_of(&service(name)).count()));
+        assert!(objects.remove(Kind::EndpointSlice, &service("s-1")));
+        assert_eq!(objects.take_changes().endpoints, BTreeSet::from([service("two")]));
+        assert!(objects.slices.is_empty());
     }
 
     #[test]

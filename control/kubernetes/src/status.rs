@@ -10,6 +10,9 @@ use crate::object::Kind;
 
 /// The controller that an entry of a list in a status belongs to.
 const CONTROLLER: &str = "controllerName";
+/// The conditions that this controller does not always write. An object that has one of them and should not have it
+/// differs.
+const OPTIONAL: [&str; 1] = ["InsecureFrontendValidationMode"];
 
 /// Returns the fields of the status to apply, or `None` if the object has them. `desired` comes from the
 /// translation, `current` is the object's status, and `now` is the time in RFC 3339.
@@ -78,6 +81,11 @@ fn keep_times(wanted: &mut Value, before: Option<&Value>, now: &str) -> bool {
         let known = before.and_then(|before| before.get(key.as_str()));
         match key.as_str() {
             "conditions" => {
+                let has = |conditions: Option<&Value>, kind: &str| {
+                    let mut all = conditions.and_then(Value::as_array).into_iter().flatten();
+                    all.any(|condition| condition["type"] == kind)
+                };
+                is_same &= OPTIONAL.iter().all(|kind| !has(known, kind) || has(Some(value), kind));
                 for condition in value.as_array_mut().into_iter().flatten() {
                     let known = known.and_then(Value::as_array).into_iter().flatten();
                     let known = known.into_iter().find(|known| known["type"] == condition["type"]);
@@ -164,5 +172,15 @@ mod tests {
         let written = patch(Kind::Gateway, OURS, &desired(2), &current, NOW).expect("a change");
         assert_eq!(written["listeners"][0], listener("a", 2, with_time(condition("True", 1), OLD)));
         assert!(patch(Kind::Gateway, OURS, &desired(1), &Value::Null, NOW).is_some());
+    }
+
+    #[test]
+    fn an_optional_condition_that_no_longer_holds_is_removed() {
+        let mut optional = with_time(condition("True", 1), OLD);
+        optional["type"] = OPTIONAL[0].into();
+        let desired = json!({"conditions": [condition("True", 1)]});
+        let current = json!({"conditions": [with_time(condition("True", 1), OLD), optional]});
+        let written = patch(Kind::Gateway, OURS, &desired, &current, NOW);
+        assert_eq!(written, Some(json!({"conditions": [with_time(condition("True", 1), OLD)]})));
     }
 }

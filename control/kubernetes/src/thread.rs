@@ -2,9 +2,10 @@
 //! until they are in force or refused, and then writes the statuses. So a status never says more than the
 //! gateway does.
 //!
-//! One translation is on its way at a time. What changes meanwhile is translated together afterwards: a change
-//! is on its way at once when the source is idle, and a flood of changes costs as many translations as the
-//! gateway can take.
+//! One translation is on its way at a time. What changes until it is in force is translated together afterwards, and not
+//! before [`BATCH_INTERVAL`] has passed: a change is on its way at once when the source is idle, and a flood of changes
+//! leaves the processors to the API server and to the requests. In the meantime the thread keeps on reading events and
+//! writing the statuses of what is in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,14 +16,16 @@ use kube::Client;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch as latest};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_net::component;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::connection::{ClusterAccess, connect};
 use crate::election::{self, LeaseSettings};
+use crate::events;
 use crate::object::{Kind, Reference};
-use crate::objects::{Change, Objects};
-use crate::translate::{DocumentKey, Translation, TranslationSettings, translate};
+use crate::objects::Objects;
+use crate::translate::{DocumentKey, TranslationSettings, Translator, Update};
 use crate::watch::{self, Observation, Scope};
 use crate::writer::StatusWriter;
 
@@ -32,7 +35,10 @@ const OBSERVATIONS_MAX: usize = 1024;
 const EVENTS_MAX: usize = 4;
 /// How long a translation waits for the first listing of a Secret or ConfigMap that it refers to.
 const REFERENCES_TIMEOUT: Duration = Duration::from_secs(2);
-/// How often statuses are compared again, and refused documents are tried again. It repeats writes that failed.
+/// The shortest time between the beginnings of two translations. A single change never waits for it; of 300 at once, each
+/// waits for at most this long.
+const BATCH_INTERVAL: Duration = Duration::from_millis(10);
+/// How often writes that failed are repeated, and refused documents are tried again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The settings of the source.
@@ -124,6 +130,9 @@ impl Drop for KubernetesThread {
     }
 }
 
+/// The documents that the gateway refused.
+type Refused = BTreeMap<DocumentKey, String>;
+
 /// The state of the thread.
 struct Source {
     settings: KubernetesSettings,
@@ -136,17 +145,20 @@ struct Source {
     unlisted: BTreeSet<(Kind, Scope)>,
     /// The watches of single Secrets and ConfigMaps.
     named: BTreeMap<Reference, JoinHandle<()>>,
-    /// The documents that the gateway has or refused.
-    documents: BTreeMap<DocumentKey, Arc<Value>>,
+    translator: Translator,
     writer: StatusWriter,
     /// Whether this gateway writes statuses.
     leads: latest::Receiver<bool>,
-    /// Whether something changed since the last translation.
-    is_changed: bool,
+    /// The changes that the gateway does not have.
+    update: Update,
+    /// Whether the gateway gets a translation even if nothing changed.
+    is_due: bool,
+    /// The next translation begins at this time at the earliest.
+    next_at: Instant,
     /// What the last translation noted, so that it is logged once.
     notes: BTreeMap<Reference, BTreeSet<String>>,
-    /// Whether the gateway refused documents.
-    has_refused: bool,
+    /// The documents that the gateway refused.
+    refused: Refused,
     /// Why the last request of a kind failed.
     failures: BTreeMap<Kind, String>,
 }
@@ -156,6 +168,7 @@ impl Source {
         let (observation_sender, observations) = mpsc::channel(OBSERVATIONS_MAX);
         let controller = settings.translation.controller.clone();
         let writer = StatusWriter::new(client.clone(), controller, observation_sender.clone());
+        let translator = Translator::new(settings.translation.clone());
         let (sender, leads) = latest::channel(false);
         if let Some(lease) = settings.lease.clone() {
             tokio::spawn(election::run(client.clone(), lease, sender));
@@ -169,12 +182,14 @@ impl Source {
             objects: Objects::default(),
             unlisted: BTreeSet::new(),
             named: BTreeMap::new(),
-            documents: BTreeMap::new(),
+            translator,
             writer,
             leads,
-            is_changed: false,
+            update: Update::default(),
+            is_due: false,
+            next_at: Instant::now(),
             notes: BTreeMap::new(),
-            has_refused: false,
+            refused: Refused::new(),
             failures: BTreeMap::new(),
         }
     }
@@ -195,35 +210,58 @@ impl Source {
             self.observe().await;
         }
         info!(target: component::KUBERNETES, "read all objects: {}", self.summary());
-        self.is_changed = true;
+        // The gateway waits for the first translation, even if it has no documents.
+        self.is_due = true;
+        let mut answer = None;
         let mut check = tokio::time::interval(CHECK_INTERVAL);
+        let (mut leads, mut is_leader) = (self.leads.clone(), false);
         loop {
-            while self.is_changed {
-                if self.translate().await.is_err() {
-                    return;
+            let is_idle = answer.is_none() && (self.is_due || self.objects.has_changes());
+            if is_idle && Instant::now() >= self.next_at {
+                match self.translate().await {
+                    Ok(receiver) => answer = receiver,
+                    Err(()) => return,
                 }
+                continue;
             }
-            if *self.leads.borrow_and_update() {
+            let was_leader = std::mem::replace(&mut is_leader, *leads.borrow_and_update());
+            if is_leader {
+                if !was_leader {
+                    // A new leader does not know what the last one has written.
+                    self.writer.check_all();
+                    self.notes.iter().for_each(|(object, notes)| {
+                        notes.iter().for_each(|note| self.make_event(object, note));
+                    });
+                }
                 self.writer.start(&self.objects);
             }
-            let mut leads = self.leads.clone();
             tokio::select! {
-                () = self.observe() => {}
-                // A new leader does not know what the last one has written.
-                Ok(()) = leads.changed() => self.check_all(),
+                observation = self.observations.recv() => {
+                    let Some(observation) = observation else { return };
+                    self.take_all(observation).await;
+                }
+                refused = answered(&mut answer) => {
+                    // Without an answer, the gateway has ended.
+                    let Ok(refused) = refused else { return };
+                    answer = None;
+                    self.in_force(refused);
+                }
+                () = sleep_until(self.next_at), if is_idle => {}
+                Ok(()) = leads.changed() => {}
                 _ = check.tick() => {
                     // An address that was in use may be free now.
-                    self.is_changed |= self.has_refused;
-                    self.check_all();
+                    self.is_due |= !self.refused.is_empty();
+                    self.writer.retry();
                 }
             }
         }
     }
 
-    /// Compares all statuses again.
-    fn check_all(&mut self) {
-        let all: Vec<Reference> = self.writer.references().cloned().collect();
-        all.into_iter().for_each(|reference| self.writer.check(reference));
+    /// Makes an event of a note, if this gateway leads.
+    fn make_event(&self, object: &Reference, note: &str) {
+        if let (true, Some((meta, _))) = (*self.leads.borrow(), self.objects.status(object)) {
+            events::make(&self.client, &self.settings.translation.controller, object, meta, note);
+        }
     }
 
     fn summary(&self) -> String {
@@ -232,9 +270,15 @@ impl Source {
         kinds.map(count).join(", ")
     }
 
-    /// Waits for an observation, and takes it in with all others that have arrived.
+    /// Waits for an observation.
     async fn observe(&mut self) {
-        let Some(observation) = self.observations.recv().await else { return };
+        if let Some(observation) = self.observations.recv().await {
+            self.take_all(observation).await;
+        }
+    }
+
+    /// Takes in an observation, and all others that have arrived.
+    async fn take_all(&mut self, observation: Observation) {
         self.take(observation).await;
         while let Ok(observation) = self.observations.try_recv() {
             self.take(observation).await;
@@ -248,7 +292,7 @@ impl Source {
                 let kept: BTreeSet<_> = listed.iter().map(|object| object.metadata.object_name()).collect();
                 for name in self.objects.names(kind) {
                     if scope.contains(&name) && !kept.contains(&name) {
-                        self.is_changed |= self.objects.remove(kind, &name);
+                        self.objects.remove(kind, &name);
                     }
                 }
                 for object in listed {
@@ -260,7 +304,9 @@ impl Source {
                 self.recovered(kind).await;
                 self.put(kind, object);
             }
-            Observation::Deleted(kind, name) => self.is_changed |= self.objects.remove(kind, &name),
+            Observation::Deleted(kind, name) => {
+                self.objects.remove(kind, &name);
+            }
             Observation::Failed(kind, why) => {
                 if self.failures.insert(kind, why.clone()).as_ref() != Some(&why) {
                     warn!(target: component::KUBERNETES, "{}: {why}", kind.name());
@@ -294,55 +340,80 @@ impl Source {
         {
             return;
         }
-        match self.objects.put(kind, object) {
-            Change::Contents => self.is_changed = true,
-            Change::Status => {}
-        }
+        self.objects.put(kind, object);
         self.writer.check(reference);
     }
 
-    /// Translates, hands the changes to the gateway, and waits until they are in force.
+    /// Translates what changed, and hands the documents that changed to the gateway. Returns the receiver of its answer;
+    /// `None`: there is nothing to tell it.
     ///
     /// # Errors
     /// The gateway has ended.
-    async fn translate(&mut self) -> Result<(), ()> {
-        let deadline = tokio::time::Instant::now() + REFERENCES_TIMEOUT;
-        let mut translation = loop {
-            self.is_changed = false;
-            let translation = translate(&self.objects, &self.settings.translation);
-            self.watch_references(&translation);
-            if self.unlisted.is_empty() || tokio::time::Instant::now() >= deadline {
-                break translation;
+    async fn translate(&mut self) -> Result<Option<oneshot::Receiver<Refused>>, ()> {
+        let begin = Instant::now();
+        let deadline = begin + REFERENCES_TIMEOUT;
+        loop {
+            let changes = self.objects.take_changes();
+            self.update.extend(self.translator.update(&self.objects, &changes));
+            self.watch_references();
+            if self.unlisted.is_empty() || Instant::now() >= deadline {
+                break;
             }
             while !self.unlisted.is_empty() {
-                if tokio::time::timeout_at(deadline, self.observe()).await.is_err() {
+                if timeout_at(deadline, self.observe()).await.is_err() {
                     break;
                 }
             }
-        };
-        let changes = self.changes(&translation);
+        }
+        self.next_at = begin + BATCH_INTERVAL;
+        let is_due = std::mem::take(&mut self.is_due);
+        if self.update.documents.is_empty() && !is_due {
+            let refused = std::mem::take(&mut self.refused);
+            self.in_force(refused);
+            return Ok(None);
+        }
+        let changes: Vec<_> = self
+            .update
+            .documents
+            .iter()
+            .map(|key| (key.clone(), self.translator.document(key).cloned()))
+            .collect();
+        debug!(
+            target: component::KUBERNETES,
+            documents = changes.len(),
+            took_us = u64::try_from(begin.elapsed().as_micros()).unwrap_or(u64::MAX),
+            "translated"
+        );
         let (answer, refused) = oneshot::channel();
         let event = KubernetesEvent::Documents(DocumentChanges { changes, answer });
         self.events.send(event).await.map_err(drop)?;
-        let refused = refused.await.map_err(drop)?;
-        translation.refuse(&refused);
-        self.has_refused = !refused.is_empty();
-        for (object, notes) in &translation.notes {
+        Ok(Some(refused))
+    }
+
+    /// Takes in that the last translation is in force, except for refused documents.
+    fn in_force(&mut self, refused: Refused) {
+        let update = std::mem::take(&mut self.update);
+        self.writer.set(self.translator.in_force(update, &refused));
+        self.refused = refused;
+        let notes = self.translator.notes();
+        for (object, notes) in notes {
             for note in notes {
                 if self.notes.get(object).is_none_or(|known| !known.contains(note)) {
                     warn!(target: component::KUBERNETES, "{object}: {note}");
+                    self.make_event(object, note);
                 }
             }
         }
-        self.notes = std::mem::take(&mut translation.notes);
-        self.writer.set(translation.statuses);
-        Ok(())
+        if self.notes != *notes {
+            self.notes.clone_from(notes);
+        }
     }
 
     /// Watches exactly the Secrets and ConfigMaps that the translation refers to.
-    fn watch_references(&mut self, translation: &Translation) {
+    fn watch_references(&mut self) {
+        let wanted = self.translator.references();
         let gone: Vec<Reference> =
-            self.named.keys().filter(|known| !translation.references.contains(known)).cloned().collect();
+            self.named.keys().filter(|known| !wanted.contains(known)).cloned().collect();
         for reference in gone {
             if let Some(watch) = self.named.remove(&reference) {
                 watch.abort();
@@ -350,7 +421,7 @@ impl Source {
             self.objects.remove(reference.kind, &reference.name);
             self.unlisted.remove(&(reference.kind, Scope::Named(reference.name)));
         }
-        for reference in &translation.references {
+        for reference in wanted {
             if !self.named.contains_key(reference) {
                 let scope = Scope::Named(reference.name.clone());
                 self.unlisted.insert((reference.kind, scope.clone()));
@@ -360,27 +431,15 @@ impl Source {
             }
         }
     }
+}
 
-    /// Returns the documents that changed since the last translation.
-    fn changes(&mut self, translation: &Translation) -> Vec<(DocumentKey, Option<Arc<Value>>)> {
-        let mut changes = Vec::new();
-        for key in self.documents.keys() {
-            if !translation.documents.contains_key(key) {
-                changes.push((key.clone(), None));
-            }
-        }
-        for (key, document) in &translation.documents {
-            if self.documents.get(key).map(|value| &**value) != Some(&document.value) {
-                changes.push((key.clone(), Some(Arc::new(document.value.clone()))));
-            }
-        }
-        for (key, value) in &changes {
-            match value {
-                Some(value) => self.documents.insert(key.clone(), value.clone()),
-                None => self.documents.remove(key),
-            };
-        }
-        changes
+/// Returns the answer of the gateway; never, if none is awaited.
+async fn answered(
+    answer: &mut Option<oneshot::Receiver<Refused>>,
+) -> Result<Refused, oneshot::error::RecvError> {
+    match answer {
+        Some(answer) => answer.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::connection::{api, reduce};
 use crate::object::{Kind, ObjectName, RawObject, Reference};
+use crate::rights;
 
 /// The shortest and the longest wait before a failed request is repeated. The longest one bounds how late the
 /// gateway follows after the API server was away.
@@ -97,7 +98,7 @@ pub fn start(
                 }
                 // The resource is not installed, so there are no objects. The watch begins when it is.
                 Err(error) if is_absent(&error) => Observation::Listed(kind, scope.clone(), Vec::new()),
-                Err(error) => Observation::Failed(kind, error.to_string()),
+                Err(error) => Observation::Failed(kind, explain(&error, kind)),
             };
             if observations.send(observation).await.is_err() {
                 return;
@@ -126,6 +127,20 @@ impl Iterator for Pauses {
 impl Backoff for Pauses {
     fn reset(&mut self) {
         self.failures = 0;
+    }
+}
+
+/// Describes why a watch failed.
+fn explain(error: &watcher::Error, kind: Kind) -> String {
+    let (verbs, resource) = ("get, list, watch", rights::Resource::of(kind));
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => rights::explain(error, verbs, &resource),
+        watcher::Error::WatchError(status) => {
+            rights::explain_status(status.code, &status.message, verbs, &resource)
+        }
+        other => other.to_string(),
     }
 }
 

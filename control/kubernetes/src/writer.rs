@@ -7,89 +7,88 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::Client;
 use kube::api::{Patch, PatchParams};
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tollgate_net::component;
 use tracing::{debug, warn};
 
 use crate::connection::{api, now, reduce, status_body};
-use crate::object::Reference;
+use crate::object::{Compact, Reference};
 use crate::objects::Objects;
+use crate::rights;
 use crate::status;
 use crate::watch::Observation;
 
-/// How many writes run at a time.
-const WRITES_MAX: usize = 16;
+/// How many writes run at a time. The API server answers one in a few milliseconds, so these are more than it can take
+/// on a few cores, and few enough for its limits on one client.
+const WRITES_MAX: usize = 32;
 
 /// Writes the statuses of objects.
 pub struct StatusWriter {
     client: Client,
     controller: String,
     observations: mpsc::Sender<Observation>,
-    desired: BTreeMap<Reference, Value>,
+    queue: Queue,
+}
+
+/// What is to be written.
+#[derive(Debug, Default)]
+struct Queue {
+    desired: BTreeMap<Reference, Compact>,
     /// Objects whose status may differ.
     dirty: BTreeSet<Reference>,
     running: BTreeSet<Reference>,
+    /// Objects whose last write failed.
+    failed: BTreeSet<Reference>,
 }
 
 impl StatusWriter {
     /// Makes a writer. It reports each write to `observations`.
     pub fn new(client: Client, controller: String, observations: mpsc::Sender<Observation>) -> Self {
-        let (desired, dirty, running) = Default::default();
-        Self { client, controller, observations, desired, dirty, running }
+        Self { client, controller, observations, queue: Queue::default() }
     }
 
-    /// Sets the statuses that objects should have.
-    pub fn set(&mut self, desired: BTreeMap<Reference, Value>) {
-        for (reference, status) in &desired {
-            if self.desired.get(reference) != Some(status) {
-                self.dirty.insert(reference.clone());
-            }
+    /// Sets the statuses that objects should have. `None`: none any more.
+    pub fn set(&mut self, statuses: BTreeMap<Reference, Option<Compact>>) {
+        for (reference, status) in statuses {
+            self.queue.set(reference, status);
         }
-        self.desired = desired;
-    }
-
-    /// Returns the objects whose statuses are known.
-    pub fn references(&self) -> impl Iterator<Item = &Reference> {
-        self.desired.keys()
     }
 
     /// Checks an object's status again.
     pub fn check(&mut self, reference: Reference) {
-        if self.desired.contains_key(&reference) {
-            self.dirty.insert(reference);
+        self.queue.check(reference);
+    }
+
+    /// Checks all statuses again.
+    pub fn check_all(&mut self) {
+        self.queue.dirty = self.queue.desired.keys().cloned().collect();
+    }
+
+    /// Tries the writes again that failed.
+    pub fn retry(&mut self) {
+        for reference in std::mem::take(&mut self.queue.failed) {
+            self.queue.check(reference);
         }
     }
 
     /// Records the end of a write.
     pub fn written(&mut self, reference: Reference, is_good: bool) {
-        self.running.remove(&reference);
-        // Another version may be wanted since. After a failure, the event of the version that was in the way
-        // or the next translation tries again.
-        if is_good {
-            self.check(reference);
-        }
+        self.queue.written(reference, is_good);
     }
 
     /// Starts the writes that are due.
     pub fn start(&mut self, objects: &Objects) {
-        let due: Vec<Reference> =
-            self.dirty.iter().filter(|reference| !self.running.contains(reference)).cloned().collect();
         let time = now();
-        for reference in due {
-            if self.running.len() >= WRITES_MAX {
-                return;
-            }
-            self.dirty.remove(&reference);
+        while let Some(reference) = self.queue.next() {
             let Some((meta, current)) = objects.status(&reference) else { continue };
-            let Some(desired) = self.desired.get(&reference) else { continue };
-            let Some(patch) = status::patch(reference.kind, &self.controller, desired, current, &time) else {
-                continue;
-            };
+            let Some(desired) = self.queue.desired.get(&reference) else { continue };
+            let (desired, current) = (desired.value(), current.value());
+            let patch = status::patch(reference.kind, &self.controller, &desired, &current, &time);
+            let Some(patch) = patch else { continue };
             // A list that others write, too, must be the one that was read.
             let versioned = status::shared_list(reference.kind).is_some();
             let body = status_body(reference.kind, meta, patch, versioned);
-            self.running.insert(reference.clone());
+            self.queue.running.insert(reference.clone());
             let manager = self.controller.replace('/', ".");
             let client = self.client.clone();
             let observations = self.observations.clone();
@@ -106,7 +105,9 @@ impl StatusWriter {
                         None
                     }
                     Err(error) => {
-                        warn!(target: component::KUBERNETES, "the status of {reference} was not written: {error}");
+                        let resource = rights::Resource::status_of(reference.kind);
+                        let why = rights::explain(&error, "patch", &resource);
+                        warn!(target: component::KUBERNETES, "the status of {reference} was not written: {why}");
                         None
                     }
                 };
@@ -114,5 +115,105 @@ impl StatusWriter {
                 let _ = observations.send(Observation::Written(reference, object)).await;
             });
         }
+    }
+}
+
+impl Queue {
+    fn set(&mut self, reference: Reference, status: Option<Compact>) {
+        match status {
+            None => {
+                self.desired.remove(&reference);
+                self.dirty.remove(&reference);
+                self.failed.remove(&reference);
+            }
+            Some(status) => {
+                if self.desired.get(&reference) != Some(&status) {
+                    self.dirty.insert(reference.clone());
+                }
+                self.desired.insert(reference, status);
+            }
+        }
+    }
+
+    fn check(&mut self, reference: Reference) {
+        if self.desired.contains_key(&reference) {
+            self.dirty.insert(reference);
+        }
+    }
+
+    fn written(&mut self, reference: Reference, is_good: bool) {
+        self.running.remove(&reference);
+        if is_good {
+            // Another version may be wanted since.
+            self.failed.remove(&reference);
+            self.check(reference);
+        } else {
+            // The event of the version that was in the way tries again, or the next retry.
+            self.failed.insert(reference);
+        }
+    }
+
+    /// Takes the next object that may be written; `None`: none is due, or enough writes run.
+    fn next(&mut self) -> Option<Reference> {
+        if self.running.len() >= WRITES_MAX {
+            return None;
+        }
+        let next = self.dirty.iter().find(|reference| !self.running.contains(reference)).cloned()?;
+        self.dirty.remove(&next);
+        Some(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::object::{Kind, ObjectName};
+
+    fn route(name: &str) -> Reference {
+        Reference { kind: Kind::HttpRoute, name: ObjectName::new("a", name) }
+    }
+
+    fn status(text: &str) -> Option<Compact> {
+        Some(Compact::from(&json!({ "text": text })))
+    }
+
+    #[test]
+    fn an_object_is_due_once_for_each_change_and_never_twice_at_a_time() {
+        let mut queue = Queue::default();
+        queue.set(route("r"), status("1"));
+        queue.set(route("r"), status("1"));
+        assert_eq!(queue.next(), Some(route("r")));
+        queue.running.insert(route("r"));
+        queue.set(route("r"), status("2"));
+        assert_eq!(queue.next(), None);
+        queue.written(route("r"), true);
+        assert_eq!((queue.next(), queue.next()), (Some(route("r")), None));
+    }
+
+    #[test]
+    fn a_failed_write_waits_for_an_event_or_a_retry() {
+        let mut queue = Queue::default();
+        queue.set(route("r"), status("1"));
+        queue.next();
+        queue.written(route("r"), false);
+        assert_eq!((queue.next(), queue.failed.len()), (None, 1));
+        queue.check(route("r"));
+        assert_eq!(queue.next(), Some(route("r")));
+        queue.set(route("r"), None);
+        assert!(queue.failed.is_empty() && queue.next().is_none());
+    }
+
+    #[test]
+    fn the_number_of_writes_at_a_time_is_bounded() {
+        let mut queue = Queue::default();
+        for number in 0..WRITES_MAX + 1 {
+            queue.set(route(&number.to_string()), status("1"));
+        }
+        while let Some(next) = queue.next() {
+            queue.running.insert(next);
+        }
+        assert_eq!((queue.running.len(), queue.dirty.len()), (WRITES_MAX, 1));
     }
 }

@@ -41,7 +41,7 @@ fn shown(translation: &Translation) -> String {
         .iter()
         .map(|(key, document)| {
             let owners: Vec<String> = document.owners.iter().map(ToString::to_string).collect();
-            let mut value = document.value.clone();
+            let mut value = (*document.value).clone();
             shorten(&mut value);
             (format!("{}/{}", key.kind, key.name), json!({ "value": value, "from": owners }))
         })

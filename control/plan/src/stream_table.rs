@@ -11,6 +11,7 @@ use tollgate_tls::HostTable;
 pub struct StreamTable {
     names: HostTable<Arc<Stream>>,
     has_names: bool,
+    has_passthrough: bool,
     other: Option<Arc<Stream>>,
 }
 
@@ -19,6 +20,12 @@ impl StreamTable {
     #[must_use]
     pub fn has_names(&self) -> bool {
         self.has_names
+    }
+
+    /// Returns whether a stream passes TLS through although the listener terminates it.
+    #[must_use]
+    pub fn has_passthrough(&self) -> bool {
+        self.has_passthrough
     }
 
     /// Returns the stream for a server name: the one with this name, else the one with the longest suffix.
@@ -37,6 +44,7 @@ impl StreamTable {
         match name {
             Some(name) => {
                 self.has_names = true;
+                self.has_passthrough |= stream.passthrough;
                 self.names.insert(name, stream.clone());
             }
             None => drop(self.other.get_or_insert_with(|| stream.clone())),
@@ -51,6 +59,8 @@ pub struct Stream {
     pub name: String,
     /// Source position.
     pub at: At,
+    /// Whether it takes connections before TLS although the listener terminates it.
+    pub passthrough: bool,
     /// The upstreams, by name, with their weights; empty: it closes.
     pub shares: Vec<StreamShare>,
     /// Time to open a connection to an endpoint.

@@ -244,6 +244,7 @@ fn plan(
     Stream {
         name,
         at: stream.at,
+        passthrough: stream.passthrough,
         shares: targets
             .shares
             .iter()

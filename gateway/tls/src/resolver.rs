@@ -9,6 +9,9 @@ use std::sync::Arc;
 use rustls::SignatureAlgorithm;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
 
 use crate::HostTable;
 
@@ -96,11 +99,17 @@ impl ResolvesServerCert for CertificateResolver {
     }
 }
 
-/// The host names of a certificate, in lower case.
+/// The host names of a certificate, in lower case. Names such as `*.org` are among them: webpki leaves them out, but a
+/// client that accepts one (as Go's do) may use the connection for every host below.
 fn names(certified: &CertifiedKey) -> Vec<String> {
     let Some(leaf) = certified.cert.first() else { return Vec::new() };
-    let Ok(leaf) = webpki::EndEntityCert::try_from(leaf) else { return Vec::new() };
-    leaf.valid_dns_names().map(str::to_ascii_lowercase).collect()
+    let Ok((_, leaf)) = X509Certificate::from_der(leaf) else { return Vec::new() };
+    let Ok(Some(extension)) = leaf.subject_alternative_name() else { return Vec::new() };
+    let names = extension.value.general_names.iter().filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
+        _ => None,
+    });
+    names.collect()
 }
 
 #[cfg(test)]
@@ -116,6 +125,11 @@ mod tests {
             key: Pem::from(made.signing_key.serialize_pem().as_bytes()),
         };
         identity.certified_key(0).expect("they belong together")
+    }
+
+    #[test]
+    fn a_wildcard_below_a_top_level_domain_counts() {
+        assert_eq!(names(&certified(&["*.Org", "a.example"])), ["*.org", "a.example"]);
     }
 
     #[test]

@@ -118,7 +118,8 @@ pub enum Command {
     /// Print the resources of a running gateway in the form of a file.
     #[command(after_long_help = EXPORT)]
     Export(remote::ExportArgs),
-    /// Write the resources of a file to a running gateway: all of them, or none.
+    /// Write the resources of a file to a running gateway: all of them, or none. Or import another gateway's
+    /// configuration.
     #[command(after_long_help = IMPORT)]
     Import(remote::ImportArgs),
     /// Copy the store of a running gateway, on the gateway's machine.
@@ -490,7 +491,9 @@ Exit status:
 Examples:
   tollgate import routes.yaml
   tollgate import routes.yaml --prune --dry-run
-  render-routes | tollgate import -";
+  render-routes | tollgate import -
+  kubectl get -A ingress,service,endpointslice,secret,configmap -o yaml |
+    tollgate import ingress-nginx - > tollgate.yaml";
 
 const BACKUP: &str = "\
 A copy is a store: to restore it, stop the gateway, replace the store by the copy, and start the

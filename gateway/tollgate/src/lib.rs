@@ -30,6 +30,7 @@ mod files;
 mod gateway;
 mod hash;
 mod help;
+mod ingress_nginx;
 mod kubernetes;
 mod listeners;
 mod live;
@@ -62,6 +63,7 @@ use tollgate_policy::{Plugin, Plugins};
 
 use cli::Command;
 use print::print_error;
+use remote::ImportFrom;
 
 /// The allocator. A burst of connections fragments glibc's heap: after 5,000 had opened and closed, the
 /// process kept 2.7 times its memory, with mimalloc 1.3 times, with jemalloc 1.1 times. An idle connection
@@ -114,7 +116,10 @@ fn run_command(command: Command) -> ExitCode {
         Command::History(args) => remote::run(remote::history(&args), 1),
         Command::Rollback(args) => remote::run(remote::rollback(&args), 1),
         Command::Export(args) => remote::run(remote::export(&args), 1),
-        Command::Import(args) => remote::run(remote::import(&args), 1),
+        Command::Import(args) => match &args.from {
+            Some(ImportFrom::IngressNginx(args)) => ingress_nginx::ingress_nginx(args),
+            None => remote::run(remote::import(&args), 1),
+        },
         Command::Backup(args) => remote::run(remote::backup(&args), 1),
         Command::Log(args) => remote::run(remote::log(&args), 1),
         Command::Bench { arguments } => bench::bench(&arguments),

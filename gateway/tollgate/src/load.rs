@@ -86,7 +86,7 @@ pub fn take_loaded(reload: &mut PlanReload) -> Option<LoadedPlan> {
 }
 
 /// Compiles a config; `None` if it has errors.
-fn compile_config(
+pub fn compile_config(
     config: Option<&Config>,
     partial: Option<&PartialConfig>,
     problems: &mut Problems,

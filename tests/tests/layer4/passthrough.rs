@@ -231,6 +231,43 @@ fn the_gateway_terminates_tls_and_relays_plain_bytes() {
 }
 
 #[test]
+fn a_listener_that_terminates_tls_passes_chosen_names_through() {
+    let (gateways, endpoints) = (Authority::called("gateway"), Authority::called("endpoint"));
+    let own = gateways.issue(&["db.example.com", "other.example.com"]);
+    let (passed, plain) = (origin(&endpoints, "legacy.example.com"), Server::named("plain "));
+    let file = PemFile::new(&(own.chain.clone() + &own.key));
+    let relay = Relay::start(
+        &format!("tls: {{certificate: {}}}, to: \"{}\"", file.0.display(), plain.address),
+        &format!(
+            "streams:\n\
+             - {{name: legacy, listeners: l4, server_names: legacy.example.com, passthrough: on, to: \"{}\"}}\n\
+             - {{name: db, listeners: l4, server_names: db.example.com, to: \"{}\"}}\n",
+            passed.address(),
+            plain.address
+        ),
+    );
+    let (terminated, through) = (TlsPeer::trusting(&gateways), TlsPeer::trusting(&endpoints));
+    for address in [relay.address, one_by_one(relay.address)] {
+        let mut client = through.connect(address, "legacy.example.com").expect("the endpoint's certificate");
+        assert!(client.get("legacy.example.com", "/").ends_with("legacy.example.com"));
+        for name in ["db.example.com", "other.example.com"] {
+            let mut client = terminated.connect(address, name).expect("the gateway's certificate");
+            let mut seen = Vec::new();
+            while seen.len() < "plain ".len() {
+                seen.extend(client.some().expect("the server speaks first"));
+            }
+            assert_eq!(seen, b"plain ", "{name}");
+        }
+    }
+    let records = relay.gateway.wait_records(6);
+    let of = |stream: &str| records.iter().filter(|record| record["route"] == stream).collect::<Vec<_>>();
+    assert!(
+        of("legacy").iter().all(|record| record.get("tls_version").is_none_or(serde_json::Value::is_null))
+    );
+    assert_eq!((of("legacy").len(), of("db").len()), (2, 2), "{records:#?}");
+}
+
+#[test]
 fn a_stream_may_speak_tls_to_its_endpoint() {
     let authority = Authority::new();
     let secure = origin(&authority, "db.internal");

@@ -156,3 +156,27 @@ fn a_hash_that_costs_too_much_is_refused_at_the_start() {
     assert!(ran.err.contains("bearable price"), "{ran:?}");
     std::fs::remove_file(file).expect("it is there");
 }
+
+#[test]
+fn two_places_have_different_users_of_one_name() {
+    let origin = Origin::ok();
+    let route = |path: &str, user: &str| {
+        format!(
+            "{{match: /{path}/*, to: \"{}\", policies: {{basic: {{users: {{{user}: \"{BCRYPT}\"}}}}}}}}",
+            origin.address()
+        )
+    };
+    let text = format!("{}routes: [{}, {}]\n", consumers(), route("a", "ann"), route("b", "alice"));
+    let gateway = Gateway::start(&text);
+    for (path, name, status) in [
+        ("/a/", "ann", 200),
+        ("/a/", "alice", 401),
+        ("/b/", "alice", 200),
+        ("/b/", "ann", 401),
+        ("/b/", "bob", 401),
+    ] {
+        for answer in both(&gateway, path, &[("Authorization", &shown(name, "correct horse"))]) {
+            assert_eq!(answer.status, status, "{path} {name}");
+        }
+    }
+}

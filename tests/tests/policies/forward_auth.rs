@@ -150,6 +150,28 @@ fn what_it_says_otherwise_goes_to_the_client() {
 }
 
 #[test]
+fn a_client_without_a_credential_is_led_to_the_page_where_it_signs_in() {
+    let (origin, service) = (Origin::ok(), service());
+    let url = format!("http://{}/", service.address());
+    let page = "https://login.example/start";
+    let gateway = gateway(&origin, &url, &format!(", sign_in: \"{page}?a=b\", sign_in_parameter: next"));
+    for answer in both(&gateway, "/x/../y?q=1&r", &[]) {
+        assert_eq!(answer.status, 302);
+        let back = "http%3A%2F%2Fa.example%2Fy%3Fq%3D1%26r";
+        assert_eq!(answer.headers.all("Location"), [format!("{page}?a=b&next={back}")]);
+        assert_eq!(answer.headers.all("Set-Cookie"), ["a=b", "c=d"]);
+    }
+    // Only a 401 is for want of a credential.
+    for answer in both(&gateway, "/", &[("X-Pass", "no")]) {
+        assert_eq!(answer.status, 403);
+    }
+    for answer in both(&gateway, "/", &[("X-Pass", "yes")]) {
+        assert_eq!(answer.status, 200);
+    }
+    assert!(service.requests().iter().any(|asked| asked.headers.has("X-Original-Url")));
+}
+
+#[test]
 fn the_body_stays_here_and_goes_upstream_whole() {
     let (origin, service) = (Origin::ok(), service());
     let gateway = gateway(&origin, &format!("http://{}", service.address()), "");

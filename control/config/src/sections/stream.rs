@@ -73,6 +73,10 @@ pub struct Stream {
         also = ["server_name", "sni", "hosts", "host", "hostnames", "domains", "match", "HostSNI"]
     )]
     pub server_names: Vec<Spanned<String>>,
+    /// `on`: passes TLS through although the listener has `tls`, so the endpoint does the handshake. Only with
+    /// `server_names`, at a listener with `protocol: tcp`; streams without this key get what the gateway has decrypted.
+    #[key(default = off, also = ["tls_passthrough", "pass_through", "ssl_passthrough"])]
+    pub passthrough: bool,
     /// Relays to endpoints or upstreams, chosen by weight.
     #[key(
         list, read = targets,
@@ -139,6 +143,7 @@ impl Stream {
             name: None,
             listeners: Vec::new(),
             server_names: Vec::new(),
+            passthrough: false,
             to: Some(to),
             respond: None,
             timeouts: StreamTimeouts::default(),
@@ -187,6 +192,13 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, stream: &mut Stream) {
             let problem = Problem::error(target.at, "a target of a stream cannot answer with HTTP");
             reader.problems.push(problem.help("`respond: close` of a stream closes its connections"));
         }
+    }
+    if stream.passthrough
+        && stream.server_names.is_empty()
+        && let Some(field) = fields.get("passthrough")
+    {
+        let problem = Problem::error(field.at, "`passthrough` needs `server_names`");
+        reader.problems.push(problem.help("the server name decides which connections are not decrypted"));
     }
     if stream.respond.is_some() {
         for name in ["timeouts"] {

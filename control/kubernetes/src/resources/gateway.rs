@@ -1,4 +1,4 @@
-//! GatewayClass and Gateway.
+//! GatewayClass, Gateway and ListenerSet.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,40 @@ pub struct Gateway {
     pub infrastructure: Option<Infrastructure>,
     /// TLS for all its listeners.
     pub tls: GatewayTls,
+    /// The ListenerSets that may add listeners; none: none may.
+    pub allowed_listeners: Option<AllowedListeners>,
+}
+
+/// A ListenerSet: further listeners of a Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ListenerSet {
+    /// The Gateway.
+    pub parent_ref: GatewayReference,
+    /// The listeners.
+    pub listeners: Vec<Listener>,
+}
+
+/// A reference of a ListenerSet to its Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct GatewayReference {
+    /// Group; none: the Gateway API's.
+    pub group: Option<String>,
+    /// Kind; none: `Gateway`.
+    pub kind: Option<String>,
+    /// Namespace; none: the ListenerSet's.
+    pub namespace: Option<String>,
+    /// Name.
+    pub name: String,
+}
+
+/// The ListenerSets that may add listeners to a Gateway.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct AllowedListeners {
+    /// Their namespaces. Here the default of `from` is `None`.
+    pub namespaces: RouteNamespaces,
 }
 
 /// TLS for all listeners of a Gateway.
@@ -39,6 +73,16 @@ pub struct Gateway {
 pub struct GatewayTls {
     /// TLS towards clients.
     pub frontend: Frontend,
+    /// TLS towards backends.
+    pub backend: GatewayBackendTls,
+}
+
+/// TLS of a Gateway towards backends.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct GatewayBackendTls {
+    /// The Secret with the certificate that backends get to see; none: no certificate.
+    pub client_certificate_ref: Option<SecretReference>,
 }
 
 /// TLS towards clients.
@@ -150,7 +194,7 @@ pub struct AllowedRoutes {
     pub kinds: Vec<RouteKind>,
 }
 
-/// The namespaces of routes.
+/// The namespaces of routes or ListenerSets.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct RouteNamespaces {
@@ -213,3 +257,4 @@ impl LabelSelector {
 
 impl Contents for GatewayClass {}
 impl Contents for Gateway {}
+impl Contents for ListenerSet {}

@@ -11,8 +11,9 @@ pub use core::{
     SlicedEndpoint,
 };
 pub use gateway::{
-    AllowedRoutes, ClientValidation, Gateway, GatewayAddress, GatewayClass, LabelSelector, Listener,
-    ListenerTls, RouteKind, SecretReference, SelectorRequirement,
+    AllowedListeners, AllowedRoutes, ClientValidation, Gateway, GatewayAddress, GatewayClass,
+    GatewayReference, LabelSelector, Listener, ListenerSet, ListenerTls, RouteKind, RouteNamespaces,
+    SecretReference, SelectorRequirement,
 };
 pub use ingress::{
     Ingress, IngressBackend, IngressClass, IngressPath, IngressPaths, IngressPort, IngressRule,

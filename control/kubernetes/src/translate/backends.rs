@@ -1,22 +1,20 @@
 //! References to Services, and their endpoints as upstreams.
 //!
 //! Each port of a Service that a route refers to is an upstream. Its endpoints come from EndpointSlices, so a
-//! change of endpoints changes this one document and no route.
+//! change of endpoints changes this one document and no route. A [`Source`] therefore is an upstream without its
+//! endpoints, from which the document is made again when they change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::conditions::{Condition, to_json};
 use super::filters::Filters;
-use super::{Translation, TranslationSettings, grants, names, reference, secrets};
+use super::{Statuses, TranslationSettings, grants, names, reference, secrets};
 use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
-use crate::resources::{BackendReference, BackendTlsPolicy, EndpointSlice, ServicePort};
-
-/// The label that names a slice's Service.
-const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+use crate::resources::{BackendReference, BackendTlsPolicy, ServicePort};
 
 /// A rule that refers to backends.
 pub struct Referrer<'a> {
@@ -24,8 +22,20 @@ pub struct Referrer<'a> {
     pub route: &'a Reference,
     /// The rule's number.
     pub rule: usize,
-    /// The Gateways that the route refers to.
+    /// The Gateways that the route refers to. They all show the same certificate to backends, or none.
     pub gateways: &'a BTreeSet<ObjectName>,
+    /// Settings of its upstreams, which are then not shared.
+    pub own: Option<&'a OwnUpstream<'a>>,
+}
+
+/// Settings of an upstream that is not shared with other referrers.
+pub struct OwnUpstream<'a> {
+    /// The beginning of endpoints' addresses; `None`: the Service decides.
+    pub scheme: Option<&'static str>,
+    /// Keys of the upstream.
+    pub keys: &'a Map<String, Value>,
+    /// The end of its name.
+    pub suffix: &'a [&'a str],
 }
 
 /// A backend that exists.
@@ -36,32 +46,54 @@ pub enum Backend {
     Broken,
 }
 
-/// All backends that routes refer to.
+/// The backends that routes refer to.
 pub struct Backends<'a> {
     objects: &'a Objects,
-    slices: HashMap<ObjectName, Vec<&'a Object<EndpointSlice>>>,
     policies: HashMap<ObjectName, Vec<&'a Object<BackendTlsPolicy>>>,
-    upstreams: BTreeMap<String, Wanted>,
-    /// The Gateways by which the Services of policies are reached: the ancestors in the policies' statuses.
-    ancestors: BTreeMap<ObjectName, BTreeSet<ObjectName>>,
-    references: BTreeSet<Reference>,
+    /// The certificates that Gateways show to backends.
+    client_certificates: BTreeMap<ObjectName, Value>,
+    found: Found,
 }
 
+/// The result of references to backends since it was last taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// The upstreams, with the routes that refer to them.
+    pub upstreams: BTreeMap<String, Wanted>,
+    /// The Services that were looked up, whether they exist or not.
+    pub services: BTreeSet<ObjectName>,
+    /// The Gateways by which the Services of policies are reached: the ancestors in the policies' statuses.
+    pub ancestors: Ancestors,
+    /// The ConfigMaps that policies refer to.
+    pub references: BTreeSet<Reference>,
+}
+
+/// Gateways by the name of a policy.
+pub type Ancestors = BTreeMap<ObjectName, BTreeSet<ObjectName>>;
+
 /// An upstream that a route refers to.
-struct Wanted {
-    value: Value,
-    owners: BTreeSet<Reference>,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    pub source: Source,
+    pub owners: BTreeSet<Reference>,
+}
+
+/// An upstream without its endpoints.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Its Service.
+    pub service: ObjectName,
+    /// The name of the Service's port.
+    port: String,
+    /// The beginning of its endpoints' addresses.
+    scheme: &'static str,
+    /// Everything but its endpoints.
+    settings: Map<String, Value>,
 }
 
 impl<'a> Backends<'a> {
-    /// Makes an index of the endpoints and the policies by Service.
-    pub fn new(objects: &'a Objects) -> Self {
-        let mut slices: HashMap<ObjectName, Vec<_>> = HashMap::new();
-        for slice in objects.endpoint_slices.values() {
-            if let Some(service) = slice.meta.labels.get(SERVICE_LABEL) {
-                slices.entry(ObjectName::new(&slice.meta.namespace, service)).or_default().push(slice);
-            }
-        }
+    /// Makes an index of the policies by Service.
+    pub fn new(objects: &'a Objects, client_certificates: BTreeMap<ObjectName, Value>) -> Self {
         let mut policies: HashMap<ObjectName, Vec<_>> = HashMap::new();
         for policy in objects.backend_tls_policies.values() {
             let Ok(spec) = &policy.spec else { continue };
@@ -76,14 +108,12 @@ impl<'a> Backends<'a> {
             list.sort_by_key(|policy| policy.meta.precedence());
             list.dedup_by_key(|policy| policy.meta.object_name());
         }
-        Self {
-            objects,
-            slices,
-            policies,
-            upstreams: BTreeMap::new(),
-            ancestors: BTreeMap::new(),
-            references: BTreeSet::new(),
-        }
+        Self { objects, policies, client_certificates, found: Found::default() }
+    }
+
+    /// Returns what was found since the last call.
+    pub fn take(&mut self) -> Found {
+        std::mem::take(&mut self.found)
     }
 
     /// Returns the upstream of a reference, which is the `index`-th of its rule.
@@ -108,6 +138,7 @@ impl<'a> Backends<'a> {
         if !grants::is_granted(self.objects, (route.kind, &route.name.namespace), (Kind::Service, &name)) {
             return refused("RefNotPermitted", format!("no ReferenceGrant permits the Service {name}"));
         }
+        self.found.services.insert(name.clone());
         let service = self.objects.services.get(&name).and_then(|service| service.spec.as_ref().ok());
         let Some(service) = service else {
             return refused("BackendNotFound", format!("there is no Service {name}"));
@@ -130,8 +161,7 @@ impl<'a> Backends<'a> {
                 &port.port.to_string(),
                 &protocol.to_ascii_lowercase(),
             ]);
-            let value = json!({ "endpoints": self.endpoints(&name, port, "") });
-            self.want(&upstream, value, route);
+            self.want(&upstream, Source::new(name, port, "", Map::new()), route);
             return Ok(Backend::Upstream(upstream));
         }
         let tls = match self.tls(&name, port, referrer.gateways) {
@@ -139,8 +169,10 @@ impl<'a> Backends<'a> {
             Some(Ok(tls)) => Some(tls),
             Some(Err(_)) => return Ok(Backend::Broken),
         };
+        let asked = referrer.own.and_then(|own| own.scheme);
         let scheme = match (&tls, port.app_protocol.as_deref()) {
             (Some(_), _) => "https://",
+            (None, _) if asked.is_some() => asked.unwrap_or_default(),
             (None, Some("kubernetes.io/h2c")) => "h2c://",
             (None, Some("kubernetes.io/ws")) => "",
             (None, Some(other)) if other == "kubernetes.io/wss" || other == "https" => {
@@ -155,12 +187,25 @@ impl<'a> Backends<'a> {
         if scheme == "h2c://" {
             parts.push("h2c");
         }
-        let mut value = json!({ "endpoints": self.endpoints(&name, port, scheme) });
-        if let Some(tls) = tls {
-            value["tls"] = tls;
+        let client = referrer.gateways.iter().find_map(|name| self.client_certificates.get_key_value(name));
+        let client = client.map(|(name, certificate)| (name.clone(), certificate.clone()));
+        let mut settings = Map::new();
+        if let Some(own) = referrer.own {
+            settings.extend(own.keys.clone());
+            parts.extend(own.suffix);
+        }
+        if let Some(mut tls) = tls {
+            if let Some((gateway, certificate)) = &client {
+                // Another Gateway may have another certificate, so this upstream is for one Gateway.
+                parts.extend(["client", &gateway.namespace, &gateway.name]);
+                for key in ["certificate", "key"] {
+                    tls[key] = certificate[key].clone();
+                }
+            }
+            settings.insert("tls".to_owned(), tls);
             if route.kind == Kind::GrpcRoute {
                 parts.push("h2");
-                value["http2"] = true.into();
+                settings.insert("http2".to_owned(), true.into());
             }
         }
         // Changes of requests for this backend alone are policies of an upstream of its own.
@@ -172,58 +217,22 @@ impl<'a> Backends<'a> {
                 return refused("InvalidKind", why);
             }
             if !policies.is_empty() {
-                value["policies"] = policies.into();
+                settings.insert("policies".to_owned(), policies.into());
                 parts.extend([place.as_str(), &route.name.namespace, &route.name.name]);
             }
         }
         let upstream = names::join(&parts);
-        self.want(&upstream, value, route);
+        self.want(&upstream, Source::new(name, port, scheme, settings), route);
         Ok(Backend::Upstream(upstream))
     }
 
-    fn want(&mut self, upstream: &str, value: Value, route: &Reference) {
+    fn want(&mut self, upstream: &str, source: Source, route: &Reference) {
         let wanted = self
+            .found
             .upstreams
             .entry(upstream.to_owned())
-            .or_insert_with(|| Wanted { value, owners: BTreeSet::new() });
+            .or_insert_with(|| Wanted { source, owners: BTreeSet::new() });
         wanted.owners.insert(route.clone());
-    }
-
-    /// Returns the endpoints of a Service's port. Endpoints that are about to end get no new requests, unless
-    /// there are no others.
-    fn endpoints(&self, service: &ObjectName, port: &ServicePort, scheme: &str) -> Vec<Value> {
-        let mut endpoints: BTreeMap<(IpAddr, u16), bool> = BTreeMap::new();
-        for slice in self.slices.get(service).into_iter().flatten() {
-            let Ok(spec) = &slice.spec else { continue };
-            let ports = spec.ports.iter().filter(|own| own.name.as_deref().unwrap_or_default() == port.name);
-            for number in ports.filter_map(|own| own.port) {
-                for endpoint in &spec.endpoints {
-                    let Some(Ok(address)) = endpoint.addresses.first().map(|text| text.parse::<IpAddr>())
-                    else {
-                        continue;
-                    };
-                    let conditions = &endpoint.conditions;
-                    let ready = conditions.ready.unwrap_or(true);
-                    let serving = conditions.serving.unwrap_or(ready);
-                    if ready {
-                        endpoints.insert((address, number), true);
-                    } else if serving && conditions.terminating == Some(true) {
-                        endpoints.entry((address, number)).or_insert(false);
-                    }
-                }
-            }
-        }
-        let any_ready = endpoints.values().any(|ready| *ready);
-        endpoints
-            .into_iter()
-            .map(|((address, port), ready)| {
-                let address = format!("{scheme}{}", std::net::SocketAddr::new(address, port));
-                match ready || !any_ready {
-                    true => json!({ "address": address }),
-                    false => json!({ "address": address, "drain": true }),
-                }
-            })
-            .collect()
     }
 
     /// Returns the TLS settings of a Service's port, or why they are not valid; `None`: no policy applies.
@@ -235,7 +244,7 @@ impl<'a> Backends<'a> {
     ) -> Option<Result<Value, Condition>> {
         let policies = self.policies.get(service)?.clone();
         for policy in &policies {
-            let ancestors = self.ancestors.entry(policy.meta.object_name()).or_default();
+            let ancestors = self.found.ancestors.entry(policy.meta.object_name()).or_default();
             ancestors.extend(gateways.iter().cloned());
         }
         let policy = effective(&policies, service, port)?;
@@ -247,15 +256,19 @@ impl<'a> Backends<'a> {
     fn validation(&mut self, namespace: &str, policy: &BackendTlsPolicy) -> Result<Value, Condition> {
         let validation = &policy.validation;
         let mut tls = json!({ "server_name": validation.hostname });
-        match validation.subject_alt_names.as_slice() {
-            [] => {}
-            [one] if one.kind == "Hostname" => {
-                tls = json!({ "server_name": one.hostname, "sni": validation.hostname });
+        let mut names: Vec<&str> = Vec::new();
+        for name in &validation.subject_alt_names {
+            match name.kind.as_str() {
+                "Hostname" => names.push(&name.hostname),
+                "URI" => names.push(&name.uri),
+                kind => {
+                    let message = format!("names of the type {kind} in `subjectAltNames` are not supported");
+                    return Err(Condition::no("Accepted", "Invalid", message));
+                }
             }
-            _ => {
-                let message = "several names or URIs in `subjectAltNames` are not supported";
-                return Err(Condition::no("Accepted", "Invalid", message));
-            }
+        }
+        if !names.is_empty() {
+            tls["subject_alt_names"] = json!(names);
         }
         if validation.ca_certificate_refs.is_empty() {
             return match validation.well_known_ca_certificates.as_deref() {
@@ -276,7 +289,7 @@ impl<'a> Backends<'a> {
                 continue;
             }
             let name = ObjectName::new(namespace, &wanted.name);
-            self.references.insert(reference(Kind::ConfigMap, &name));
+            self.found.references.insert(reference(Kind::ConfigMap, &name));
             match secrets::authorities(self.objects, &name) {
                 Some(text) => {
                     authorities.push_str(text);
@@ -297,13 +310,11 @@ impl<'a> Backends<'a> {
         }
     }
 
-    /// Writes the upstreams, and the statuses of the policies.
-    pub fn finish(mut self, settings: &TranslationSettings, out: &mut Translation) {
-        for (name, Wanted { value, owners }) in std::mem::take(&mut self.upstreams) {
-            out.put("upstreams", &name, value, owners);
-        }
-        for (name, ancestors) in std::mem::take(&mut self.ancestors) {
-            let Some(policy) = self.objects.backend_tls_policies.get(&name) else { continue };
+    /// Returns the statuses of the policies that have ancestors.
+    pub fn policy_statuses(&mut self, settings: &TranslationSettings, ancestors: &Ancestors) -> Statuses {
+        let mut statuses = Statuses::new();
+        for (name, ancestors) in ancestors {
+            let Some(policy) = self.objects.backend_tls_policies.get(name) else { continue };
             let Ok(spec) = &policy.spec else { continue };
             let (mut accepted, mut resolved) =
                 (Condition::yes("Accepted", "Accepted"), Condition::yes("ResolvedRefs", "ResolvedRefs"));
@@ -333,9 +344,9 @@ impl<'a> Backends<'a> {
                     })
                 })
                 .collect();
-            out.statuses.insert(reference(Kind::BackendTlsPolicy, &name), json!({ "ancestors": ancestors }));
+            statuses.insert(reference(Kind::BackendTlsPolicy, name), json!({ "ancestors": ancestors }));
         }
-        out.references.append(&mut self.references);
+        statuses
     }
 
     /// Returns whether an older policy has each target of a policy.
@@ -351,6 +362,62 @@ impl<'a> Backends<'a> {
                     older.iter().any(|to| to.name == target.name && to.section_name == target.section_name)
                 })
             })
+    }
+}
+
+impl Source {
+    fn new(
+        service: ObjectName,
+        port: &ServicePort,
+        scheme: &'static str,
+        settings: Map<String, Value>,
+    ) -> Self {
+        Self { service, port: port.name.clone(), scheme, settings }
+    }
+
+    /// Returns the upstream's document.
+    pub fn document(&self, objects: &Objects) -> Value {
+        let mut value = json!({ "endpoints": self.endpoints(objects) });
+        if let Some(fields) = value.as_object_mut() {
+            fields.extend(self.settings.clone());
+        }
+        value
+    }
+
+    /// Returns the endpoints of the Service's port. Endpoints that are about to end get no new requests, unless
+    /// there are no others.
+    fn endpoints(&self, objects: &Objects) -> Vec<Value> {
+        let mut endpoints: BTreeMap<(IpAddr, u16), bool> = BTreeMap::new();
+        for slice in objects.slices_of(&self.service) {
+            let ports = slice.ports.iter().filter(|own| own.name.as_deref().unwrap_or_default() == self.port);
+            for number in ports.filter_map(|own| own.port) {
+                for endpoint in &slice.endpoints {
+                    let Some(Ok(address)) = endpoint.addresses.first().map(|text| text.parse::<IpAddr>())
+                    else {
+                        continue;
+                    };
+                    let conditions = &endpoint.conditions;
+                    let ready = conditions.ready.unwrap_or(true);
+                    let serving = conditions.serving.unwrap_or(ready);
+                    if ready {
+                        endpoints.insert((address, number), true);
+                    } else if serving && conditions.terminating == Some(true) {
+                        endpoints.entry((address, number)).or_insert(false);
+                    }
+                }
+            }
+        }
+        let any_ready = endpoints.values().any(|ready| *ready);
+        endpoints
+            .into_iter()
+            .map(|((address, port), ready)| {
+                let address = format!("{}{}", self.scheme, std::net::SocketAddr::new(address, port));
+                match ready || !any_ready {
+                    true => json!({ "address": address }),
+                    false => json!({ "address": address, "drain": true }),
+                }
+            })
+            .collect()
     }
 }
 

@@ -9,12 +9,16 @@ use crate::object::Kind;
 /// these.
 pub const SUPPORTED_FEATURES: &[&str] = &[
     "BackendTLSPolicy",
+    "BackendTLSPolicySANValidation",
     "GRPCRoute",
     "GRPCRouteNamedRouteRule",
     "Gateway",
     "GatewayAddressEmpty",
+    "GatewayBackendClientCertificate",
     "GatewayFrontendClientCertificateValidation",
+    "GatewayFrontendClientCertificateValidationInsecureFallback",
     "GatewayHTTPListenerIsolation",
+    "GatewayHTTPSListenerDetectMisdirectedRequests",
     "GatewayPort8080",
     "GatewayStaticAddresses",
     "HTTPRoute",
@@ -26,6 +30,7 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "HTTPRouteBackendRequestHeaderModification",
     "HTTPRouteBackendTimeout",
     "HTTPRouteCORS",
+    "HTTPRouteDestinationPortMatching",
     "HTTPRouteHostRewrite",
     "HTTPRouteMethodMatching",
     "HTTPRouteNamedRouteRule",
@@ -43,9 +48,11 @@ pub const SUPPORTED_FEATURES: &[&str] = &[
     "HTTPRouteRetryBackendTimeout",
     "HTTPRouteRetryConnectionError",
     "HTTPRouteSchemeRedirect",
+    "ListenerSet",
     "ReferenceGrant",
     "TCPRoute",
     "TLSRoute",
+    "TLSRouteModeMixed",
     "TLSRouteModeTerminate",
     "UDPRoute",
 ];
@@ -101,7 +108,7 @@ pub fn refuse(kind: Kind, status: &mut Value, key: &DocumentKey, why: &str) {
         message = message.chars().take(MESSAGE_MAX / 4).collect();
     }
     let (condition, reason) = match kind {
-        Kind::Gateway => ("Programmed", "Invalid"),
+        Kind::Gateway | Kind::ListenerSet => ("Programmed", "Invalid"),
         _ => ("Accepted", "UnsupportedValue"),
     };
     let set = |conditions: &mut Value| {

@@ -1,4 +1,6 @@
-//! GatewayClasses and Gateways: addresses, listeners and their certificates.
+//! GatewayClasses, Gateways and ListenerSets: their addresses, documents and statuses.
+//!
+//! [`Gateways`] owns what it needs of the objects, so that the translator keeps it until one of them changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -7,55 +9,97 @@ use serde_json::{Value, json};
 
 use super::conditions::{Condition, SUPPORTED_FEATURES, to_json};
 use super::ingress::Ingresses;
-use super::{Translation, TranslationSettings, grants, names, reference, secrets};
-use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName};
+use super::listeners::{self, CertificateError, INSECURE, ListenerState, Owner};
+use super::{Translation, TranslationSettings, names, reference};
+use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
-use crate::resources::{AllowedRoutes, ClientValidation, Gateway, Listener, SecretReference};
+use crate::resources::{AllowedRoutes, Gateway, ListenerSet, RouteNamespaces};
 
 /// The Gateways of this controller.
-pub struct Gateways<'a> {
-    objects: &'a Objects,
+#[derive(Default)]
+pub struct Gateways {
     /// The address of all Ingresses.
     pub ingress_address: Option<IpAddr>,
-    pub by_name: BTreeMap<ObjectName, GatewayState<'a>>,
+    /// The last free address that was assigned. The next one is searched behind it, since the address of a Gateway that is
+    /// gone may still be in use for a while.
+    last_assigned: Option<IpAddr>,
+    by_name: BTreeMap<ObjectName, GatewayState>,
+    /// The ListenerSets of these Gateways.
+    sets: BTreeMap<ObjectName, SetState>,
+    /// The statuses of the classes.
+    classes: BTreeMap<Reference, Value>,
+    /// The Secrets and ConfigMaps that were referred to.
+    pub references: BTreeSet<Reference>,
 }
 
 /// A Gateway under translation.
-pub struct GatewayState<'a> {
-    meta: &'a Meta,
-    spec: &'a Gateway,
+struct GatewayState {
+    meta: Meta,
+    spec: Gateway,
     /// The addresses that it listens on.
     addresses: Vec<IpAddr>,
     /// Why it is not accepted or not programmed.
     refusal: Option<Condition>,
-    pub listeners: Vec<ListenerState<'a>>,
+    /// Its own listeners, then those of ListenerSets.
+    listeners: Vec<ListenerState>,
+    /// The certificate that backends get to see, or why there is none.
+    client_certificate: Option<Result<Value, Condition>>,
 }
 
-/// A listener of a Gateway under translation.
-pub struct ListenerState<'a> {
-    pub spec: &'a Listener,
-    /// The names of its documents, by which routes refer to it; empty if it does not serve.
-    pub documents: Vec<String>,
+/// A ListenerSet under translation.
+struct SetState {
+    meta: Meta,
+    gateway: ObjectName,
+    /// Whether the Gateway allows it.
+    is_allowed: bool,
+}
+
+/// A listener, by the Gateway or the ListenerSet that has it and by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListenerKey {
+    pub owner: Reference,
+    pub listener: String,
+}
+
+/// A Gateway or a ListenerSet as routes see it. While it stays the same, their translations stay the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parent {
+    /// The Gateway.
+    pub gateway: ObjectName,
+    pub listeners: Vec<ParentListener>,
+    /// The certificate that backends get to see.
+    client_certificate: Option<Value>,
+}
+
+/// A listener as routes see it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParentListener {
+    pub name: String,
+    pub port: u16,
+    pub hostname: String,
     /// The kinds of routes that may attach.
     pub kinds: Vec<Kind>,
-    /// How many routes are attached.
-    pub attached: usize,
-    conditions: Vec<Condition>,
-    /// Its certificates with their keys.
-    certificates: Vec<Value>,
-    /// The CA certificates that verify clients.
-    client_authorities: Option<String>,
+    pub allowed: AllowedRoutes,
+    /// The names of its documents; empty if it does not serve.
+    pub documents: Vec<String>,
+    /// Whether it passes TLS through, although its documents terminate TLS.
+    pub is_passed: bool,
 }
 
-impl<'a> Gateways<'a> {
-    /// Collects the Gateways of this controller's classes, and writes the statuses of the classes.
+/// The parents of routes.
+pub type Parents = BTreeMap<Reference, Parent>;
+
+impl Gateways {
+    /// Collects the Gateways of this controller's classes. A Gateway keeps the address that its status has, and before
+    /// the status is written, the address that it has in `before`.
     pub fn new(
-        objects: &'a Objects,
+        objects: &Objects,
         settings: &TranslationSettings,
         ingresses: &Ingresses<'_>,
-        out: &mut Translation,
+        before: &Self,
     ) -> Self {
-        let classes = classes(objects, settings, out);
+        let mut all = Self::default();
+        let classes = all.classes(objects, settings);
         let mut gateways = Vec::new();
         for gateway in objects.gateways.values() {
             match &gateway.spec {
@@ -66,164 +110,303 @@ impl<'a> Gateways<'a> {
             }
         }
         gateways.sort_by_key(|(gateway, _)| gateway.meta.precedence());
-        let (addresses, ingress_address) = assign_addresses(&gateways, ingresses, settings);
-        let by_name = gateways
-            .into_iter()
-            .zip(addresses)
-            .map(|((gateway, spec), (addresses, refusal))| {
-                let listeners = listeners(objects, &gateway.meta, spec, &mut out.references);
-                let state = GatewayState { meta: &gateway.meta, spec, addresses, refusal, listeners };
-                (gateway.meta.object_name(), state)
-            })
-            .collect();
-        let mut gateways = Self { objects, ingress_address, by_name };
-        gateways.name_listeners();
-        gateways
+        let mut sets = sets(objects);
+        let addresses = all.assign_addresses(&gateways, ingresses, settings, before);
+        for ((gateway, spec), (addresses, refusal)) in gateways.into_iter().zip(addresses) {
+            let name = gateway.meta.object_name();
+            let mut owners =
+                vec![Owner { kind: Kind::Gateway, meta: &gateway.meta, listeners: &spec.listeners }];
+            for (set, set_spec) in sets.remove(&name).unwrap_or_default() {
+                let is_allowed = allows_set(objects, &name, spec, &set.meta.namespace);
+                let state = SetState { meta: set.meta.clone(), gateway: name.clone(), is_allowed };
+                all.sets.insert(set.meta.object_name(), state);
+                if is_allowed {
+                    let listeners = set_spec.listeners.as_slice();
+                    owners.push(Owner { kind: Kind::ListenerSet, meta: &set.meta, listeners });
+                }
+            }
+            let listeners = listeners::read(objects, (&gateway.meta, spec), &owners, &mut all.references);
+            let client_certificate = client_certificate(objects, &gateway.meta, spec, &mut all.references);
+            let mut state = GatewayState {
+                meta: gateway.meta.clone(),
+                spec: spec.clone(),
+                addresses,
+                refusal,
+                listeners,
+                client_certificate,
+            };
+            state.name_listeners(&name);
+            all.by_name.insert(name, state);
+        }
+        all
     }
 
-    /// Gives each listener that serves the names of its documents.
-    fn name_listeners(&mut self) {
-        for (name, gateway) in &mut self.by_name {
-            let count = gateway.addresses.len();
-            // Listeners of TLS on one port are one listener of the gateway: it has all server names.
-            let mut by_port: BTreeMap<u16, &str> = BTreeMap::new();
-            for listener in gateway.listeners.iter_mut().filter(|listener| listener.serves()) {
-                let own = match listener.spec.protocol.as_str() {
-                    "TLS" => *by_port.entry(listener.spec.port).or_insert(&listener.spec.name),
-                    _ => &listener.spec.name,
-                };
-                let parts = [name.namespace.as_str(), &name.name, own];
-                listener.documents = (0..count)
-                    .map(|index| match index {
-                        0 => names::join(&parts),
-                        index => names::join(&[parts.as_slice(), &[&index.to_string()]].concat()),
-                    })
-                    .collect();
+    /// Adds the statuses of this controller's classes, and returns the names of the accepted ones.
+    fn classes<'o>(&mut self, objects: &'o Objects, settings: &TranslationSettings) -> BTreeSet<&'o str> {
+        let mut accepted = BTreeSet::new();
+        for (name, class) in &objects.gateway_classes {
+            let Ok(spec) = &class.spec else { continue };
+            if spec.controller_name != settings.controller {
+                continue;
             }
+            let condition = match &spec.parameters_ref {
+                None => {
+                    accepted.insert(name.name.as_str());
+                    Condition::yes("Accepted", "Accepted")
+                }
+                Some(_) => {
+                    Condition::no("Accepted", "InvalidParameters", "this controller has no parameters")
+                }
+            };
+            let features: Vec<Value> =
+                SUPPORTED_FEATURES.iter().map(|name| json!({ "name": name })).collect();
+            let status = json!({
+                "conditions": to_json(&[condition], class.meta.generation),
+                "supportedFeatures": features,
+            });
+            self.classes.insert(reference(Kind::GatewayClass, name), status);
+        }
+        accepted
+    }
+
+    /// Returns the Gateways and the ListenerSets as routes see them.
+    pub fn parents(&self) -> Parents {
+        let mut all = Parents::new();
+        for (name, gateway) in &self.by_name {
+            let client_certificate =
+                gateway.client_certificate.as_ref().and_then(|found| found.as_ref().ok().cloned());
+            let parent = |set: Option<&ObjectName>| Parent {
+                gateway: name.clone(),
+                listeners: gateway
+                    .listeners
+                    .iter()
+                    .filter(|listener| listener.set.as_ref() == set)
+                    .map(ParentListener::of)
+                    .collect(),
+                client_certificate: client_certificate.clone(),
+            };
+            all.insert(reference(Kind::Gateway, name), parent(None));
+            for (set, _) in self.sets.iter().filter(|(_, set)| set.gateway == *name) {
+                all.insert(reference(Kind::ListenerSet, set), parent(Some(set)));
+            }
+        }
+        all
+    }
+
+    /// Returns the certificates that the Gateways show to backends.
+    pub fn client_certificates(&self) -> BTreeMap<ObjectName, Value> {
+        let of = |gateway: &GatewayState| gateway.client_certificate.as_ref()?.as_ref().ok().cloned();
+        self.by_name.iter().filter_map(|(name, gateway)| Some((name.clone(), of(gateway)?))).collect()
+    }
+
+    /// Writes the documents.
+    pub fn documents(&self, out: &mut Translation) {
+        for (name, gateway) in &self.by_name {
+            gateway.documents(name, out);
         }
     }
 
-    /// Returns whether routes of a namespace may attach to a listener.
-    pub fn allows_namespace(&self, gateway: &ObjectName, allowed: &AllowedRoutes, namespace: &str) -> bool {
-        match allowed.namespaces.from.as_deref() {
-            None | Some("Same") => gateway.namespace == namespace,
-            Some("All") => true,
-            Some("Selector") => {
-                let labels = self.objects.namespaces.get(&ObjectName::new("", namespace));
-                let selector = allowed.namespaces.selector.as_ref();
-                labels.zip(selector).is_some_and(|(object, selector)| selector.matches(&object.meta.labels))
+    /// Writes the statuses. `attached` has the number of routes of each listener that has any.
+    pub fn statuses(&self, attached: &BTreeMap<ListenerKey, usize>, out: &mut Translation) {
+        out.statuses.extend(self.classes.clone());
+        for (name, gateway) in &self.by_name {
+            let owner = reference(Kind::Gateway, name);
+            let listeners = gateway.listener_statuses(&owner, &gateway.meta, attached);
+            let sets = self.sets.iter().filter(|(_, set)| set.gateway == *name);
+            let is_attached = |set: &ObjectName, state: &SetState| {
+                state.is_allowed && gateway.of_set(Some(set)).any(ListenerState::serves)
+            };
+            let attached_sets = sets.clone().filter(|(set, state)| is_attached(set, state)).count();
+            out.statuses.insert(owner, gateway.status(listeners, attached_sets));
+            for (set, state) in sets {
+                let owner = reference(Kind::ListenerSet, set);
+                let listeners = gateway.listener_statuses(&owner, &state.meta, attached);
+                out.statuses.insert(owner, gateway.set_status(set, state, listeners));
             }
-            Some(_) => false,
-        }
-    }
-
-    /// Writes the documents and the statuses.
-    pub fn finish(self, out: &mut Translation) {
-        for (name, gateway) in self.by_name {
-            let owner = reference(Kind::Gateway, &name);
-            gateway.documents(&owner.name, out);
-            out.statuses.insert(owner, gateway.status());
         }
     }
 }
 
-/// Writes the statuses of this controller's classes, and returns the names of the accepted ones.
-fn classes<'a>(
-    objects: &'a Objects,
-    settings: &TranslationSettings,
-    out: &mut Translation,
-) -> BTreeSet<&'a str> {
-    let mut accepted = BTreeSet::new();
-    for (name, class) in &objects.gateway_classes {
-        let Ok(spec) = &class.spec else { continue };
-        if spec.controller_name != settings.controller {
+impl Parent {
+    /// Returns whether its Gateway shows a certificate to backends.
+    pub fn has_client_certificate(&self) -> bool {
+        self.client_certificate.is_some()
+    }
+}
+
+impl ParentListener {
+    fn of(listener: &ListenerState) -> Self {
+        Self {
+            name: listener.spec.name.clone(),
+            port: listener.spec.port,
+            hostname: listeners::hostname(&listener.spec),
+            kinds: listener.kinds.clone(),
+            allowed: listener.spec.allowed_routes.clone(),
+            documents: listener.documents.clone(),
+            is_passed: listener.is_passed,
+        }
+    }
+
+    /// Returns whether routes of a namespace may attach. `own` is the namespace of the Gateway or the ListenerSet.
+    pub fn allows_namespace(&self, objects: &Objects, own: &str, namespace: &str) -> bool {
+        allows_namespace(objects, &self.allowed.namespaces, "Same", (own, namespace))
+    }
+}
+
+/// Returns whether objects of a namespace may attach to one of the namespace `own`. `default` stands for a missing
+/// `from`.
+fn allows_namespace(
+    objects: &Objects,
+    allowed: &RouteNamespaces,
+    default: &str,
+    (own, namespace): (&str, &str),
+) -> bool {
+    match allowed.from.as_deref().unwrap_or(default) {
+        "Same" => own == namespace,
+        "All" => true,
+        "Selector" => {
+            let labels = objects.namespaces.get(&ObjectName::new("", namespace));
+            let selector = allowed.selector.as_ref();
+            labels.zip(selector).is_some_and(|(object, selector)| selector.matches(&object.meta.labels))
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a Gateway allows the ListenerSets of a namespace.
+fn allows_set(objects: &Objects, gateway: &ObjectName, spec: &Gateway, namespace: &str) -> bool {
+    let Some(allowed) = &spec.allowed_listeners else { return false };
+    allows_namespace(objects, &allowed.namespaces, "None", (&gateway.namespace, namespace))
+}
+
+/// A ListenerSet with its contents.
+type SetRead<'a> = (&'a Object<ListenerSet>, &'a ListenerSet);
+
+/// Returns the ListenerSets by Gateway, in the order of their precedence.
+fn sets(objects: &Objects) -> BTreeMap<ObjectName, Vec<SetRead<'_>>> {
+    let mut all: BTreeMap<ObjectName, Vec<SetRead<'_>>> = BTreeMap::new();
+    for set in objects.listener_sets.values() {
+        let Ok(spec) = &set.spec else { continue };
+        let parent = &spec.parent_ref;
+        if parent.group.as_deref().unwrap_or(GATEWAY_GROUP) != GATEWAY_GROUP
+            || parent.kind.as_deref().unwrap_or("Gateway") != "Gateway"
+        {
             continue;
         }
-        let condition = match &spec.parameters_ref {
-            None => {
-                accepted.insert(name.name.as_str());
-                Condition::yes("Accepted", "Accepted")
-            }
-            Some(_) => Condition::no("Accepted", "InvalidParameters", "this controller has no parameters"),
-        };
-        let features: Vec<Value> = SUPPORTED_FEATURES.iter().map(|name| json!({ "name": name })).collect();
-        let status = json!({
-            "conditions": to_json(&[condition], class.meta.generation),
-            "supportedFeatures": features,
-        });
-        out.statuses.insert(reference(Kind::GatewayClass, name), status);
+        let namespace = parent.namespace.as_deref().unwrap_or(&set.meta.namespace);
+        all.entry(ObjectName::new(namespace, &parent.name)).or_default().push((set, spec));
     }
-    accepted
+    for sets in all.values_mut() {
+        sets.sort_by_key(|(set, _)| set.meta.precedence());
+    }
+    all
+}
+
+/// Returns the certificate that a Gateway shows to backends; `None`: it shows none.
+fn client_certificate(
+    objects: &Objects,
+    meta: &Meta,
+    spec: &Gateway,
+    references: &mut BTreeSet<Reference>,
+) -> Option<Result<Value, Condition>> {
+    let wanted = spec.tls.backend.client_certificate_ref.as_ref()?;
+    let found = listeners::certificate(objects, (Kind::Gateway, meta), wanted, references);
+    Some(found.map_err(|error| match error {
+        CertificateError::NotPermitted(why) => Condition::no("ResolvedRefs", "RefNotPermitted", why),
+        CertificateError::Invalid(why) => Condition::no("ResolvedRefs", "InvalidClientCertificateRef", why),
+    }))
 }
 
 /// The addresses of a Gateway, and why it does not have those that it asks for.
 type AssignedAddresses = (Vec<IpAddr>, Option<Condition>);
 
-/// Assigns addresses to Gateways and to the Ingresses: those that they ask for, else those that they have, else
-/// free ones.
-fn assign_addresses(
-    gateways: &[(&Object<Gateway>, &Gateway)],
-    ingresses: &Ingresses<'_>,
-    settings: &TranslationSettings,
-) -> (Vec<AssignedAddresses>, Option<IpAddr>) {
-    let pool = &settings.addresses;
-    let mut used = BTreeSet::new();
-    let mut assigned: Vec<Option<AssignedAddresses>> = vec![None; gateways.len()];
-    for (index, (_, spec)) in gateways.iter().enumerate() {
-        if spec.addresses.iter().all(|address| address.value.is_empty()) {
-            continue;
-        }
-        let mut addresses = Vec::new();
-        let mut refusal = None;
-        for asked in &spec.addresses {
-            if asked.kind.as_deref().unwrap_or("IPAddress") != "IPAddress" {
-                let kind = asked.kind.as_deref().unwrap_or_default();
-                let message = format!("addresses of the type {kind} are not supported");
-                refusal = Some(Condition::no("Accepted", "UnsupportedAddress", message));
-                break;
+impl Gateways {
+    /// Assigns addresses to Gateways and to the Ingresses: those that they ask for, else those in their statuses, else those
+    /// that they had before, else free ones.
+    fn assign_addresses(
+        &mut self,
+        gateways: &[(&Object<Gateway>, &Gateway)],
+        ingresses: &Ingresses<'_>,
+        settings: &TranslationSettings,
+        before: &Self,
+    ) -> Vec<AssignedAddresses> {
+        let pool = &settings.addresses;
+        let mut used = BTreeSet::new();
+        let mut assigned: Vec<Option<AssignedAddresses>> = vec![None; gateways.len()];
+        for (index, (_, spec)) in gateways.iter().enumerate() {
+            if spec.addresses.iter().all(|address| address.value.is_empty()) {
+                continue;
             }
-            match asked.value.parse::<IpAddr>() {
-                _ if asked.value.is_empty() => {}
-                Ok(address) if pool.contains(address) && used.insert(address) => addresses.push(address),
-                _ => {
-                    let message = format!("{} is not a free address of this controller's pool", asked.value);
-                    refusal = Some(Condition::no("Programmed", "AddressNotUsable", message));
+            let mut addresses = Vec::new();
+            let mut refusal = None;
+            for asked in &spec.addresses {
+                if asked.kind.as_deref().unwrap_or("IPAddress") != "IPAddress" {
+                    let kind = asked.kind.as_deref().unwrap_or_default();
+                    let message = format!("addresses of the type {kind} are not supported");
+                    refusal = Some(Condition::no("Accepted", "UnsupportedAddress", message));
+                    break;
+                }
+                match asked.value.parse::<IpAddr>() {
+                    _ if asked.value.is_empty() => {}
+                    Ok(address) if pool.contains(address) && used.insert(address) => addresses.push(address),
+                    _ => {
+                        let message =
+                            format!("{} is not a free address of this controller's pool", asked.value);
+                        refusal = Some(Condition::no("Programmed", "AddressNotUsable", message));
+                    }
                 }
             }
+            if refusal.as_ref().is_some_and(|condition| condition.kind == "Accepted") {
+                addresses.clear();
+            }
+            assigned[index] = Some((addresses, refusal));
         }
-        if refusal.as_ref().is_some_and(|condition| condition.kind == "Accepted") {
-            addresses.clear();
-        }
-        assigned[index] = Some((addresses, refusal));
-    }
-    for (index, (gateway, _)) in gateways.iter().enumerate() {
-        let Some(address) = assigned[index].is_none().then(|| status_address(&gateway.status)).flatten()
-        else {
-            continue;
+        // A status may lag behind: the address that a new Gateway was given before counts, too.
+        let of_before = |gateway: &Object<Gateway>| {
+            let known = before.by_name.get(&gateway.meta.object_name());
+            known.and_then(|state| state.addresses.first().copied())
         };
-        if pool.contains(address) && used.insert(address) {
-            assigned[index] = Some((vec![address], None));
-        }
-    }
-    let former = ingresses.former_address().filter(|address| pool.contains(*address));
-    let mut ingress_address = former.filter(|address| used.insert(*address));
-    let mut free = pool.iter();
-    if ingress_address.is_none() && !ingresses.is_empty() {
-        ingress_address = free.find(|address| used.insert(*address));
-    }
-    let addresses = assigned
-        .into_iter()
-        .map(|assigned| {
-            assigned.unwrap_or_else(|| match free.find(|address| used.insert(*address)) {
-                Some(address) => (vec![address], None),
-                None => {
-                    let message = "this controller's pool has no free address";
-                    (Vec::new(), Some(Condition::no("Programmed", "AddressNotAssigned", message)))
+        let of_status = |gateway: &Object<Gateway>| status_address(&gateway.status.value());
+        for is_written in [true, false] {
+            for (index, (gateway, _)) in gateways.iter().enumerate() {
+                if assigned[index].is_some() {
+                    continue;
                 }
+                let address = if is_written { of_status(gateway) } else { of_before(gateway) };
+                if let Some(address) = address.filter(|address| pool.contains(*address))
+                    && used.insert(address)
+                {
+                    assigned[index] = Some((vec![address], None));
+                }
+            }
+        }
+        let former = [ingresses.former_address(), before.ingress_address.filter(|_| !ingresses.is_empty())];
+        let mut former = former.into_iter().flatten().filter(|address| pool.contains(*address));
+        self.ingress_address = former.find(|address| used.insert(*address));
+        self.last_assigned = before.last_assigned;
+        let behind = pool.iter().skip_while(|address| Some(*address) != before.last_assigned).skip(1);
+        let mut free = behind.chain(pool.iter());
+        let mut next = || {
+            let address = free.find(|address| used.insert(*address));
+            self.last_assigned = address.or(self.last_assigned);
+            address
+        };
+        if self.ingress_address.is_none() && !ingresses.is_empty() {
+            self.ingress_address = next();
+        }
+        assigned
+            .into_iter()
+            .map(|assigned| {
+                assigned.unwrap_or_else(|| match next() {
+                    Some(address) => (vec![address], None),
+                    None => {
+                        let message = "this controller's pool has no free address";
+                        (Vec::new(), Some(Condition::no("Programmed", "AddressNotAssigned", message)))
+                    }
+                })
             })
-        })
-        .collect();
-    (addresses, ingress_address)
+            .collect()
+    }
 }
 
 /// Returns the address that a Gateway had before.
@@ -231,298 +414,63 @@ fn status_address(status: &Value) -> Option<IpAddr> {
     status.get("addresses")?.get(0)?.get("value")?.as_str()?.parse().ok()
 }
 
-/// The kinds of routes that a protocol has.
-fn kinds_of(protocol: &str) -> &'static [Kind] {
-    match protocol {
-        "HTTP" | "HTTPS" => &[Kind::HttpRoute, Kind::GrpcRoute],
-        "TLS" => &[Kind::TlsRoute],
-        "TCP" => &[Kind::TcpRoute],
-        "UDP" => &[Kind::UdpRoute],
-        _ => &[],
-    }
-}
-
-fn listeners<'a>(
-    objects: &'a Objects,
-    meta: &'a Meta,
-    spec: &'a Gateway,
-    references: &mut BTreeSet<crate::object::Reference>,
-) -> Vec<ListenerState<'a>> {
-    let mut listeners: Vec<ListenerState<'a>> = spec
-        .listeners
-        .iter()
-        .map(|listener| {
-            let mut conditions = Vec::new();
-            let known = kinds_of(&listener.protocol);
-            if known.is_empty() {
-                let message = format!("the protocol {} is not supported", listener.protocol);
-                conditions.push(Condition::no("Accepted", "UnsupportedProtocol", message));
+impl GatewayState {
+    /// Gives each listener that serves the names of its documents.
+    fn name_listeners(&mut self, name: &ObjectName) {
+        let count = self.addresses.len();
+        let is_tls = |listener: &ListenerState| listener.spec.protocol == "TLS" && listener.serves();
+        let terminated = self.listeners.iter().filter(|listener| is_tls(listener));
+        let terminated = terminated.filter(|listener| listeners::is_terminated(&listener.spec));
+        let terminated: BTreeSet<u16> = terminated.map(|listener| listener.spec.port).collect();
+        // Listeners of TLS on one port are one listener of the gateway: it has all server names.
+        let mut by_port: BTreeMap<u16, Vec<String>> = BTreeMap::new();
+        for listener in self.listeners.iter_mut().filter(|listener| listener.serves()) {
+            let mut parts = vec![name.namespace.clone(), name.name.clone()];
+            if let Some(set) = &listener.set {
+                parts.extend([set.namespace.clone(), set.name.clone()]);
             }
-            let (kinds, unknown) = allowed_kinds(&listener.allowed_routes, known);
-            if let Some(unknown) = unknown {
-                let message =
-                    format!("a listener of {} has no routes of the kind {unknown}", listener.protocol);
-                conditions.push(Condition::no("ResolvedRefs", "InvalidRouteKinds", message));
+            parts.push(listener.spec.name.clone());
+            if listener.spec.protocol == "TLS" {
+                let is_own = listeners::is_terminated(&listener.spec);
+                listener.is_passed = !is_own && terminated.contains(&listener.spec.port);
+                parts.clone_from(by_port.entry(listener.spec.port).or_insert(parts.clone()));
             }
-            let (mut certificates, mut client_authorities) = (Vec::new(), None);
-            if let Some(validation) = client_validation(spec, listener) {
-                match authorities(objects, meta, validation, &mut conditions, references) {
-                    text if text.is_empty() => {}
-                    text => client_authorities = Some(text),
-                }
-            }
-            let is_passed = listener.protocol == "TLS" && !is_terminated(listener);
-            if matches!(listener.protocol.as_str(), "HTTPS" | "TLS") && !is_passed {
-                match listener_certificates(objects, meta, listener, references) {
-                    Ok(found) => certificates = found,
-                    Err(condition) => conditions.push(condition),
-                }
-            }
-            ListenerState {
-                spec: listener,
-                documents: Vec::new(),
-                kinds,
-                attached: 0,
-                conditions,
-                certificates,
-                client_authorities,
-            }
-        })
-        .collect();
-    for (index, listener) in listeners.iter_mut().enumerate() {
-        let one = listener.spec;
-        let others = || {
-            let others = spec.listeners.iter().enumerate().filter(|(other, _)| *other != index);
-            others.map(|(_, other)| other).filter(|other| other.port == one.port)
-        };
-        // On one port, TLS is terminated or passed through.
-        let differs = |other: &Listener| {
-            other.protocol != one.protocol && is_tcp(other) == is_tcp(one)
-                || other.protocol == "TLS" && is_terminated(other) != is_terminated(one)
-        };
-        let conflict = if others().any(differs) {
-            Some("ProtocolConflict")
-        } else if others().any(|other| hostname(other) == hostname(one) && other.protocol == one.protocol) {
-            Some("HostnameConflict")
-        } else {
-            None
-        };
-        if let Some(reason) = conflict {
-            if reason == "ProtocolConflict" {
-                listener.kinds.clear();
-            }
-            let message = format!("another listener has the port {} too", one.port);
-            listener.conditions.push(Condition::no("Accepted", reason, message));
+            listener.documents = (0..count)
+                .map(|index| {
+                    let number = index.to_string();
+                    let parts = parts.iter().map(String::as_str);
+                    names::join(&parts.chain((index > 0).then_some(number.as_str())).collect::<Vec<_>>())
+                })
+                .collect();
         }
     }
-    listeners
-}
 
-fn is_tcp(listener: &Listener) -> bool {
-    listener.protocol != "UDP"
-}
-
-/// Returns whether a listener of TLS terminates it.
-fn is_terminated(listener: &Listener) -> bool {
-    let mode = listener.tls.as_ref().and_then(|tls| tls.mode.as_deref());
-    listener.protocol == "TLS" && mode != Some("Passthrough")
-}
-
-/// Returns the host name of a listener in lower case; empty: all.
-pub fn hostname(listener: &Listener) -> String {
-    listener.hostname.as_deref().unwrap_or_default().to_ascii_lowercase()
-}
-
-/// Returns the kinds of routes that a listener allows, and a kind that it names and its protocol does not
-/// have.
-fn allowed_kinds(allowed: &AllowedRoutes, known: &'static [Kind]) -> (Vec<Kind>, Option<String>) {
-    if allowed.kinds.is_empty() {
-        return (known.to_vec(), None);
-    }
-    let (mut kinds, mut unknown) = (Vec::new(), None);
-    for wanted in &allowed.kinds {
-        let group = wanted.group.as_deref().unwrap_or(GATEWAY_GROUP);
-        match known.iter().find(|kind| group == GATEWAY_GROUP && kind.name() == wanted.kind) {
-            Some(kind) if !kinds.contains(kind) => kinds.push(*kind),
-            Some(_) => {}
-            None => unknown = Some(wanted.kind.clone()),
-        }
-    }
-    (kinds, unknown)
-}
-
-/// Returns how a listener verifies client certificates.
-fn client_validation<'a>(gateway: &'a Gateway, listener: &Listener) -> Option<&'a ClientValidation> {
-    let frontend = &gateway.tls.frontend;
-    let own = frontend.per_port.iter().find(|own| own.port == listener.port).map(|own| &own.tls);
-    own.unwrap_or(&frontend.default).validation.as_ref().filter(|_| listener.protocol == "HTTPS")
-}
-
-/// Returns the CA certificates that verify clients, and adds the conditions about those that are missing.
-fn authorities(
-    objects: &Objects,
-    meta: &Meta,
-    validation: &ClientValidation,
-    conditions: &mut Vec<Condition>,
-    references: &mut BTreeSet<crate::object::Reference>,
-) -> String {
-    let (mut all, mut refusal) = (String::new(), None);
-    for wanted in &validation.ca_certificate_refs {
-        let group = wanted.group.as_deref().unwrap_or_default();
-        let kind = wanted.kind.as_deref().unwrap_or("ConfigMap");
-        let name = ObjectName::new(wanted.namespace.as_deref().unwrap_or(&meta.namespace), &wanted.name);
-        if !group.is_empty() || kind != "ConfigMap" {
-            refusal = Some(("InvalidCACertificateKind", format!("{kind} {name} is not a ConfigMap")));
-            continue;
-        }
-        if !grants::is_granted(objects, (Kind::Gateway, &meta.namespace), (Kind::ConfigMap, &name)) {
-            refusal = Some(("RefNotPermitted", format!("no ReferenceGrant permits the ConfigMap {name}")));
-            continue;
-        }
-        references.insert(reference(Kind::ConfigMap, &name));
-        match secrets::authorities(objects, &name) {
-            Some(text) => {
-                all.push_str(text);
-                all.push('\n');
-            }
-            None => {
-                let message = format!("there is no ConfigMap {name} with a certificate in `ca.crt`");
-                refusal = Some(("InvalidCACertificateRef", message));
-            }
-        }
-    }
-    if let Some((reason, message)) = refusal {
-        let reason = if all.is_empty() { reason } else { "InvalidCACertificateRef" };
-        conditions.push(Condition::no("ResolvedRefs", reason, message));
-    }
-    if all.is_empty() {
-        conditions.push(Condition::no("Accepted", "NoValidCACertificate", "no CA certificate is valid"));
-    }
-    if let Some(mode) = validation.mode.as_deref().filter(|mode| *mode != "AllowValidOnly") {
-        let message = format!("the mode {mode} of the verification of clients is not supported");
-        conditions.push(Condition::no("Accepted", "UnsupportedValue", message));
-    }
-    all
-}
-
-/// Returns the certificates of a listener.
-fn listener_certificates(
-    objects: &Objects,
-    meta: &Meta,
-    listener: &Listener,
-    references: &mut BTreeSet<crate::object::Reference>,
-) -> Result<Vec<Value>, Condition> {
-    let refused = |reason, message: String| Err(Condition::no("ResolvedRefs", reason, message));
-    let tls = listener.tls.as_ref();
-    if let Some(mode) = tls.and_then(|tls| tls.mode.as_deref()).filter(|mode| *mode != "Terminate") {
-        let message = format!("the TLS mode {mode} is not supported here");
-        return Err(Condition::no("Accepted", "UnsupportedValue", message));
-    }
-    let wanted: &[SecretReference] = tls.map(|tls| tls.certificate_refs.as_slice()).unwrap_or_default();
-    if wanted.is_empty() {
-        return refused("InvalidCertificateRef", "the listener names no certificate".to_owned());
-    }
-    let mut certificates = Vec::new();
-    for wanted in wanted {
-        let group = wanted.group.as_deref().unwrap_or_default();
-        let kind = wanted.kind.as_deref().unwrap_or("Secret");
-        if !group.is_empty() || kind != "Secret" {
-            return refused("InvalidCertificateRef", format!("{kind} {} is not a Secret", wanted.name));
-        }
-        let name = ObjectName::new(wanted.namespace.as_deref().unwrap_or(&meta.namespace), &wanted.name);
-        if !grants::is_granted(objects, (Kind::Gateway, &meta.namespace), (Kind::Secret, &name)) {
-            return refused("RefNotPermitted", format!("no ReferenceGrant permits the Secret {name}"));
-        }
-        references.insert(reference(Kind::Secret, &name));
-        match secrets::certificate(objects, &name) {
-            Ok(certificate) => certificates.push(certificate),
-            Err(why) => return refused("InvalidCertificateRef", why),
-        }
-    }
-    Ok(certificates)
-}
-
-impl ListenerState<'_> {
-    /// Returns whether it serves requests: nothing is wrong with it but some kinds of routes or CA certificates.
-    fn serves(&self) -> bool {
-        let is_partial = |reason: &str| matches!(reason, "InvalidRouteKinds" | "InvalidCACertificateRef");
-        self.conditions
-            .iter()
-            .all(|condition| condition.kind == "ResolvedRefs" && is_partial(condition.reason))
+    /// Returns the listeners of a ListenerSet, or the Gateway's own.
+    fn of_set<'s>(&'s self, set: Option<&'s ObjectName>) -> impl Iterator<Item = &'s ListenerState> {
+        self.listeners.iter().filter(move |listener| listener.set.as_ref() == set)
     }
 
-    /// Returns the document of a listener that has a port and host names of its own.
-    fn document(&self, address: IpAddr, protocol: &str) -> Value {
-        let bind = SocketAddr::new(address, self.spec.port).to_string();
-        let mut value = json!({ "bind": bind });
-        match protocol {
-            "TCP" => value["protocol"] = "tcp".into(),
-            "UDP" => value["protocol"] = "udp".into(),
-            _ => {
-                let hostname = hostname(self.spec);
-                if !hostname.is_empty() {
-                    value["hosts"] = json!([hostname]);
-                }
-                if protocol == "HTTPS" {
-                    value["tls"] = json!({ "certificates": self.certificates });
-                    if let Some(text) = &self.client_authorities {
-                        value["tls"]["client_certificates"] = json!({ "ca": text });
-                    }
-                }
-            }
-        }
-        value
-    }
-
-    fn status(&self, programmed: bool, generation: i64) -> Value {
-        let find = |kind: &str| self.conditions.iter().find(|condition| condition.kind == kind).cloned();
-        let accepted = find("Accepted");
-        let conflict = accepted.as_ref().filter(|condition| condition.reason.ends_with("Conflict"));
-        let conflicted = match conflict {
-            Some(conflict) => Condition { kind: "Conflicted", holds: true, ..conflict.clone() },
-            None => Condition::no("Conflicted", "NoConflicts", ""),
-        };
-        let programmed = match programmed && self.serves() {
-            true => Condition::yes("Programmed", "Programmed"),
-            false => Condition::no("Programmed", "Invalid", "the other conditions say why"),
-        };
-        let conditions = [
-            accepted.unwrap_or_else(|| Condition::yes("Accepted", "Accepted")),
-            programmed,
-            find("ResolvedRefs").unwrap_or_else(|| Condition::yes("ResolvedRefs", "ResolvedRefs")),
-            conflicted,
-        ];
-        let kinds: Vec<Value> =
-            self.kinds.iter().map(|kind| json!({ "group": GATEWAY_GROUP, "kind": kind.name() })).collect();
-        json!({
-            "name": self.spec.name,
-            "supportedKinds": kinds,
-            "attachedRoutes": self.attached,
-            "conditions": to_json(&conditions, generation),
-        })
-    }
-}
-
-impl GatewayState<'_> {
     fn documents(&self, name: &ObjectName, out: &mut Translation) {
-        let owner = reference(Kind::Gateway, name);
         for (index, address) in self.addresses.iter().enumerate() {
             for listener in self.listeners.iter().filter(|listener| listener.serves()) {
                 let Some(document) = listener.documents.get(index) else { continue };
                 let value = match listener.spec.protocol.as_str() {
                     "TLS" => self.tls_document(*address, document, index),
-                    protocol => listener.document(*address, protocol),
+                    _ => listener.document(*address),
                 };
-                out.put("listeners", document, value, [owner.clone()]);
+                let owner = match &listener.set {
+                    Some(set) => reference(Kind::ListenerSet, set),
+                    None => reference(Kind::Gateway, name),
+                };
+                out.put("listeners", document, value, [owner]);
             }
         }
     }
 
     /// Returns the document of all listeners of TLS that have this name for it.
     fn tls_document(&self, address: IpAddr, document: &str, index: usize) -> Value {
-        let is_part = |listener: &&ListenerState<'_>| {
-            listener.documents.get(index).is_some_and(|name| name == document)
-        };
+        let is_part =
+            |listener: &&ListenerState| listener.documents.get(index).is_some_and(|name| name == document);
         let parts: Vec<_> = self.listeners.iter().filter(is_part).collect();
         let port = parts.first().map_or(0, |listener| listener.spec.port);
         let mut value = json!({ "bind": SocketAddr::new(address, port).to_string(), "protocol": "tcp" });
@@ -538,24 +486,46 @@ impl GatewayState<'_> {
         value
     }
 
-    fn status(&self) -> Value {
-        let generation = self.meta.generation;
-        let serving = self.listeners.iter().any(ListenerState::serves);
-        let faulty = self.listeners.iter().any(|listener| !listener.conditions.is_empty());
+    /// Returns the statuses of the listeners that the Gateway or a ListenerSet has.
+    fn listener_statuses(
+        &self,
+        owner: &Reference,
+        meta: &Meta,
+        attached: &BTreeMap<ListenerKey, usize>,
+    ) -> Vec<Value> {
+        let set = Some(&owner.name).filter(|_| owner.kind == Kind::ListenerSet);
+        self.of_set(set)
+            .map(|listener| {
+                let key = ListenerKey { owner: owner.clone(), listener: listener.spec.name.clone() };
+                let count = attached.get(&key).copied().unwrap_or_default();
+                listener.status(!self.addresses.is_empty(), count, meta.generation)
+            })
+            .collect()
+    }
+
+    /// Returns the condition `Accepted` of a Gateway or a ListenerSet with these listeners.
+    fn accepted<'s>(mut listeners: impl Iterator<Item = &'s ListenerState>, serves: bool) -> Condition {
+        match serves {
+            false => Condition::no("Accepted", "ListenersNotValid", "no listener is valid"),
+            true if listeners.any(|listener| !listener.conditions.is_empty()) => Condition {
+                message: "some listeners are not valid".to_owned(),
+                ..Condition::yes("Accepted", "ListenersNotValid")
+            },
+            true => Condition::yes("Accepted", "Accepted"),
+        }
+    }
+
+    fn conditions(&self) -> [Condition; 2] {
         let refused = |kind: &str| self.refusal.clone().filter(|condition| condition.kind == kind);
         let parameters =
             self.spec.infrastructure.as_ref().is_some_and(|given| given.parameters_ref.is_some());
+        let serves = self.listeners.iter().any(ListenerState::serves);
         let accepted = match refused("Accepted") {
             Some(refusal) => refusal,
             None if parameters => {
                 Condition::no("Accepted", "InvalidParameters", "this controller has no parameters")
             }
-            None if !serving => Condition::no("Accepted", "ListenersNotValid", "no listener is valid"),
-            None if faulty => Condition {
-                message: "some listeners are not valid".to_owned(),
-                ..Condition::yes("Accepted", "ListenersNotValid")
-            },
-            None => Condition::yes("Accepted", "Accepted"),
+            None => Self::accepted(self.of_set(None), serves),
         };
         let programmed = match refused("Programmed") {
             Some(refusal) => refusal,
@@ -564,19 +534,62 @@ impl GatewayState<'_> {
             }
             None => Condition::yes("Programmed", "Programmed"),
         };
+        [accepted, programmed]
+    }
+
+    fn status(&self, listeners: Vec<Value>, attached_sets: usize) -> Value {
+        let generation = self.meta.generation;
+        let mut conditions = Vec::from(self.conditions());
+        conditions.push(match &self.client_certificate {
+            Some(Err(condition)) => condition.clone(),
+            _ => Condition::yes("ResolvedRefs", "ResolvedRefs"),
+        });
+        let is_insecure = |listener: &ListenerState| {
+            let validation = listeners::client_validation(&self.spec, &listener.spec);
+            validation.is_some_and(|validation| validation.mode.as_deref() == Some(INSECURE))
+        };
+        if self.listeners.iter().any(is_insecure) {
+            conditions.push(Condition {
+                message: "clients without a valid certificate are let in".to_owned(),
+                ..Condition::yes("InsecureFrontendValidationMode", "ConfigurationChanged")
+            });
+        }
         let addresses: Vec<Value> = self
             .addresses
             .iter()
             .map(|address| json!({ "type": "IPAddress", "value": address.to_string() }))
             .collect();
-        let listeners: Vec<Value> = self
-            .listeners
-            .iter()
-            .map(|listener| listener.status(!self.addresses.is_empty(), generation))
-            .collect();
-        json!({
+        let mut status = json!({
             "addresses": addresses,
-            "conditions": to_json(&[accepted, programmed], generation),
+            "conditions": to_json(&conditions, generation),
+            "listeners": listeners,
+        });
+        // Definitions from before ListenerSets do not know the field.
+        if self.spec.allowed_listeners.is_some() {
+            status["attachedListenerSets"] = attached_sets.into();
+        }
+        status
+    }
+
+    fn set_status(&self, name: &ObjectName, set: &SetState, listeners: Vec<Value>) -> Value {
+        let [parent_accepted, parent_programmed] = self.conditions();
+        let serves = self.of_set(Some(name)).any(ListenerState::serves);
+        let accepted = match set.is_allowed {
+            false => Condition::no("Accepted", "NotAllowed", "the Gateway does not allow this ListenerSet"),
+            true if !parent_accepted.holds && parent_accepted.reason != "ListenersNotValid" => {
+                Condition::no("Accepted", "ParentNotAccepted", "the Gateway is not accepted")
+            }
+            true => Self::accepted(self.of_set(Some(name)), serves),
+        };
+        let programmed = match (accepted.holds, parent_programmed.holds) {
+            (false, _) => Condition { kind: "Programmed", ..accepted.clone() },
+            (true, false) => {
+                Condition::no("Programmed", "ParentNotProgrammed", "the Gateway is not programmed")
+            }
+            (true, true) => Condition::yes("Programmed", "Programmed"),
+        };
+        json!({
+            "conditions": to_json(&[accepted, programmed], set.meta.generation),
             "listeners": listeners,
         })
     }

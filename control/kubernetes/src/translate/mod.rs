@@ -3,15 +3,19 @@
 //! [`translate`] is a pure function, so that it is tested as a table: the same objects give the same documents
 //! and statuses, whatever the order in which they arrived. Objects take precedence by age, then by name. What
 //! an object asks for and the gateway cannot do becomes a condition of the object, never an error of the
-//! whole.
+//! whole. A [`Translator`] keeps the result and translates again only what a change concerns; a test compares
+//! it with the function.
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | `gateways` | GatewayClasses and Gateways: addresses, listeners, certificates |
+//! | `translator` | what a change concerns, and the result |
+//! | `gateways` | GatewayClasses, Gateways and ListenerSets: addresses, statuses |
+//! | `listeners` | their listeners: conflicts, certificates, documents |
 //! | `routes` | routes in general: attachment to listeners, host names, statuses |
+//! | `claims` | which route has a match that several want |
 //! | `http` | the rules of an HTTPRoute |
 //! | `grpc` | the rules of a GRPCRoute |
-//! | `ingress` | Ingresses, which share one address |
+//! | `ingress` | Ingresses, which share one address, with annotations of ingress-nginx |
 //! | `streams` | TLSRoutes, TCPRoutes and UDPRoutes |
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
@@ -19,6 +23,7 @@
 //! | `conditions` | conditions, and the features that the GatewayClass reports |
 
 mod backends;
+mod claims;
 mod conditions;
 mod filters;
 mod gateways;
@@ -26,12 +31,15 @@ mod grants;
 mod grpc;
 mod http;
 mod ingress;
+mod listeners;
 mod names;
 mod routes;
 mod secrets;
 mod streams;
+mod translator;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -40,6 +48,9 @@ use crate::object::{Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
 
 pub use conditions::SUPPORTED_FEATURES;
+pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
+pub(crate) use names::fingerprint;
+pub use translator::{Translator, Update};
 
 /// The settings that the translation depends on.
 #[derive(Clone, Debug)]
@@ -63,10 +74,13 @@ pub struct DocumentKey {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// Its content, as the admin API takes it.
-    pub value: Value,
-    /// The objects that it was made from. They report it if the gateway refuses the document.
-    pub owners: BTreeSet<Reference>,
+    pub value: Arc<Value>,
+    /// The objects that it was made from, in order. They report it if the gateway refuses the document.
+    pub owners: Vec<Reference>,
 }
+
+/// Statuses by object.
+pub type Statuses = BTreeMap<Reference, Value>;
 
 /// The result of a translation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -75,7 +89,7 @@ pub struct Translation {
     pub documents: BTreeMap<DocumentKey, Document>,
     /// For each object of this controller: the fields of its status that this controller decides. Conditions
     /// have no `lastTransitionTime`; the writer adds it.
-    pub statuses: BTreeMap<Reference, Value>,
+    pub statuses: Statuses,
     /// The Secrets and ConfigMaps that were referred to, whether they exist or not.
     pub references: BTreeSet<Reference>,
     /// What the gateway cannot do for objects whose statuses have no conditions.
@@ -95,40 +109,34 @@ impl Translation {
         owners: impl IntoIterator<Item = Reference>,
     ) {
         let key = DocumentKey { kind, name: name.to_owned() };
-        let document =
-            self.documents.entry(key).or_insert_with(|| Document { value, owners: BTreeSet::new() });
-        document.owners.extend(owners);
+        let document = self
+            .documents
+            .entry(key)
+            .or_insert_with(|| Document { value: Arc::new(value), owners: Vec::new() });
+        owners.into_iter().for_each(|owner| document.add_owner(owner));
+    }
+}
+
+impl Document {
+    fn add_owner(&mut self, owner: Reference) {
+        if let Err(place) = self.owners.binary_search(&owner) {
+            self.owners.insert(place, owner);
+        }
+    }
+
+    fn remove_owner(&mut self, owner: &Reference) {
+        if let Ok(place) = self.owners.binary_search(owner) {
+            self.owners.remove(place);
+        }
     }
 }
 
 /// Translates objects to documents and statuses.
 #[must_use]
 pub fn translate(objects: &Objects, settings: &TranslationSettings) -> Translation {
-    let mut out = Translation::default();
-    let ingresses = ingress::Ingresses::new(objects, settings);
-    let mut gateways = gateways::Gateways::new(objects, settings, &ingresses, &mut out);
-    let mut backends = backends::Backends::new(objects);
-    routes::translate_all(objects, settings, &mut gateways, &mut backends, &mut out);
-    streams::translate_all(objects, settings, &mut gateways, &mut backends, &mut out);
-    ingresses.translate(objects, gateways.ingress_address, &mut backends, &mut out);
-    gateways.finish(&mut out);
-    backends.finish(settings, &mut out);
-    out
-}
-
-impl Translation {
-    /// Reports that the gateway refused documents: the objects that they were made from are not programmed.
-    /// `refused` has the reason for each.
-    pub fn refuse(&mut self, refused: &BTreeMap<DocumentKey, String>) {
-        for (key, why) in refused {
-            let Some(document) = self.documents.get(key) else { continue };
-            for owner in document.owners.clone() {
-                if let Some(status) = self.statuses.get_mut(&owner) {
-                    conditions::refuse(owner.kind, status, key, why);
-                }
-            }
-        }
-    }
+    let mut translator = Translator::new(settings.clone());
+    let _ = translator.start(objects);
+    translator.translation()
 }
 
 /// Adds the time of an object's creation to a route: of equally specific routes the older one takes a request.

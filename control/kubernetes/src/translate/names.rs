@@ -26,13 +26,16 @@ fn bounded(name: String) -> String {
     if name.len() <= NAME_MAX {
         return name;
     }
-    // FNV-1a: the names must not change with a version of a library.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = fingerprint(&name);
     // Kubernetes' names are ASCII.
     let start = name.get(..NAME_MAX - 17).unwrap_or_default();
     format!("{start}-{hash:016x}")
+}
+
+/// Returns a hash of a text by FNV-1a: names must not change with a version of a library.
+pub fn fingerprint(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

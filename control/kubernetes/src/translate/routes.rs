@@ -1,30 +1,39 @@
 //! Routes: their attachment to listeners, their host names, their documents and statuses. `http` and `grpc`
-//! make [`Rule`]s from the two kinds of routes; everything else is the same for both.
+//! make [`Rule`]s from the two kinds of routes of requests; `streams` has what is different for layer 4.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 
 use super::backends::{Backend, Backends, Referrer};
+use super::claims::Taken;
 use super::conditions::{Condition, to_json};
 use super::filters::{Filters, Outcome};
-use super::gateways::{Gateways, hostname};
-use super::{Translation, TranslationSettings, add_age, grpc, http, names, reference};
-use crate::object::{GATEWAY_GROUP, Kind, Meta, ObjectName, Reference};
+use super::gateways::{ListenerKey, Parent, Parents};
+use super::{Translation, TranslationSettings, add_age, grpc, http, names, reference, streams};
+use crate::object::{Compact, GATEWAY_GROUP, Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
-use crate::resources::{BackendReference, Filter, ParentReference, ValueMatch};
+use crate::resources::{BackendReference, Filter, ParentReference, StreamRule, ValueMatch};
 
-/// A route of either kind.
+/// A route of any kind.
 pub struct Route<'a> {
     pub kind: Kind,
     pub meta: &'a Meta,
-    pub status: &'a Value,
+    pub status: &'a Compact,
     pub parents: &'a [ParentReference],
     pub hostnames: &'a [String],
-    pub rules: Vec<Rule<'a>>,
+    pub rules: Rules<'a>,
 }
 
-/// A rule of either kind.
+/// The rules of a route.
+pub enum Rules<'a> {
+    /// The rules of an HTTPRoute or a GRPCRoute.
+    Requests(Vec<Rule<'a>>),
+    /// The rules of a route of layer 4.
+    Streams(&'a [StreamRule]),
+}
+
+/// A rule of an HTTPRoute or a GRPCRoute.
 pub struct Rule<'a> {
     /// The alternatives, without hosts, in the gateway's form.
     pub matches: Vec<Map<String, Value>>,
@@ -36,12 +45,15 @@ pub struct Rule<'a> {
     pub unsupported: Option<String>,
 }
 
-/// Where a route is attached, by the document of the listener.
-pub type Attachments = BTreeMap<String, Attachment>;
+/// The attachments of a route, by the document of the listener, and by whether TLS is passed through although the
+/// document terminates it.
+pub type Attachments = BTreeMap<(String, bool), Attachment>;
 
 /// What a route serves at a listener.
 #[derive(Clone, Debug, Default)]
 pub struct Attachment {
+    /// The Gateway.
+    pub gateway: ObjectName,
     pub port: u16,
     /// The host names; an empty one is every host.
     pub hosts: BTreeSet<String>,
@@ -50,68 +62,161 @@ pub struct Attachment {
 /// The result of a reference to a parent of this controller.
 type Attached = Result<Attachments, Condition>;
 
-/// Translates all routes, the oldest first.
-pub fn translate_all<'a>(
-    objects: &'a Objects,
-    settings: &TranslationSettings,
-    gateways: &mut Gateways<'a>,
-    backends: &mut Backends<'a>,
-    out: &mut Translation,
-) {
-    let mut routes: Vec<Route<'a>> = Vec::new();
-    for object in objects.http_routes.values() {
-        let Ok(spec) = &object.spec else { continue };
-        routes.push(Route {
-            kind: Kind::HttpRoute,
-            meta: &object.meta,
-            status: &object.status,
-            parents: &spec.parent_refs,
-            hostnames: &spec.hostnames,
-            rules: spec.rules.iter().map(http::rule).collect(),
-        });
+/// Everything that the translation of a route reads besides the route.
+#[derive(Clone, Copy)]
+pub struct Surroundings<'a> {
+    pub objects: &'a Objects,
+    pub settings: &'a TranslationSettings,
+    pub parents: &'a Parents,
+}
+
+impl<'a> Route<'a> {
+    /// Returns the route with this name; `None` if there is none, or it cannot be read.
+    pub fn find(objects: &'a Objects, reference: &Reference) -> Option<Self> {
+        let (kind, name) = (reference.kind, &reference.name);
+        match kind {
+            Kind::HttpRoute => {
+                let object = objects.http_routes.get(name)?;
+                let spec = object.spec.as_ref().ok()?;
+                let rules = Rules::Requests(spec.rules.iter().map(http::rule).collect());
+                Some(Self::of(kind, object, (&spec.parent_refs, &spec.hostnames), rules))
+            }
+            Kind::GrpcRoute => {
+                let object = objects.grpc_routes.get(name)?;
+                let spec = object.spec.as_ref().ok()?;
+                let rules = Rules::Requests(spec.rules.iter().map(grpc::rule).collect());
+                Some(Self::of(kind, object, (&spec.parent_refs, &spec.hostnames), rules))
+            }
+            _ => {
+                let store = match kind {
+                    Kind::TlsRoute => &objects.tls_routes,
+                    Kind::TcpRoute => &objects.tcp_routes,
+                    Kind::UdpRoute => &objects.udp_routes,
+                    _ => return None,
+                };
+                let object = store.get(name)?;
+                let spec = object.spec.as_ref().ok()?;
+                let rules = Rules::Streams(&spec.rules);
+                Some(Self::of(kind, object, (&spec.parent_refs, &spec.hostnames), rules))
+            }
+        }
     }
-    for object in objects.grpc_routes.values() {
-        let Ok(spec) = &object.spec else { continue };
-        routes.push(Route {
-            kind: Kind::GrpcRoute,
-            meta: &object.meta,
-            status: &object.status,
-            parents: &spec.parent_refs,
-            hostnames: &spec.hostnames,
-            rules: spec.rules.iter().map(grpc::rule).collect(),
-        });
+
+    fn of<T>(
+        kind: Kind,
+        object: &'a Object<T>,
+        (parents, hostnames): (&'a [ParentReference], &'a [String]),
+        rules: Rules<'a>,
+    ) -> Self {
+        Self { kind, meta: &object.meta, status: &object.status, parents, hostnames, rules }
     }
-    routes.sort_by_key(|route| route.meta.precedence());
-    // Of two equal matches on a listener the first one, which belongs to the older route, takes the requests.
-    let mut taken = HashSet::new();
-    for route in &routes {
-        translate(route, settings, gateways, backends, &mut taken, out);
+
+    /// Returns the parents that it refers to, whether they exist or not. `None` stands for a parent of a kind that this
+    /// controller does not have.
+    pub fn parent_references(&self) -> impl Iterator<Item = Option<Reference>> {
+        self.parents.iter().map(|parent| parent_of(self.meta, parent))
     }
 }
 
-fn translate<'a>(
+/// Returns the claims of a route on listeners, in its own order and each once.
+pub fn claims(route: &Route<'_>, attached: &AttachedRoute<'_>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    let mut add = |claim: String| {
+        if seen.insert(claim.clone()) {
+            all.push(claim);
+        }
+    };
+    for ((listener, _), attachment) in &attached.attachments {
+        match &route.rules {
+            Rules::Requests(rules) => {
+                let claims = rules.iter().flat_map(|rule| matches_at(listener, attachment, rule));
+                claims.for_each(|(claim, _)| add(claim));
+            }
+            Rules::Streams(rules) if !rules.is_empty() => {
+                streams::names_at(route.kind, listener, attachment)
+                    .into_iter()
+                    .for_each(|(claim, _)| add(claim));
+            }
+            Rules::Streams(_) => {}
+        }
+    }
+    all
+}
+
+/// Translates a route that is attached.
+pub fn translate<'a>(
     route: &Route<'a>,
-    settings: &TranslationSettings,
-    gateways: &mut Gateways<'a>,
+    attached: AttachedRoute<'a>,
+    surroundings: Surroundings<'_>,
     backends: &mut Backends<'a>,
-    taken: &mut HashSet<(String, String)>,
+    taken: &mut Taken<'_>,
     out: &mut Translation,
 ) {
-    let Some(attached) = attach_all(route, settings, gateways, out) else { return };
     let owner = reference(route.kind, &route.meta.object_name());
-    let AttachedRoute { attachments, gateways: used, .. } = &attached;
     let (mut unresolved, mut unsupported) = (None, None);
-    for (number, rule) in route.rules.iter().enumerate() {
-        let referrer = Referrer { route: &owner, rule: number, gateways: used };
-        let filters = Filters::new(rule.filters, &referrer, backends);
-        let action = action(rule, &filters, &referrer, backends);
-        unresolved = unresolved.or(filters.unresolved.clone()).or(action.unresolved);
-        unsupported = unsupported.or(filters.unsupported.clone()).or(rule.unsupported.clone());
-        let mut value = action.value;
-        value.extend(rule.settings.clone());
-        emit((route.meta, rule, number), attachments, taken, &value, &owner, out);
+    match &route.rules {
+        Rules::Streams(rules) => {
+            unresolved = streams::translate(&owner, rules, &attached, backends, taken, out);
+        }
+        Rules::Requests(rules) => {
+            let parts = by_client_certificate(&attached, surroundings.parents);
+            for (number, rule) in rules.iter().enumerate() {
+                let mut group = 0;
+                for part in &parts {
+                    let referrer =
+                        Referrer { route: &owner, rule: number, gateways: &part.gateways, own: None };
+                    let filters = Filters::new(rule.filters, &referrer, backends);
+                    let action = action(rule, &filters, &referrer, backends);
+                    unresolved = unresolved.or(filters.unresolved.clone()).or(action.unresolved);
+                    unsupported = unsupported.or(filters.unsupported.clone()).or(rule.unsupported.clone());
+                    let mut value = action.value;
+                    value.extend(rule.settings.clone());
+                    group = emit(
+                        (route.meta, rule),
+                        &part.attachments,
+                        taken,
+                        &value,
+                        (&owner, number, group),
+                        out,
+                    );
+                }
+            }
+        }
     }
-    write_status(route, settings, attached, unresolved, unsupported, out);
+    write_status(route, surroundings.settings, attached, unresolved, unsupported, out);
+}
+
+/// The listeners of a route at Gateways that show the same certificate to backends, or none.
+struct Part<'a> {
+    gateways: BTreeSet<ObjectName>,
+    attachments: Vec<(&'a str, &'a Attachment)>,
+}
+
+/// Divides the listeners of a route: the backends of Gateways with a certificate are upstreams of their own. There is at
+/// least one part.
+fn by_client_certificate<'r>(attached: &'r AttachedRoute<'_>, parents: &Parents) -> Vec<Part<'r>> {
+    let is_apart = |gateway: &ObjectName| {
+        let parent = parents.get(&reference(Kind::Gateway, gateway));
+        parent.is_some_and(Parent::has_client_certificate)
+    };
+    let mut parts = Vec::new();
+    let (apart, together): (BTreeSet<_>, BTreeSet<_>) =
+        attached.gateways.iter().cloned().partition(|gateway| is_apart(gateway));
+    if !together.is_empty() {
+        parts.push(together);
+    }
+    parts.extend(apart.into_iter().map(|gateway| BTreeSet::from([gateway])));
+    parts
+        .into_iter()
+        .map(|gateways| {
+            let attachments = attached.attachments.iter();
+            let own = attachments.filter(|(_, attachment)| gateways.contains(&attachment.gateway));
+            let attachments =
+                own.map(|((listener, _), attachment)| (listener.as_str(), attachment)).collect();
+            Part { gateways, attachments }
+        })
+        .collect()
 }
 
 /// A route that refers to Gateways of this controller.
@@ -119,44 +224,41 @@ pub struct AttachedRoute<'a> {
     pub attachments: Attachments,
     /// The Gateways.
     pub gateways: BTreeSet<ObjectName>,
+    /// The listeners that it is attached to, once for each reference.
+    pub listeners: Vec<ListenerKey>,
     /// The references, and why they do not attach the route.
     parents: Vec<(&'a ParentReference, Option<Condition>)>,
 }
 
 /// Attaches a route to its parents. Returns `None` if none is this controller's.
-pub fn attach_all<'a>(
-    route: &Route<'a>,
-    settings: &TranslationSettings,
-    gateways: &mut Gateways<'_>,
-    out: &mut Translation,
-) -> Option<AttachedRoute<'a>> {
-    let mut all =
-        AttachedRoute { attachments: Attachments::new(), gateways: BTreeSet::new(), parents: Vec::new() };
+pub fn attach_all<'a>(route: &Route<'a>, surroundings: Surroundings<'_>) -> Option<AttachedRoute<'a>> {
+    let mut all = AttachedRoute {
+        attachments: Attachments::new(),
+        gateways: BTreeSet::new(),
+        listeners: Vec::new(),
+        parents: Vec::new(),
+    };
     for parent in route.parents {
-        let Some((gateway, attached)) = attach(route, parent, gateways) else { continue };
-        all.gateways.insert(gateway);
+        let Some(attached) = attach(route, parent, surroundings, &mut all) else { continue };
         if let Ok(attached) = &attached {
-            for (listener, Attachment { port, hosts }) in attached {
+            for (listener, Attachment { gateway, port, hosts }) in attached {
                 let attachment = all.attachments.entry(listener.clone()).or_default();
-                attachment.port = *port;
+                (attachment.gateway, attachment.port) = (gateway.clone(), *port);
                 attachment.hosts.extend(hosts.iter().cloned());
             }
         }
         all.parents.push((parent, attached.err()));
     }
-    if all.parents.is_empty() {
-        // It has no parent of this controller, or no longer.
-        if has_own_status(route.status, &settings.controller) {
-            let owner = reference(route.kind, &route.meta.object_name());
-            out.statuses.insert(owner, json!({ "parents": [] }));
-        }
-        return None;
-    }
-    Some(all)
+    (!all.parents.is_empty()).then_some(all)
+}
+
+/// Returns the status of a route without a parent of this controller: `None`, unless it had one.
+pub fn detached_status(route: &Route<'_>, settings: &TranslationSettings) -> Option<Value> {
+    has_own_status(&route.status.value(), &settings.controller).then(|| json!({ "parents": [] }))
 }
 
 /// Writes the status of a route.
-pub fn write_status(
+fn write_status(
     route: &Route<'_>,
     settings: &TranslationSettings,
     attached: AttachedRoute<'_>,
@@ -210,60 +312,65 @@ fn parent_reference(parent: &ParentReference) -> Value {
     value
 }
 
-/// Attaches a route to a parent. Returns `None` if the parent is none of this controller's Gateways.
+/// Returns the parent that a reference names; `None` if it is of another kind.
+fn parent_of(meta: &Meta, parent: &ParentReference) -> Option<Reference> {
+    let kind = match parent.kind.as_deref().unwrap_or("Gateway") {
+        "Gateway" => Kind::Gateway,
+        "ListenerSet" => Kind::ListenerSet,
+        _ => return None,
+    };
+    let is_known = parent.group.as_deref().unwrap_or(GATEWAY_GROUP) == GATEWAY_GROUP;
+    let namespace = parent.namespace.as_deref().unwrap_or(&meta.namespace);
+    is_known.then(|| reference(kind, &ObjectName::new(namespace, &parent.name)))
+}
+
+/// Attaches a route to a parent. Returns `None` if the parent is none of this controller's.
 fn attach(
     route: &Route<'_>,
-    parent: &ParentReference,
-    gateways: &mut Gateways<'_>,
-) -> Option<(ObjectName, Attached)> {
-    if parent.group.as_deref().unwrap_or(GATEWAY_GROUP) != GATEWAY_GROUP
-        || parent.kind.as_deref().unwrap_or("Gateway") != "Gateway"
-    {
-        return None;
-    }
-    let namespace = parent.namespace.as_deref().unwrap_or(&route.meta.namespace);
-    let name = ObjectName::new(namespace, &parent.name);
-    let count = gateways.by_name.get(&name)?.listeners.len();
+    wanted: &ParentReference,
+    surroundings: Surroundings<'_>,
+    all: &mut AttachedRoute<'_>,
+) -> Option<Attached> {
+    let owner = parent_of(route.meta, wanted)?;
+    let parent = surroundings.parents.get(&owner)?;
+    all.gateways.insert(parent.gateway.clone());
     let (mut attachments, mut found, mut allowed, mut attached) = (Attachments::new(), false, false, false);
-    for index in 0..count {
-        let listener = &gateways.by_name[&name].listeners[index];
-        let spec = listener.spec;
-        if parent.section_name.as_ref().is_some_and(|section| *section != spec.name)
-            || parent.port.is_some_and(|port| port != spec.port)
+    for listener in &parent.listeners {
+        if wanted.section_name.as_ref().is_some_and(|section| *section != listener.name)
+            || wanted.port.is_some_and(|port| port != listener.port)
         {
             continue;
         }
         found = true;
+        let (own, namespace) = (&owner.name.namespace, &route.meta.namespace);
         if !listener.kinds.contains(&route.kind)
-            || !gateways.allows_namespace(&name, &spec.allowed_routes, &route.meta.namespace)
+            || !listener.allows_namespace(surroundings.objects, own, namespace)
         {
             continue;
         }
         allowed = true;
-        let hosts = common_hosts(&hostname(spec), route.hostnames);
+        let hosts = common_hosts(&listener.hostname, route.hostnames);
         if hosts.is_empty() {
             continue;
         }
         attached = true;
         for document in &listener.documents {
-            let attachment: &mut Attachment = attachments.entry(document.clone()).or_default();
-            attachment.port = spec.port;
+            let attachment: &mut Attachment =
+                attachments.entry((document.clone(), listener.is_passed)).or_default();
+            (attachment.gateway, attachment.port) = (parent.gateway.clone(), listener.port);
             attachment.hosts.extend(hosts.iter().cloned());
         }
-        if let Some(gateway) = gateways.by_name.get_mut(&name) {
-            gateway.listeners[index].attached += 1;
-        }
+        all.listeners.push(ListenerKey { owner: owner.clone(), listener: listener.name.clone() });
     }
     let refused = |reason, message: &str| Err(Condition::no("Accepted", reason, message));
-    let result = match (found, allowed, attached) {
-        (false, ..) => refused("NoMatchingParent", "the Gateway has no such listener"),
+    Some(match (found, allowed, attached) {
+        (false, ..) => refused("NoMatchingParent", "the parent has no such listener"),
         (_, false, _) => refused("NotAllowedByListeners", "no listener allows this route"),
         (_, _, false) => {
             refused("NoMatchingListenerHostname", "no listener has one of the route's host names")
         }
         _ => Ok(attachments),
-    };
-    Some((name, result))
+    })
 }
 
 /// Returns the host names that a listener and a route have in common.
@@ -360,34 +467,43 @@ fn action<'a>(
     Action { value, unresolved }
 }
 
-/// Writes the documents of a rule: one for each set of listeners on which it has the same matches.
+/// Returns the matches of a rule at a listener, with what they claim.
+fn matches_at<'r>(
+    listener: &'r str,
+    attachment: &'r Attachment,
+    rule: &'r Rule<'_>,
+) -> impl Iterator<Item = (String, Value)> {
+    attachment.hosts.iter().flat_map(move |host| {
+        rule.matches.iter().map(move |conditions| {
+            let mut one = Map::new();
+            if !host.is_empty() {
+                one.insert("host".to_owned(), host.as_str().into());
+            }
+            one.extend(conditions.clone());
+            let one = Value::Object(one);
+            (format!("{listener} {one}"), one)
+        })
+    })
+}
+
+/// Writes the documents of a rule: one for each set of listeners on which it has the same matches. `group` is the number
+/// of the first one; the number after the last one is returned.
 fn emit(
-    (meta, rule, number): (&Meta, &Rule<'_>, usize),
-    attachments: &Attachments,
-    taken: &mut HashSet<(String, String)>,
+    (meta, rule): (&Meta, &Rule<'_>),
+    attachments: &[(&str, &Attachment)],
+    taken: &mut Taken<'_>,
     action: &Map<String, Value>,
-    owner: &Reference,
+    (owner, number, mut group): (&Reference, usize, usize),
     out: &mut Translation,
-) {
+) -> usize {
     // A redirect that names neither scheme nor port leads to the listener's port.
     let redirect = action.get("redirect").filter(|to| to.get("scheme").is_none() && to.get("port").is_none());
     let mut groups: Vec<(Vec<Value>, Option<u16>, Vec<&str>)> = Vec::new();
-    for (listener, Attachment { port, hosts }) in attachments {
-        let port = redirect.map(|_| *port);
-        let mut matches = Vec::new();
-        for host in hosts {
-            for conditions in &rule.matches {
-                let mut one = Map::new();
-                if !host.is_empty() {
-                    one.insert("host".to_owned(), host.as_str().into());
-                }
-                one.extend(conditions.clone());
-                let one = Value::Object(one);
-                if taken.insert((listener.clone(), one.to_string())) {
-                    matches.push(one);
-                }
-            }
-        }
+    for (listener, attachment) in attachments {
+        let port = redirect.map(|_| attachment.port);
+        let matches = matches_at(listener, attachment, rule);
+        let matches: Vec<Value> =
+            matches.filter_map(|(claim, one)| taken.take(claim).then_some(one)).collect();
         if matches.is_empty() {
             continue;
         }
@@ -396,7 +512,7 @@ fn emit(
             None => groups.push((matches, port, vec![listener])),
         }
     }
-    for (group, (matches, port, listeners)) in groups.into_iter().enumerate() {
+    for (matches, port, listeners) in groups {
         let mut value = json!({ "match": matches, "listeners": listeners });
         if let Some(fields) = value.as_object_mut() {
             fields.extend(action.clone());
@@ -412,7 +528,9 @@ fn emit(
         add_age(&mut value, meta);
         let name = names::route(owner.kind.name(), &owner.name, number, group);
         out.put("routes", &name, value, [owner.clone()]);
+        group += 1;
     }
+    group
 }
 
 /// Converts the matches of a rule; a rule without any matches every request. Also returns why a match is not

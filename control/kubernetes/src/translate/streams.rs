@@ -1,75 +1,32 @@
 //! TLSRoutes, TCPRoutes and UDPRoutes become streams.
 
-use std::collections::HashSet;
-
 use serde_json::{Map, Value, json};
 
 use super::backends::{Backend, Backends, Referrer};
+use super::claims::Taken;
 use super::conditions::Condition;
-use super::gateways::Gateways;
-use super::routes::{Attachments, Route, attach_all, write_status};
-use super::{Translation, TranslationSettings, names, reference};
+use super::routes::{AttachedRoute, Attachment, Attachments};
+use super::{Translation, names};
 use crate::object::{Kind, Reference};
-use crate::objects::Objects;
 use crate::resources::StreamRule;
 
-/// What streams have taken: a listener with a server name, or with none for everything else.
-type Taken = HashSet<(String, String)>;
-
-/// Translates all routes of layer 4, the oldest first.
-pub fn translate_all<'a>(
-    objects: &'a Objects,
-    settings: &TranslationSettings,
-    gateways: &mut Gateways<'a>,
-    backends: &mut Backends<'a>,
+/// Writes the documents of a route. Returns why a reference to a backend cannot be used.
+pub fn translate(
+    owner: &Reference,
+    rules: &[StreamRule],
+    attached: &AttachedRoute<'_>,
+    backends: &mut Backends<'_>,
+    taken: &mut Taken<'_>,
     out: &mut Translation,
-) {
-    let stores = [
-        (Kind::TlsRoute, &objects.tls_routes),
-        (Kind::TcpRoute, &objects.tcp_routes),
-        (Kind::UdpRoute, &objects.udp_routes),
-    ];
-    for (kind, store) in stores {
-        let mut routes: Vec<(Route<'a>, &'a [StreamRule])> = Vec::new();
-        for object in store.values() {
-            let Ok(spec) = &object.spec else { continue };
-            let route = Route {
-                kind,
-                meta: &object.meta,
-                status: &object.status,
-                parents: &spec.parent_refs,
-                hostnames: &spec.hostnames,
-                rules: Vec::new(),
-            };
-            routes.push((route, &spec.rules));
-        }
-        routes.sort_by_key(|(route, _)| route.meta.precedence());
-        let mut taken = Taken::new();
-        for (route, rules) in routes {
-            translate(&route, rules, settings, gateways, backends, &mut taken, out);
-        }
-    }
-}
-
-fn translate<'a>(
-    route: &Route<'a>,
-    rules: &'a [StreamRule],
-    settings: &TranslationSettings,
-    gateways: &mut Gateways<'a>,
-    backends: &mut Backends<'a>,
-    taken: &mut Taken,
-    out: &mut Translation,
-) {
-    let Some(attached) = attach_all(route, settings, gateways, out) else { return };
-    let owner = reference(route.kind, &route.meta.object_name());
+) -> Option<Condition> {
     let mut unresolved = None;
     for (number, rule) in rules.iter().enumerate() {
-        let referrer = Referrer { route: &owner, rule: number, gateways: &attached.gateways };
+        let referrer = Referrer { route: owner, rule: number, gateways: &attached.gateways, own: None };
         let (action, condition) = action(rule, &referrer, backends);
         unresolved = unresolved.or(condition);
-        emit((&owner, number), &attached.attachments, taken, &action, out);
+        emit((owner, number), &attached.attachments, taken, &action, out);
     }
-    write_status(route, settings, attached, unresolved, None, out);
+    unresolved
 }
 
 /// Decides where the connections of a rule go. A backend that cannot be used is left out.
@@ -102,37 +59,49 @@ fn action(
     (action, unresolved)
 }
 
+/// Returns the server names of a route at a listener, with what they claim. `None` stands for all connections that no
+/// server name takes.
+pub fn names_at<'a>(
+    kind: Kind,
+    listener: &str,
+    attachment: &'a Attachment,
+) -> Vec<(String, Option<&'a String>)> {
+    if kind != Kind::TlsRoute {
+        return vec![(listener.to_owned(), None)];
+    }
+    let names = attachment.hosts.iter().filter(|host| !host.is_empty());
+    names.map(|name| (format!("{listener} {name}"), Some(name))).collect()
+}
+
 /// Writes the streams of a rule: one for each set of listeners and server names. What an older route has is left out.
 fn emit(
     (owner, number): (&Reference, usize),
     attachments: &Attachments,
-    taken: &mut Taken,
+    taken: &mut Taken<'_>,
     action: &Map<String, Value>,
     out: &mut Translation,
 ) {
-    let mut groups: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
-    for (listener, attachment) in attachments {
-        let mut free = |name: &str| taken.insert((listener.clone(), name.to_owned()));
-        let names: Vec<String> = if owner.kind == Kind::TlsRoute {
-            let names = attachment.hosts.iter().filter(|host| !host.is_empty() && free(host));
-            names.cloned().collect()
-        } else if free("") {
-            Vec::new()
-        } else {
-            continue;
-        };
-        if names.is_empty() && owner.kind == Kind::TlsRoute {
+    let mut groups: Vec<(Vec<&String>, bool, Vec<&str>)> = Vec::new();
+    for ((listener, is_passed), attachment) in attachments {
+        let names = names_at(owner.kind, listener, attachment);
+        let own: Vec<_> =
+            names.into_iter().filter_map(|(claim, name)| taken.take(claim).then_some(name)).collect();
+        if own.is_empty() {
             continue;
         }
-        match groups.iter_mut().find(|(known, _)| *known == names) {
-            Some((_, listeners)) => listeners.push(listener),
-            None => groups.push((names, vec![listener])),
+        let names: Vec<&String> = own.into_iter().flatten().collect();
+        match groups.iter_mut().find(|(known, passed, _)| *known == names && passed == is_passed) {
+            Some((.., listeners)) => listeners.push(listener),
+            None => groups.push((names, *is_passed, vec![listener])),
         }
     }
-    for (group, (names, listeners)) in groups.into_iter().enumerate() {
+    for (group, (names, is_passed, listeners)) in groups.into_iter().enumerate() {
         let mut value = json!({ "listeners": listeners });
         if !names.is_empty() {
             value["server_names"] = json!(names);
+        }
+        if is_passed {
+            value["passthrough"] = true.into();
         }
         if let Some(fields) = value.as_object_mut() {
             fields.extend(action.clone());

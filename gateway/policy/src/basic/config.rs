@@ -3,12 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_config::section::{KeySpec, ScalarError, Section};
+use tollgate_config::Secret;
+use tollgate_config::section::{KeySpec, ScalarError, Section, Text, header};
 
-use super::BasicRules;
-use crate::Planned;
+use super::{BasicRules, is_password_hash};
 use crate::credential::Admission;
 use crate::policy_config::{Compilation, PolicyConfig, policy_key};
+use crate::{Consumer, ConsumerEntry, Consumers, Planned};
+
+static PASSWORD_HASH: Text = Text {
+    expected: "a hash of argon2 or bcrypt such as `$argon2id$v=19$m=19456,t=2,p=1$...` or `$2b$12$...`",
+    pattern: Some(r"^\$(argon2(id|i|d)|2[abxy])\$|[$][{]"),
+    loose: false,
+};
 
 /// Admits requests with the name and password of one of the `consumers` (RFC 7617).
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
@@ -19,6 +26,9 @@ pub(crate) struct BasicSettings {
         expected = "a text such as `staff only`", pattern = "^[^\"\\\\]+$", loose, parse = realm, default = restricted,
     )]
     realm: String,
+    /// Users of this policy alone, by name, each with the hash of a password. They replace the `consumers`.
+    #[key(text = PASSWORD_HASH, pairs = (user, password_hash), concealed)]
+    users: Vec<(String, Secret)>,
     /// Whether the password is forwarded upstream.
     #[key(default = off, also = ["keep", "hide_credentials"])]
     forward: bool,
@@ -44,8 +54,36 @@ impl PolicyConfig for BasicSettings {
             optional: self.admission.optional,
             cache: self.cache.unwrap_or_default(),
             identity: self.admission.identity.compile(),
-            consumers: compilation.consumers.clone(),
+            consumers: match self.users.as_slice() {
+                [] => compilation.consumers.clone(),
+                users => Arc::new(Consumers::new(users.iter().map(entry).collect())),
+            },
         })
+    }
+}
+
+fn entry((name, hash): &(String, Secret)) -> ConsumerEntry {
+    ConsumerEntry {
+        consumer: Consumer { name: name.clone(), ..Consumer::default() },
+        password: Some(hash.reveal().to_owned()),
+        ..ConsumerEntry::default()
+    }
+}
+
+/// Checks the name of a user, which is sent upstream in a field and ends at a colon in a request.
+fn user(text: &str) -> Result<String, ScalarError> {
+    match header::value(text) {
+        Ok(name) if !name.is_empty() && !name.contains(':') => Ok(name),
+        _ => Err(ScalarError::new("{} cannot be the name of a user").help("a name such as `alice`")),
+    }
+}
+
+/// Checks a password's hash. No message repeats it.
+fn password_hash(text: &str) -> Result<Secret, ScalarError> {
+    match is_password_hash(text) {
+        true => Ok(Secret::from(text.to_owned())),
+        false => Err(ScalarError::new("this is not a hash of argon2 or bcrypt that can be verified")
+            .help("`tollgate hash --argon2` asks for the password and prints one")),
     }
 }
 

@@ -391,6 +391,22 @@ mod tests {
     }
 
     #[test]
+    fn users_of_a_policy_replace_the_consumers() {
+        let hash = bcrypt::hash("pass", 4).expect("hashed");
+        let bob = ConsumerEntry {
+            consumer: Consumer { name: "bob".to_owned(), ..Consumer::default() },
+            password: Some(hash.clone()),
+            ..ConsumerEntry::default()
+        };
+        let consumers = Arc::new(Consumers::new(vec![bob.clone(), bob]));
+        let count = |users: &str| {
+            crate::testing::planned(&format!("basic: {{realm: r{users}}}"), &consumers).summary()
+        };
+        assert_eq!(count(""), "1 passwords");
+        assert_eq!(count(&format!(", users: {{ann: '{hash}', eve: '{hash}'}}")), "2 passwords");
+    }
+
+    #[test]
     fn a_new_plan_leaves_what_is_remembered() {
         let shared = Arc::new(PolicyStates::default());
         let activate = |cache: u64| {

@@ -8,11 +8,11 @@ use tollgate_config::section::{
     Fields, HEADER_NAME, KeySpec, PEM, Reader, Section, URL, header, pem, service_url,
 };
 
-use super::ForwardAuthRules;
+use super::{ForwardAuthRules, SignIn, SignInValue};
 use crate::Planned;
 use crate::auth_body::{AuthBodySettings, check_groups};
 use crate::client::trust;
-use crate::credential::IdentityHeaders;
+use crate::credential::{IdentityHeaders, PARAMETER, parameter};
 use crate::policy_config::{Compilation, PolicyConfig, policy_key};
 use crate::texts::own_header;
 
@@ -39,6 +39,16 @@ pub(crate) struct ForwardAuthSettings {
         also = ["authResponseHeaders", "upstream_headers", "copy_headers", "auth_response_headers"],
     )]
     response_headers: Vec<String>,
+    /// A page where clients sign in: a 401 of the service becomes a redirect (302) to it, with the URL of the request
+    /// as a parameter.
+    #[key(text = URL, parse = service_url, also = ["signin", "auth_signin", "login_url"])]
+    sign_in: Option<String>,
+    /// With `sign_in`: the name of that parameter.
+    #[key(text = PARAMETER, parse = parameter, default = "rd")]
+    sign_in_parameter: String,
+    /// With `sign_in`: what that parameter holds: the whole URL of the request, or its path and query.
+    #[key(default = url)]
+    sign_in_value: SignInValue,
     /// Whether the service also receives the request's body, and its maximum size. The body is forwarded upstream
     /// unchanged.
     #[key(
@@ -74,6 +84,10 @@ impl PolicyConfig for ForwardAuthSettings {
             request_headers: self.request_headers.clone(),
             body: self.body.map(AuthBodySettings::compile),
             response_headers: self.response_headers.clone(),
+            sign_in: self
+                .sign_in
+                .as_ref()
+                .map(|url| SignIn::new(url, &self.sign_in_parameter, self.sign_in_value)),
             consumer: self.consumer.clone(),
             groups: self.groups.clone(),
             identity: self.identity.compile(),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tollgate_config::section::Word;
 use tollgate_http::{Field, Head, Method, Name, ResponseHead};
 use tollgate_observe::Reason;
 
@@ -18,7 +19,7 @@ use crate::auth_body::{AuthBody, PARTIAL};
 use crate::client::{Http1Service, ServiceRequest, ServiceResponse, http1_service};
 use crate::{
     Authenticator, Consumer, Identity, Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request,
-    Reserved, Trust, Verdict, loops,
+    Reserved, Trust, Verdict, loops, percent_encode,
 };
 
 pub(crate) use config::ForwardAuthSettings;
@@ -57,12 +58,75 @@ pub struct ForwardAuthRules {
     pub body: Option<AuthBody>,
     /// Fields of the service's response that go upstream with the request; the client's are removed.
     pub response_headers: Vec<String>,
+    /// The page to which a 401 of the service redirects; `None`: the client gets the service's response.
+    pub sign_in: Option<SignIn>,
     /// The field of the service's response with the consumer's name.
     pub consumer: Option<String>,
     /// The field of the service's response with the consumer's groups, separated by commas.
     pub groups: Option<String>,
     /// The fields that name the consumer to the upstream.
     pub identity: Identity,
+}
+
+/// A page where clients sign in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignIn {
+    /// The page's URL up to the value of the parameter that holds the URL of the request.
+    start: String,
+    /// The rest of the page's URL: its fragment.
+    end: String,
+    value: SignInValue,
+}
+
+/// The value of the page's parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Word)]
+pub enum SignInValue {
+    /// Its whole URL.
+    Url,
+    /// Its path and query.
+    Uri,
+}
+
+impl SignIn {
+    /// Makes the page at a URL, which receives the URL of the request, or its path and query, in a parameter.
+    #[must_use]
+    pub fn new(url: &str, parameter: &str, value: SignInValue) -> Self {
+        let (page, end) = url.split_at(url.find('#').unwrap_or(url.len()));
+        let separator = if page.contains('?') { '&' } else { '?' };
+        Self { start: format!("{page}{separator}{parameter}="), end: end.to_owned(), value }
+    }
+
+    /// Returns the redirect to the page. The service's cookies go with it, because some services keep the state
+    /// of the sign-in there.
+    fn redirect(&self, request: &Request<'_>, said: &ServiceResponse) -> Verdict {
+        let mut location = self.start.clone().into_bytes();
+        let value = match self.value {
+            SignInValue::Url => request_url(request),
+            SignInValue::Uri => target(request),
+        };
+        percent_encode(&value, &mut location);
+        location.extend_from_slice(self.end.as_bytes());
+        let head = &said.head.head;
+        let cookies = values_of(head, "set-cookie").map(|value| (b"set-cookie".as_slice(), value));
+        let fields = std::iter::once((b"location".as_slice(), location.as_slice())).chain(cookies);
+        Verdict::Respond(PolicyResponse::with_fields(302, fields, Vec::new()))
+    }
+}
+
+/// Returns the whole URL of a request.
+fn request_url(request: &Request<'_>) -> Vec<u8> {
+    let scheme: &[u8] = if request.origin.secure { b"https://" } else { b"http://" };
+    [scheme, request.authority(), &target(request)].concat()
+}
+
+/// Returns the target of a request with its path in normal form, which was matched and goes upstream.
+fn target(request: &Request<'_>) -> Vec<u8> {
+    let mut target = request.path().to_vec();
+    if let Some(query) = request.query() {
+        target.push(b'?');
+        target.extend_from_slice(query);
+    }
+    target
 }
 
 impl Planned for ForwardAuthRules {
@@ -170,6 +234,10 @@ impl ForwardAuthClient {
                 Ok(said) if (200..300).contains(&said.head.status) => {
                     self.rules.admit(request, &self.reserved, &said.head)
                 }
+                Ok(said) if said.head.status == 401 => match &self.rules.sign_in {
+                    Some(page) => page.redirect(request, &said),
+                    None => answer(&said),
+                },
                 Ok(said) if (300..600).contains(&said.head.status) => answer(&said),
                 Ok(_) => {
                     Verdict::unavailable("the authorisation service's answer has no status that there is")
@@ -205,12 +273,7 @@ impl ForwardAuthClient {
                 return None;
             }
         }
-        // Sends the normalized path, which was matched and goes upstream.
-        let mut target = request.path().to_vec();
-        if let Some(query) = request.query() {
-            target.push(b'?');
-            target.extend_from_slice(query);
-        }
+        let (target, url) = (target(request), request_url(request));
         let host = request.authority().to_vec();
         let proto: &[u8] = if request.origin.secure { b"https" } else { b"http" };
         let client = request.origin.client.to_string();
@@ -222,6 +285,7 @@ impl ForwardAuthClient {
             ("x-forwarded-uri", &target),
             ("x-original-method", request.method()),
             ("x-original-uri", &target),
+            ("x-original-url", &url),
             ("cdn-loop", &loops::forwarded_value(request.head)),
         ] {
             if !question.add(name.as_bytes(), value) {
@@ -298,6 +362,38 @@ mod tests {
     use tollgate_http::h1::ResponseParser;
 
     use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    #[test]
+    fn a_page_where_clients_sign_in_gets_the_url_of_the_request() {
+        let mut sent = Sent::at("a.example:81", "GET /x/%26?b=c&d HTTP/1.1", "");
+        let mut context = Context::default();
+        let request = sent.request(&mut context);
+        let mut said = ServiceResponse::default();
+        let limits = HeadLimits { line: 100, head: 1000, fields: 10 };
+        let text = b"HTTP/1.1 401 Unauthorized\r\nSet-Cookie: state=1\r\nX-Other: 1\r\n\r\n";
+        let parsed = ResponseParser::default().advance(text, Method::Get, &mut said.head, &limits);
+        parsed.expect("a head");
+        let (url, uri) = ("http%3A%2F%2Fa.example%3A81%2Fx%2F%2526%3Fb%3Dc%26d", "%2Fx%2F%2526%3Fb%3Dc%26d");
+        for (page, value, start, rd, end) in [
+            ("https://login.example/start", SignInValue::Url, "https://login.example/start?rd=", url, ""),
+            (
+                "https://login.example/?a=b#top",
+                SignInValue::Uri,
+                "https://login.example/?a=b&rd=",
+                uri,
+                "#top",
+            ),
+        ] {
+            let Verdict::Respond(answer) = SignIn::new(page, "rd", value).redirect(&request, &said) else {
+                panic!("it is an answer")
+            };
+            assert_eq!(answer.status, 302);
+            let lines = format!("location: {start}{rd}{end}\r\nset-cookie: state=1\r\n");
+            assert_eq!(String::from_utf8_lossy(&answer.lines), lines);
+        }
+    }
 
     #[test]
     fn what_the_answers_connection_names_does_not_reach_the_client() {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::admin_client::AdminOptions;
+use crate::ingress_nginx::IngressNginxArgs;
 
 /// The format of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -116,15 +117,30 @@ pub struct ExportArgs {
 
 /// The resources to import.
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ImportArgs {
+    /// Another gateway's configuration, as a file.
+    #[command(subcommand)]
+    pub from: Option<ImportFrom>,
     /// A file with resources, as `export` writes it; `-` is standard input.
-    pub file: PathBuf,
+    #[arg(required = true)]
+    pub file: Option<PathBuf>,
     /// Remove resources that are in the store but not in the file.
     #[arg(long)]
     pub prune: bool,
     /// Dry run and output.
     #[command(flatten)]
     pub how: ChangeArgs,
+}
+
+/// The other gateways whose configurations can be imported.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ImportFrom {
+    /// Print manifests of ingress-nginx as a configuration file, and what behaves differently.
+    ///
+    /// Reads Ingresses, and the Services, Endpoints, EndpointSlices, Secrets and ConfigMaps that they need. It asks
+    /// no running gateway and no cluster.
+    IngressNginx(IngressNginxArgs),
 }
 
 /// The state to compare with.

@@ -76,7 +76,8 @@ fn join_resources(kind: &ResourceKind, items: impl Iterator<Item = ApiResource>)
 pub fn import(args: &ImportArgs) -> Result<CommandOutput, String> {
     let how = &args.how;
     let gateway = AdminApi::new(&how.remote)?;
-    let (answer, unchanged) = import_file(&gateway, &args.file, args.prune, how.dry_run)?;
+    let file = args.file.as_deref().unwrap_or(Path::new("-"));
+    let (answer, unchanged) = import_file(&gateway, file, args.prune, how.dry_run)?;
     Ok(CommandOutput::success(match how.output {
         OutputFormat::Text => format::change(&answer, how.dry_run) + &unchanged_note(unchanged),
         output => format::document(&answer, output),

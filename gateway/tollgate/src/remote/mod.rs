@@ -24,8 +24,8 @@ mod versions;
 use std::process::ExitCode;
 
 pub use args::{
-    BackupArgs, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs, LogArgs,
-    ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
+    BackupArgs, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs, ImportFrom,
+    LogArgs, ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
 };
 pub use bulk::{backup, diff, export, import};
 pub use log::log;

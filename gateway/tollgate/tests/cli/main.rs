@@ -6,6 +6,7 @@ mod explain;
 mod found;
 mod hash;
 mod help;
+mod import;
 mod pages;
 mod start;
 

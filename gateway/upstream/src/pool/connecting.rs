@@ -1,15 +1,24 @@
 //! The wait for a connection or for a permit, and opening a connection to an endpoint.
 
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
 
-use tollgate_net::{Address, Datagrams, ProxyHeader, Stream, component};
+use tollgate_net::{Address, Datagrams, Deadline, ProxyHeader, Stream, component};
 use tracing::{debug, trace};
 
 use super::connection::{InUse, OpenGuard};
 use super::queue::Grant;
 use super::{Connection, Pool, PooledConnection};
 use crate::{ConnectError, Permit, proxy_protocol, tls};
+
+/// How long a connect may take after the endpoint is no longer a member of its upstream. A pod or a machine that is gone
+/// does not answer, and the request has better chances at another endpoint. One that is still there answers within a
+/// round trip: 250 ms are enough around the world.
+const RETIRED_CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 
 impl Pool {
     /// Waits for a connection or for a permit to open one. Called if [`take`](Self::take) found none, or if
@@ -119,13 +128,62 @@ impl ConnectPermit {
     }
 }
 
+/// Connects to a pool's endpoint. The wait has no timeout of its own while the endpoint is a member of the upstream.
+async fn open(pool: &Pool) -> io::Result<Stream> {
+    let source = pool.context.settings.borrow().source;
+    let mut connecting = pin!(Stream::connect_from(&pool.address, source));
+    let dial = Dial::new(pool);
+    let mut bound: Option<Deadline> = None;
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
+            return Poll::Ready(result);
+        }
+        if !pool.is_retired() {
+            bound = None;
+            dial.wait(cx.waker());
+            return Poll::Pending;
+        }
+        let bound = bound.get_or_insert_with(|| {
+            let deadline = pool.context.timers.deadline();
+            deadline.set(tollgate_net::now(), Some(RETIRED_CONNECT_TIMEOUT));
+            deadline
+        });
+        let gone =
+            || io::Error::new(ErrorKind::TimedOut, "the endpoint is no longer a member of the upstream");
+        bound.poll_passed(cx).map(|()| Err(gone()))
+    })
+    .await
+}
+
+/// A connect under way. The pool wakes its task when the endpoint is no longer a member of the upstream.
+struct Dial<'p> {
+    pool: &'p Pool,
+    number: u64,
+}
+
+impl<'p> Dial<'p> {
+    fn new(pool: &'p Pool) -> Self {
+        let number = pool.next_dial.get();
+        pool.next_dial.set(number.wrapping_add(1));
+        Self { pool, number }
+    }
+
+    fn wait(&self, waker: &Waker) {
+        self.pool.dialing.borrow_mut().insert(self.number, waker.clone());
+    }
+}
+
+impl Drop for Dial<'_> {
+    fn drop(&mut self) {
+        self.pool.dialing.borrow_mut().remove(&self.number);
+    }
+}
+
 /// Connects to a pool's endpoint, then writes the PROXY protocol header and performs the TLS handshake, if
 /// the upstream has these.
 pub(super) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stream, ConnectError> {
     let address = &pool.address;
-    let source = pool.context.settings.borrow().source;
-    let connected = Stream::connect_from(address, source).await;
-    let mut stream = connected.map_err(|error| connect_failed(pool, &error))?;
+    let mut stream = open(pool).await.map_err(|error| connect_failed(pool, &error))?;
     let upstream = pool.context.shared.name.as_str();
     trace!(target: component::UPSTREAM, upstream, endpoint = %address, "connected to the endpoint");
     if stream.is_self_connection() {

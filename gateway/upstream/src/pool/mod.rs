@@ -24,7 +24,7 @@ mod surplus;
 pub(crate) mod warm;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -89,6 +89,9 @@ pub struct Pool {
     in_use: Cell<u32>,
     /// The endpoint is no longer a member of the upstream, so returned connections are closed.
     retired: Cell<bool>,
+    /// Tasks that wait for a connection to open, by number. They are woken when the endpoint is no longer a member.
+    dialing: RefCell<BTreeMap<u64, Waker>>,
+    next_dial: Cell<u64>,
     state: Arc<EndpointState>,
     /// Outcomes of this worker's requests, for outlier detection.
     traffic: Arc<Traffic>,
@@ -109,6 +112,8 @@ impl Pool {
             queue: Queue::default(),
             in_use: Cell::new(0),
             retired: Cell::new(false),
+            dialing: RefCell::new(BTreeMap::new()),
+            next_dial: Cell::new(0),
             traffic: state.outlier.traffic(),
             state,
             context,
@@ -173,6 +178,7 @@ impl Pool {
     /// their requests end.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
+        self.dialing.take().into_values().for_each(Waker::wake);
         self.close_idle();
         self.http2.retire();
     }

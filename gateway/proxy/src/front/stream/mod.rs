@@ -36,18 +36,20 @@ pub(crate) enum Taken {
 pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Taken {
     let started = tollgate_net::now();
     let listener = client.connection_context.listener.clone();
-    let is_http = listener.protocol == ListenerProtocol::Http;
-    if !is_http && listener.tls.is_some() {
+    let is_terminated = listener.protocol != ListenerProtocol::Http && listener.tls.is_some();
+    if is_terminated && !table.has_passthrough() {
         return Taken::Tls(client, Vec::new());
     }
+    // What no stream takes goes on to TLS.
+    let goes_on = is_terminated || listener.protocol == ListenerProtocol::Http;
     if !table.has_names() {
         start(client, table.other(), started, PassedTls::default(), Vec::new());
         return Taken::Stream;
     }
     let (first, received) = match read_hello(&mut client).await {
         Ok(read) => read,
-        Err(HelloEnd::TimedOut) if is_http => return Taken::Failed(client, "timeout"),
-        Err(HelloEnd::Closed) if is_http => return Taken::Failed(client, "closed"),
+        Err(HelloEnd::TimedOut) if goes_on => return Taken::Failed(client, "timeout"),
+        Err(HelloEnd::Closed) if goes_on => return Taken::Failed(client, "closed"),
         Err(end) => {
             let mut record = StreamRecord::new(client.worker(), "TCP", client.peer, started);
             record.end(match end {
@@ -60,7 +62,7 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
     let hello = match first {
         FirstBytes::Hello(hello) => hello,
         // The handshake reports what is wrong.
-        _ if is_http => return Taken::Tls(client, received),
+        _ if goes_on => return Taken::Tls(client, received),
         FirstBytes::NotTls => ClientHello::default(),
         FirstBytes::Partial | FirstBytes::Malformed => {
             debug!(target: component::LISTENER, peer = %client.peer, "there is no valid ClientHello");
@@ -70,7 +72,8 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
         }
     };
     let named = hello.server_name.as_deref().and_then(|name| table.named(name));
-    if named.is_none() && is_http {
+    let named = named.filter(|stream| stream.passthrough || !is_terminated);
+    if named.is_none() && goes_on {
         return Taken::Tls(client, received);
     }
     let passed = PassedTls { server_name: hello.server_name.clone(), alpn: hello.alpn };

@@ -1,0 +1,93 @@
+//! Limits on requests and connections of each client address.
+
+use serde_json::{Map, Value, json};
+
+use super::super::super::names;
+use super::addresses::is_block;
+use super::reader::Reader;
+use super::wanted::Wanted;
+
+/// How many seconds' requests a client may send at once, unless an annotation says otherwise.
+const BURST_MULTIPLIER: u64 = 5;
+/// The status of refused requests.
+const STATUS: u16 = 503;
+
+pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
+    let burst = reader.number("limit-burst-multiplier").unwrap_or(BURST_MULTIPLIER);
+    let mut exempt = reader.list("limit-allowlist");
+    if exempt.is_empty() {
+        exempt = reader.list("limit-whitelist");
+    }
+    if let Some(wrong) = exempt.iter().find(|block| !is_block(block)) {
+        reader.invalid(
+            "limit-allowlist",
+            format!("{wrong:?} is not a block of addresses; all paths answer 503"),
+        );
+        return wanted.deny("limit-allowlist is not valid");
+    }
+    // All paths of the Ingress share one counter.
+    let scope = |kind: &str| names::join(&["ingress", &reader.meta.namespace, &reader.meta.name, kind]);
+    let (second, minute, connections) = (scope("rps"), scope("rpm"), scope("connections"));
+    let limit = |scope: String| {
+        let mut limit = Map::new();
+        limit.insert("by".to_owned(), "address".into());
+        limit.insert("scope".to_owned(), scope.into());
+        limit.insert("status".to_owned(), STATUS.into());
+        if !exempt.is_empty() {
+            limit.insert("exempt".to_owned(), json!({ "addresses": exempt }));
+        }
+        limit
+    };
+    let mut rates: Vec<Value> = Vec::new();
+    for (annotation, unit, scope) in [("limit-rps", "s", second), ("limit-rpm", "m", minute)] {
+        let Some(rate) = reader.number(annotation).filter(|rate| *rate > 0) else { continue };
+        let mut limit = limit(scope);
+        limit.insert("rate".to_owned(), format!("{rate}/{unit}").into());
+        // The request itself comes on top of the burst.
+        limit.insert(
+            "burst".to_owned(),
+            rate.saturating_mul(burst).saturating_add(1).min(1_000_000_000).into(),
+        );
+        rates.push(limit.into());
+    }
+    if !rates.is_empty() {
+        wanted.policies.insert("rate_limit".to_owned(), rates.into());
+    }
+    if let Some(count) = reader.number("limit-connections").filter(|count| *count > 0) {
+        let mut limit = limit(connections);
+        limit.insert("limit".to_owned(), count.into());
+        wanted.policies.insert("concurrency".to_owned(), limit.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::translate::ingress::nginx::tests::read_all;
+
+    #[test]
+    fn rates_with_their_bursts() {
+        let policies = |annotations: &[(&str, &str)]| read_all(annotations).wanted.policies;
+        let all = policies(&[
+            ("limit-rps", "10"),
+            ("limit-rpm", "100"),
+            ("limit-burst-multiplier", "3"),
+            ("limit-connections", "2"),
+            ("limit-allowlist", "10.0.0.0/8"),
+        ]);
+        let exempt = json!({"addresses": ["10.0.0.0/8"]});
+        assert_eq!(
+            all["rate_limit"],
+            json!([
+                {"by": "address", "scope": "ingress_demo_shop_rps", "status": 503, "exempt": exempt,
+                 "rate": "10/s", "burst": 31},
+                {"by": "address", "scope": "ingress_demo_shop_rpm", "status": 503, "exempt": exempt,
+                 "rate": "100/m", "burst": 301},
+            ])
+        );
+        assert_eq!(all["concurrency"]["limit"], json!(2));
+        assert_eq!(policies(&[("limit-rps", "1")])["rate_limit"][0]["burst"], json!(6));
+        assert!(policies(&[("limit-rps", "0"), ("limit-connections", "0")]).is_empty());
+        assert!(read_all(&[("limit-rps", "1"), ("limit-allowlist", "x")]).wanted.denied.is_some());
+    }
+}

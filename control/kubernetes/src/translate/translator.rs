@@ -1,0 +1,537 @@
+//! Keeps a translation, and brings it up to date with changes of the objects.
+//!
+//! A route is translated again if it changed, or what it read: a Gateway or a ListenerSet that it refers to, a Service,
+//! another route that wants the same match. New endpoints only make the documents of their upstreams again. Gateways
+//! are few, so a change of one collects all of them; the Ingresses are translated together, too, since they share
+//! listeners. Objects that permit something to many others (ReferenceGrants, policies) concern all routes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::backends::{Ancestors, Backends, Found, Source};
+use super::claims::{Claims, Rank, Taken};
+use super::gateways::{Gateways, ListenerKey, Parents};
+use super::ingress::Ingresses;
+use super::routes::{self, Route, Surroundings};
+use super::{Document, DocumentKey, Statuses, Translation, TranslationSettings, conditions};
+use crate::object::{Compact, Kind, ObjectName, Reference};
+use crate::objects::{Changes, Objects};
+
+/// The kinds of routes.
+const ROUTES: [Kind; 5] = [Kind::HttpRoute, Kind::GrpcRoute, Kind::TlsRoute, Kind::TcpRoute, Kind::UdpRoute];
+/// The kinds that Gateways depend on. Ingresses are among them because they share the pool of addresses.
+const OF_GATEWAYS: [Kind; 9] = [
+    Kind::GatewayClass,
+    Kind::Gateway,
+    Kind::ListenerSet,
+    Kind::Namespace,
+    Kind::Secret,
+    Kind::ConfigMap,
+    Kind::ReferenceGrant,
+    Kind::Ingress,
+    Kind::IngressClass,
+];
+/// The kinds that every route may depend on.
+const OF_ALL_ROUTES: [Kind; 3] = [Kind::ReferenceGrant, Kind::BackendTlsPolicy, Kind::ConfigMap];
+/// The kinds that Ingresses depend on.
+const OF_INGRESSES: [Kind; 7] = [
+    Kind::Ingress,
+    Kind::IngressClass,
+    Kind::Service,
+    Kind::Secret,
+    Kind::ConfigMap,
+    Kind::ReferenceGrant,
+    Kind::BackendTlsPolicy,
+];
+
+/// A translation that follows the objects.
+pub struct Translator {
+    settings: TranslationSettings,
+    gateways: Gateways,
+    parents: Parents,
+    /// The routes that are translated, whether they belong to this controller or not.
+    routes: BTreeMap<Reference, RouteState>,
+    claims: Claims,
+    /// How many routes are attached to each listener that has any.
+    attached: BTreeMap<ListenerKey, usize>,
+    /// The sources of the upstreams, by name.
+    sources: BTreeMap<String, Source>,
+    /// The documents of Gateways and of Ingresses.
+    gateway_documents: Vec<DocumentKey>,
+    ingresses: IngressState,
+    documents: BTreeMap<DocumentKey, Document>,
+    statuses: BTreeMap<Reference, Compact>,
+    references: BTreeSet<Reference>,
+    notes: BTreeMap<Reference, BTreeSet<String>>,
+    /// The objects of which a document is refused.
+    refused: BTreeSet<Reference>,
+}
+
+/// The contribution of a route to the result.
+#[derive(Default)]
+struct RouteState {
+    rank: Option<Arc<Rank>>,
+    claims: Vec<Arc<str>>,
+    documents: Vec<DocumentKey>,
+    upstreams: Vec<String>,
+    services: Vec<ObjectName>,
+    listeners: Vec<ListenerKey>,
+    parents: Vec<Reference>,
+    ancestors: Ancestors,
+}
+
+/// The contribution of the Ingresses to the result.
+#[derive(Default)]
+struct IngressState {
+    documents: Vec<DocumentKey>,
+    upstreams: Vec<(String, Vec<Reference>)>,
+    ancestors: Ancestors,
+    references: BTreeSet<Reference>,
+}
+
+/// The difference that an update has made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Update {
+    /// Documents that are new, different or gone.
+    pub documents: BTreeSet<DocumentKey>,
+    /// Objects whose statuses should be different, or that have no status any more.
+    pub statuses: BTreeSet<Reference>,
+}
+
+impl Update {
+    /// Adds a later update.
+    pub fn extend(&mut self, later: Self) {
+        self.documents.extend(later.documents);
+        self.statuses.extend(later.statuses);
+    }
+}
+
+impl Translator {
+    /// Makes a translation of no objects.
+    #[must_use]
+    pub fn new(settings: TranslationSettings) -> Self {
+        Self {
+            settings,
+            gateways: Gateways::default(),
+            parents: Parents::new(),
+            routes: BTreeMap::new(),
+            claims: Claims::default(),
+            attached: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            gateway_documents: Vec::new(),
+            ingresses: IngressState::default(),
+            documents: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            references: BTreeSet::new(),
+            notes: BTreeMap::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+
+    /// Translates all objects.
+    pub fn start(&mut self, objects: &Objects) -> Update {
+        let kinds = Kind::WATCHED.into_iter().chain([Kind::Secret, Kind::ConfigMap]);
+        let all =
+            kinds.flat_map(|kind| objects.names(kind).into_iter().map(move |name| Reference { kind, name }));
+        self.update(objects, &Changes { objects: all.collect(), endpoints: BTreeSet::new() })
+    }
+
+    /// Translates again what changes of the objects concern.
+    pub fn update(&mut self, objects: &Objects, changes: &Changes) -> Update {
+        let mut update = Update::default();
+        let kinds: BTreeSet<Kind> = changes.objects.iter().map(|object| object.kind).collect();
+        let concerns = |of: &[Kind]| of.iter().any(|kind| kinds.contains(kind));
+        let ingress_address = self.gateways.ingress_address;
+        let mut changed_parents = BTreeSet::new();
+        if concerns(&OF_GATEWAYS) {
+            changed_parents = self.update_gateways(objects, &mut update);
+        }
+        let mut backends = Backends::new(objects, self.gateways.client_certificates());
+        let concerned = match concerns(&OF_ALL_ROUTES) {
+            true => self.all_routes(objects),
+            false => self.concerned_routes(changes, &changed_parents),
+        };
+        self.update_routes(objects, concerned, &mut backends, &mut update);
+        if concerns(&OF_INGRESSES) || ingress_address != self.gateways.ingress_address {
+            self.update_ingresses(objects, &mut backends, &mut update);
+        }
+        self.update_endpoints(objects, &changes.endpoints, &mut update);
+        let mut out = Translation::default();
+        self.gateways.statuses(&self.attached, &mut out);
+        let of_gateways = [Kind::GatewayClass, Kind::Gateway, Kind::ListenerSet];
+        self.replace_statuses(&of_gateways, out.statuses, &mut update);
+        self.update_policies(&mut backends, &mut update);
+        update
+    }
+
+    /// Returns the whole translation.
+    #[must_use]
+    pub fn translation(&self) -> Translation {
+        Translation {
+            documents: self.documents.clone(),
+            statuses: self.statuses.iter().map(|(object, status)| (object.clone(), status.value())).collect(),
+            references: self.references.clone(),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// Returns a document's content.
+    #[must_use]
+    pub fn document(&self, key: &DocumentKey) -> Option<&Arc<Value>> {
+        self.documents.get(key).map(|document| &document.value)
+    }
+
+    /// Returns the Secrets and ConfigMaps that were referred to, whether they exist or not.
+    #[must_use]
+    pub fn references(&self) -> &BTreeSet<Reference> {
+        &self.references
+    }
+
+    /// Returns what the gateway cannot do for objects whose statuses have no conditions.
+    #[must_use]
+    pub fn notes(&self) -> &BTreeMap<Reference, BTreeSet<String>> {
+        &self.notes
+    }
+
+    /// Returns the statuses that changed, or are gone, when an update is in force. `refused` has all documents that the
+    /// gateway refused, with the reasons: the objects that they were made from are not programmed.
+    pub fn in_force(
+        &mut self,
+        update: Update,
+        refused: &BTreeMap<DocumentKey, String>,
+    ) -> BTreeMap<Reference, Option<Compact>> {
+        let mut blamed: BTreeMap<&Reference, Vec<(&DocumentKey, &String)>> = BTreeMap::new();
+        for (key, why) in refused {
+            for owner in self.documents.get(key).into_iter().flat_map(|document| &document.owners) {
+                blamed.entry(owner).or_default().push((key, why));
+            }
+        }
+        let now: BTreeSet<Reference> = blamed.keys().map(|owner| (*owner).clone()).collect();
+        let changed = update.statuses.iter().chain(&self.refused).chain(&now).cloned();
+        let changed: BTreeSet<Reference> = changed.collect();
+        let status = |object: Reference| {
+            let mut status = self.statuses.get(&object).cloned();
+            if let (Some(status), Some(blamed)) = (&mut status, blamed.get(&object)) {
+                let mut value = status.value();
+                for (key, why) in blamed {
+                    conditions::refuse(object.kind, &mut value, key, why);
+                }
+                *status = Compact::from(&value);
+            }
+            (object, status)
+        };
+        let statuses = changed.into_iter().map(status).collect();
+        self.refused = now;
+        statuses
+    }
+
+    /// Collects the Gateways again. Returns the parents that routes see differently.
+    fn update_gateways(&mut self, objects: &Objects, update: &mut Update) -> BTreeSet<Reference> {
+        let ingresses = Ingresses::new(objects, &self.settings);
+        self.gateways = Gateways::new(objects, &self.settings, &ingresses, &self.gateways);
+        let parents = self.gateways.parents();
+        let mut changed = BTreeSet::new();
+        for (name, parent) in &parents {
+            if self.parents.get(name) != Some(parent) {
+                changed.insert(name.clone());
+            }
+        }
+        changed.extend(self.parents.keys().filter(|name| !parents.contains_key(name)).cloned());
+        self.parents = parents;
+        let mut out = Translation::default();
+        self.gateways.documents(&mut out);
+        let before = std::mem::take(&mut self.gateway_documents);
+        self.gateway_documents = self.replace_documents(before, out.documents, update);
+        self.update_references();
+        changed
+    }
+
+    fn all_routes(&self, objects: &Objects) -> BTreeSet<Reference> {
+        let present = ROUTES
+            .into_iter()
+            .flat_map(|kind| objects.names(kind).into_iter().map(move |name| Reference { kind, name }));
+        present.chain(self.routes.keys().cloned()).collect()
+    }
+
+    /// Returns the routes that changed, and those that read something that changed.
+    fn concerned_routes(&self, changes: &Changes, parents: &BTreeSet<Reference>) -> BTreeSet<Reference> {
+        let of = |kind: Kind| changes.objects.iter().filter(move |object| object.kind == kind);
+        let mut concerned: BTreeSet<Reference> =
+            changes.objects.iter().filter(|object| ROUTES.contains(&object.kind)).cloned().collect();
+        let services: BTreeSet<&ObjectName> = of(Kind::Service).map(|object| &object.name).collect();
+        let namespaces: BTreeSet<&str> =
+            of(Kind::Namespace).map(|object| object.name.name.as_str()).collect();
+        if parents.is_empty() && services.is_empty() && namespaces.is_empty() {
+            return concerned;
+        }
+        for (route, state) in &self.routes {
+            if state.services.iter().any(|service| services.contains(service))
+                || state.parents.iter().any(|parent| parents.contains(parent))
+                || namespaces.contains(route.name.namespace.as_str())
+            {
+                concerned.insert(route.clone());
+            }
+        }
+        concerned
+    }
+
+    /// Translates routes again.
+    fn update_routes<'o>(
+        &mut self,
+        objects: &'o Objects,
+        concerned: BTreeSet<Reference>,
+        backends: &mut Backends<'o>,
+        update: &mut Update,
+    ) {
+        // First all claims, so that each route then knows what it has.
+        let mut others = BTreeSet::new();
+        for name in &concerned {
+            let state = self.routes.entry(name.clone()).or_default();
+            if let Some(rank) = state.rank.take() {
+                self.claims.remove(&rank, &std::mem::take(&mut state.claims), &mut others);
+            }
+            let Some(route) = Route::find(objects, name) else { continue };
+            state.parents = route.parent_references().flatten().collect();
+            let surroundings = Surroundings { objects, settings: &self.settings, parents: &self.parents };
+            let Some(attached) = routes::attach_all(&route, surroundings) else { continue };
+            let rank = Arc::new(Rank::of(name.kind, route.meta));
+            state.claims = self.claims.add(&rank, routes::claims(&route, &attached), &mut others);
+            state.rank = Some(rank);
+        }
+        others.extend(concerned);
+        for name in others {
+            self.update_route(objects, &name, backends, update);
+        }
+    }
+
+    /// Translates a route whose claims are in the table.
+    fn update_route<'o>(
+        &mut self,
+        objects: &'o Objects,
+        name: &Reference,
+        backends: &mut Backends<'o>,
+        update: &mut Update,
+    ) {
+        let mut out = Translation::default();
+        let mut listeners = Vec::new();
+        let route = Route::find(objects, name);
+        if let Some(route) = &route {
+            let surroundings = Surroundings { objects, settings: &self.settings, parents: &self.parents };
+            let rank = self.routes.get(name).and_then(|state| state.rank.clone());
+            match (routes::attach_all(route, surroundings), rank) {
+                (Some(attached), Some(rank)) => {
+                    listeners.clone_from(&attached.listeners);
+                    let mut taken = Taken::new(&self.claims, &rank);
+                    routes::translate(route, attached, surroundings, backends, &mut taken, &mut out);
+                }
+                _ => {
+                    if let Some(status) = routes::detached_status(route, &self.settings) {
+                        out.statuses.insert(name.clone(), status);
+                    }
+                }
+            }
+        }
+        let Found { upstreams, services, ancestors, .. } = backends.take();
+        let state = self.routes.entry(name.clone()).or_default();
+        let before = std::mem::take(&mut state.documents);
+        let before_upstreams = std::mem::take(&mut state.upstreams);
+        let before_listeners = std::mem::replace(&mut state.listeners, listeners.clone());
+        state.upstreams = upstreams.keys().cloned().collect();
+        state.services = services.into_iter().collect();
+        state.ancestors = ancestors;
+        let documents = self.replace_documents(before, out.documents, update);
+        if let Some(state) = self.routes.get_mut(name) {
+            state.documents = documents;
+        }
+        // The new upstreams first: one that stays has an owner at any time.
+        for (upstream, wanted) in &upstreams {
+            self.put_upstream(objects, upstream, &wanted.source, name, update);
+        }
+        for upstream in before_upstreams.iter().filter(|upstream| !upstreams.contains_key(*upstream)) {
+            self.release_upstream(upstream, name, update);
+        }
+        for listener in listeners {
+            *self.attached.entry(listener).or_default() += 1;
+        }
+        for listener in before_listeners {
+            if let Some(count) = self.attached.get_mut(&listener) {
+                *count -= 1;
+                if *count == 0 {
+                    self.attached.remove(&listener);
+                }
+            }
+        }
+        self.set_status(name, out.statuses.remove(name), update);
+        if route.is_none() {
+            self.routes.remove(name);
+        }
+    }
+
+    /// Translates all Ingresses again.
+    fn update_ingresses<'o>(
+        &mut self,
+        objects: &'o Objects,
+        backends: &mut Backends<'o>,
+        update: &mut Update,
+    ) {
+        let mut out = Translation::default();
+        let ingresses = Ingresses::new(objects, &self.settings);
+        ingresses.translate(objects, self.gateways.ingress_address, backends, &mut out);
+        let found = backends.take();
+        let before = std::mem::take(&mut self.ingresses);
+        let documents = self.replace_documents(before.documents, out.documents, update);
+        for (upstream, wanted) in &found.upstreams {
+            for owner in &wanted.owners {
+                self.put_upstream(objects, upstream, &wanted.source, owner, update);
+            }
+        }
+        for (upstream, owners) in &before.upstreams {
+            for owner in owners {
+                if found.upstreams.get(upstream).is_none_or(|wanted| !wanted.owners.contains(owner)) {
+                    self.release_upstream(upstream, owner, update);
+                }
+            }
+        }
+        let upstreams = found.upstreams.into_iter();
+        self.ingresses = IngressState {
+            documents,
+            upstreams: upstreams.map(|(name, wanted)| (name, wanted.owners.into_iter().collect())).collect(),
+            ancestors: found.ancestors,
+            references: out.references,
+        };
+        self.notes = out.notes;
+        self.replace_statuses(&[Kind::Ingress], out.statuses, update);
+        self.update_references();
+    }
+
+    /// Makes the upstreams of Services with other endpoints again.
+    fn update_endpoints(&mut self, objects: &Objects, services: &BTreeSet<ObjectName>, update: &mut Update) {
+        if services.is_empty() {
+            return;
+        }
+        for (name, source) in &self.sources {
+            if services.contains(&source.service) {
+                let key = DocumentKey { kind: "upstreams", name: name.clone() };
+                if let Some(document) = self.documents.get_mut(&key) {
+                    let value = source.document(objects);
+                    if *document.value != value {
+                        document.value = Arc::new(value);
+                        update.documents.insert(key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the statuses of policies again.
+    fn update_policies(&mut self, backends: &mut Backends<'_>, update: &mut Update) {
+        let mut all = self.ingresses.ancestors.clone();
+        for (policy, gateways) in self.routes.values().flat_map(|state| &state.ancestors) {
+            all.entry(policy.clone()).or_default().extend(gateways.iter().cloned());
+        }
+        let statuses = backends.policy_statuses(&self.settings, &all);
+        self.replace_statuses(&[Kind::BackendTlsPolicy], statuses, update);
+        let references = backends.take().references;
+        self.update_references();
+        self.references.extend(references);
+    }
+
+    fn update_references(&mut self) {
+        self.references = self.gateways.references.union(&self.ingresses.references).cloned().collect();
+    }
+
+    /// Puts documents in the place of earlier ones. Returns their keys.
+    fn replace_documents(
+        &mut self,
+        before: Vec<DocumentKey>,
+        documents: BTreeMap<DocumentKey, Document>,
+        update: &mut Update,
+    ) -> Vec<DocumentKey> {
+        for key in before {
+            if !documents.contains_key(&key) {
+                self.documents.remove(&key);
+                update.documents.insert(key);
+            }
+        }
+        let keys = documents.keys().cloned().collect();
+        for (key, document) in documents {
+            match self.documents.get_mut(&key) {
+                Some(known) if known.value == document.value => known.owners = document.owners,
+                _ => {
+                    self.documents.insert(key.clone(), document);
+                    update.documents.insert(key);
+                }
+            }
+        }
+        keys
+    }
+
+    /// Adds an owner to an upstream, and makes its document if its source is another one than before.
+    fn put_upstream(
+        &mut self,
+        objects: &Objects,
+        name: &str,
+        source: &Source,
+        owner: &Reference,
+        update: &mut Update,
+    ) {
+        let key = DocumentKey { kind: "upstreams", name: name.to_owned() };
+        if self.sources.get(name) != Some(source) {
+            self.sources.insert(name.to_owned(), source.clone());
+            let value = Arc::new(source.document(objects));
+            match self.documents.get_mut(&key) {
+                Some(known) => known.value = value,
+                None => {
+                    self.documents.insert(key.clone(), Document { value, owners: Vec::new() });
+                }
+            }
+            update.documents.insert(key.clone());
+        }
+        if let Some(document) = self.documents.get_mut(&key) {
+            document.add_owner(owner.clone());
+        }
+    }
+
+    /// Removes an owner of an upstream, and the upstream with its last owner.
+    fn release_upstream(&mut self, name: &str, owner: &Reference, update: &mut Update) {
+        let key = DocumentKey { kind: "upstreams", name: name.to_owned() };
+        let Some(document) = self.documents.get_mut(&key) else { return };
+        document.remove_owner(owner);
+        if document.owners.is_empty() {
+            self.documents.remove(&key);
+            self.sources.remove(name);
+            update.documents.insert(key);
+        }
+    }
+
+    /// Replaces all statuses of some kinds.
+    fn replace_statuses(&mut self, kinds: &[Kind], statuses: Statuses, update: &mut Update) {
+        let mut gone: Vec<Reference> = Vec::new();
+        for kind in kinds {
+            let first = Reference { kind: *kind, name: ObjectName::default() };
+            let known = self.statuses.range(first..).map(|(object, _)| object);
+            let known = known.take_while(|object| object.kind == *kind);
+            gone.extend(known.filter(|object| !statuses.contains_key(object)).cloned());
+        }
+        for object in gone {
+            self.set_status(&object, None, update);
+        }
+        for (object, status) in statuses {
+            self.set_status(&object, Some(status), update);
+        }
+    }
+
+    fn set_status(&mut self, object: &Reference, status: Option<Value>, update: &mut Update) {
+        let status = status.as_ref().map(Compact::from);
+        if self.statuses.get(object) == status.as_ref() {
+            return;
+        }
+        match status {
+            Some(status) => self.statuses.insert(object.clone(), status),
+            None => self.statuses.remove(object),
+        };
+        update.statuses.insert(object.clone());
+    }
+}

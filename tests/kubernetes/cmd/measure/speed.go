@@ -180,31 +180,48 @@ func (c *cluster) all(prefix string, count int) {
 	}
 }
 
-// watchAccepted counts the routes that are accepted.
+// watchAccepted counts the routes that are accepted. The API server ends the watch of a client that does not follow, so
+// it is begun again after a listing.
 func (c *cluster) watchAccepted() *atomic.Int64 {
 	var count atomic.Int64
-	watch, err := c.dynamic.Resource(routes).Namespace(c.namespace).Watch(context.Background(), metav1.ListOptions{})
-	must(err)
+	seen := map[string]bool{}
+	see := func(route *unstructured.Unstructured) {
+		if name := route.GetName(); !seen[name] && isAccepted(route) {
+			seen[name] = true
+			count.Add(1)
+		}
+	}
 	go func() {
-		seen := map[string]bool{}
-		for event := range watch.ResultChan() {
-			route, ok := event.Object.(*unstructured.Unstructured)
-			if !ok || seen[route.GetName()] {
-				continue
+		resource := c.dynamic.Resource(routes).Namespace(c.namespace)
+		for {
+			list, err := resource.List(context.Background(), metav1.ListOptions{})
+			must(err)
+			for number := range list.Items {
+				see(&list.Items[number])
 			}
-			parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
-			for _, parent := range parents {
-				conditions, _, _ := unstructured.NestedSlice(parent.(map[string]any), "conditions")
-				for _, one := range conditions {
-					if it := one.(map[string]any); it["type"] == "Accepted" && it["status"] == "True" && !seen[route.GetName()] {
-						seen[route.GetName()] = true
-						count.Add(1)
-					}
+			watch, err := resource.Watch(context.Background(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+			must(err)
+			for event := range watch.ResultChan() {
+				if route, ok := event.Object.(*unstructured.Unstructured); ok && route.GetKind() == "HTTPRoute" {
+					see(route)
 				}
 			}
 		}
 	}()
 	return &count
+}
+
+func isAccepted(route *unstructured.Unstructured) bool {
+	parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
+	for _, parent := range parents {
+		conditions, _, _ := unstructured.NestedSlice(parent.(map[string]any), "conditions")
+		for _, one := range conditions {
+			if it := one.(map[string]any); it["type"] == "Accepted" && it["status"] == "True" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func await(accepted *atomic.Int64, count int) {

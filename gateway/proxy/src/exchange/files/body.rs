@@ -10,9 +10,9 @@ use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tollgate_files::{Body, ByteRange, Part, ReadNow, ServedFile, threads};
+use tollgate_files::{ReadNow, ServedFile, threads};
 use tollgate_http::h1::{BodyLength, BodyReader};
-use tollgate_http::{Method, Version};
+use tollgate_http::{ByteRange, ContentParts, Method, Part, Version};
 use tollgate_observe::Reason;
 use tollgate_plan::{Rates, Route};
 
@@ -44,7 +44,7 @@ pub(super) struct FileResponse<'a> {
     /// Field lines, each with its CRLF.
     pub lines: &'a [u8],
     pub file: &'a Arc<ServedFile>,
-    pub body: Body,
+    pub body: ContentParts,
     /// Whether the connection closes after the response.
     pub close: bool,
 }
@@ -62,7 +62,7 @@ pub(super) async fn send<S: ClientSide>(
 ) -> Result<(), Reason> {
     let length = (status != 304).then_some(body.length);
     if state.request.method == Method::Head {
-        body = Body::default();
+        body = ContentParts::default();
     }
     state.record.status = status;
     state.record.bytes_out = 0;
@@ -101,11 +101,11 @@ fn send_first<S: ClientSide>(
     state: &mut RequestState,
     head: &mut Vec<u8>,
     file: &ServedFile,
-    body: &mut Body,
+    body: &mut ContentParts,
 ) -> Result<(), Reason> {
     let buffer = &mut *worker.receive.borrow_mut();
     let data = match body.parts.front() {
-        Some(Part::File(range)) => match (file.content(), in_memory(file, *range)) {
+        Some(Part::Content(range)) => match (file.content(), in_memory(file, *range)) {
             (Some(_), Some(bytes)) => bytes,
             // The file was read to its end before.
             (Some(_), None) => return Err(Reason::FileTruncated),
@@ -130,7 +130,7 @@ async fn send_rest<S: ClientSide>(
     state: &mut RequestState,
     route: &Route,
     file: &Arc<ServedFile>,
-    body: &mut Body,
+    body: &mut ContentParts,
 ) -> Result<(), Reason> {
     let rates: &Rates = &route.rates;
     let mut pace = Pace::of_response(rates, route.timeouts.write, false, 0);
@@ -147,7 +147,7 @@ async fn send_rest<S: ClientSide>(
                 read = text.clone();
                 &read
             }
-            Part::File(range) => {
+            Part::Content(range) => {
                 let range = *range;
                 if let Some(bytes) = in_memory(file, range) {
                     read = bytes.to_vec();
@@ -203,7 +203,7 @@ fn send_now<S: ClientSide>(
     file: &ServedFile,
     range: ByteRange,
     most: usize,
-    body: &mut Body,
+    body: &mut ContentParts,
 ) -> Result<bool, Reason> {
     let buffer = &mut *worker.receive.borrow_mut();
     let Some(data) = read_now(file, range, buffer, most)? else { return Ok(false) };
@@ -308,12 +308,12 @@ async fn read_on_thread<S: ClientSide>(
 }
 
 /// Removes bytes that were sent from the front of a body. Returns the reader that says whether that was all.
-fn advance(body: &mut Body, mut count: u64) -> BodyReader {
+fn advance(body: &mut ContentParts, mut count: u64) -> BodyReader {
     while count > 0 {
         let Some(part) = body.parts.front_mut() else { break };
         let length = match part {
             Part::Text(text) => text.len() as u64,
-            Part::File(range) => {
+            Part::Content(range) => {
                 let length = range.length();
                 range.start += count.min(length);
                 length

@@ -17,7 +17,7 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Rates, Route};
 
 use super::locate::wait;
-use crate::exchange::deliver::{Allowance, deliver};
+use crate::exchange::deliver::{Allowance, deliver, too_slow, wait_for_room};
 use crate::exchange::respond::{LocalHead, write_head};
 use crate::exchange::response_policies::{self, Author};
 use crate::state::client::Client;
@@ -259,14 +259,6 @@ async fn send_range<S: ClientSide>(
     .await
 }
 
-/// Returns the reason for a client that did not take data within its time.
-fn too_slow(pace: &Pace) -> Reason {
-    match pace.is_over(tollgate_net::now()) {
-        true => Reason::ClientTooSlow,
-        false => Reason::ClientWriteTimeout,
-    }
-}
-
 /// Returns a range of a file that is in memory.
 fn in_memory(file: &ServedFile, range: ByteRange) -> Option<&[u8]> {
     let start = usize::try_from(range.start).ok()?;
@@ -327,40 +319,4 @@ fn advance(body: &mut ContentParts, mut count: u64) -> BodyReader {
     }
     let is_whole = body.parts.is_empty();
     BodyReader::new(if is_whole { BodyLength::None } else { BodyLength::Exactly(1) })
-}
-
-/// Waits until the client has taken what is kept for it. Returns how much to read next.
-async fn wait_for_room<S: ClientSide>(
-    client: &mut Client<S>,
-    state: &mut RequestState,
-    route: &Route,
-    pace: &mut Pace,
-) -> Result<usize, Reason> {
-    let bound = route.timeouts.write;
-    let backlog = &mut state.to_client;
-    let sent = state.record.bytes_out;
-    let mut left_before = None;
-    poll_fn(|cx| {
-        match backlog.poll_flush(cx, &mut client.stream) {
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.write_reason())),
-            Poll::Ready(Ok(())) => {
-                if let Poll::Ready(room) = client.stream.poll_room(cx) {
-                    if left_before.is_some() {
-                        pace.settle(tollgate_net::now(), sent);
-                    }
-                    return Poll::Ready(Ok(room));
-                }
-            }
-            Poll::Pending => {}
-        }
-        let left = backlog.len();
-        if left_before != Some(left) {
-            left_before = Some(left);
-            let now = tollgate_net::now();
-            pace.settle(now, sent.saturating_sub(left));
-            client.deadline.set(now, pace.wait(now, bound));
-        }
-        client.deadline.poll_passed(cx).map(|()| Err(too_slow(pace)))
-    })
-    .await
 }

@@ -1,10 +1,10 @@
-//! `Range`: for any bytes and any length of the file, the ranges lie in the file, and are not longer than it in sum. The
+//! `Range`: for any bytes and any length of the content, the ranges lie in it, and are not longer than it in sum. The
 //! first eight bytes are the length.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_files::{Requested, parse_ranges};
+use tollgate_http::{Requested, parse_ranges};
 
 fuzz_target!(|input: &[u8]| {
     let Some((length, value)) = input.split_first_chunk::<8>() else { return };

@@ -9,6 +9,7 @@ mod bodies;
 mod breaker;
 mod budgets;
 mod buffering;
+mod cache;
 mod caps;
 mod claims;
 mod cli;

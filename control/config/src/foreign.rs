@@ -270,12 +270,6 @@ const WORDS: &[Words] = &[
         "",
     ),
     words(
-        ANY,
-        &["cache", "proxy_cache", "proxy_cache_path", "response_cache"],
-        "Tollgate does not store responses: put a cache behind it or in front of it",
-        "",
-    ),
-    words(
         &["configuration"],
         &["stream", "tcp", "udp"],
         "Tollgate proxies HTTP and gRPC, not TCP or UDP",
@@ -382,6 +376,7 @@ const PLACES: [Place; 4] = [
             "paths",
             "errors",
             "overload",
+            "cache",
             "consumers",
             "certificates",
             "policies",

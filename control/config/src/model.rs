@@ -66,6 +66,8 @@ pub struct Config {
     pub watch: bool,
     /// Bounds on the process's own memory and file descriptors.
     pub overload: Overload,
+    /// The store of responses that all policies `cache` share.
+    pub cache: CacheStore,
     /// Policies of every route.
     pub policies: Policies,
     /// The store that keeps changes made through the admin API. Default none: without etcd, the API is then
@@ -108,6 +110,7 @@ impl Default for Config {
             zone: None,
             watch: false,
             overload: Overload::default(),
+            cache: CacheStore::default(),
             policies: Policies::default(),
             store: None,
             etcd: None,

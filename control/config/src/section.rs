@@ -94,7 +94,11 @@ pub use crate::read::service_url;
 pub use crate::reader::{Field, Fields, Reader, Setting, one_or_many};
 pub use crate::scalar::ScalarError;
 pub use crate::scalar::address::upstream as upstream_name;
+pub use crate::scalar::status::range as status_range;
 pub use crate::scalar::{field as header, pattern, quantity, replacement, value_template};
+pub use crate::sections::condition::{
+    VALUE_SHAPE as CONDITION, headers as header_conditions, query as query_conditions,
+};
 pub use crate::sections::consumers::{CERTIFICATE_NAME, certificate_name};
 pub use crate::sections::respond::json;
 pub use crate::sections::texts::{HEADER_NAME, PEM, UPSTREAM_NAME, URL};

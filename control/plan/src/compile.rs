@@ -196,6 +196,7 @@ fn settings(config: &Config, paths: PathRules) -> GatewaySettings {
         errors: config.errors.clone(),
         zone: config.zone.clone(),
         overload: config.overload.clone(),
+        cache: config.cache.clone(),
     }
 }
 

@@ -39,10 +39,10 @@ pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replaceme
 pub use stream_table::{Stream, StreamShare, StreamTable};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{
-    Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CdnLoop, CertificatePart, Cidr, Discover,
-    DnsRules, ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits,
-    ListenAddress, ListenerProtocol, Outlier, Overload, Percent, Policy, Pool, Priority, Probe, Queue,
-    RequestId, Retry, RetryOn, RouteStay, Rules, Sticky, Timeouts,
+    Adaptive, Balance, Breaker, Buffer, BufferBounds, CacheStore, Caps, CdnLoop, CertificatePart, Cidr,
+    Discover, DnsRules, ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2,
+    Limits, ListenAddress, ListenerProtocol, Outlier, Overload, Percent, Policy, Pool, Priority, Probe,
+    Queue, RequestId, Retry, RetryOn, RouteStay, Rules, Sticky, Timeouts,
 };
 pub use tollgate_policy::register as register_policies;
 pub use upstream_change::UpstreamChange;

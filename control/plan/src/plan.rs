@@ -11,9 +11,9 @@ use tollgate_route::{PathRules, Routers};
 
 use crate::listener_index::IndexedListener;
 use crate::{
-    AttachedPolicy, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
-    ListenAddress, ListenerIndex, ListenerProtocol, Location, Overload, PathRewrite, PlannedLog, Pool,
-    Priority, RequestId, Retry, Rewrite, RouteChains, RouteStay, Rules, StreamTable, Timeouts,
+    AttachedPolicy, Buffer, CacheStore, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2,
+    Limits, ListenAddress, ListenerIndex, ListenerProtocol, Location, Overload, PathRewrite, PlannedLog,
+    Pool, Priority, RequestId, Retry, Rewrite, RouteChains, RouteStay, Rules, StreamTable, Timeouts,
 };
 
 /// Everything that a worker needs in order to serve: listeners, routes, upstreams and policies. Immutable.
@@ -183,6 +183,8 @@ pub struct GatewaySettings {
     pub zone: Option<String>,
     /// Protection of the process's memory and descriptors under overload.
     pub overload: Overload,
+    /// The store of responses that all policies `cache` share.
+    pub cache: CacheStore,
 }
 
 /// One route.

@@ -25,8 +25,8 @@ fn settings(key: &str) -> &'static str {
         "query" => "{remove: a}",
         "cookies" => "{secure: on}",
         "aggregate" => "{parts: {a: {to: a}}}",
-        "client_certificate" | "hmac" | "api_key" | "basic" | "security_headers" | "compression"
-        | "decompression" => "on",
+        "cache" | "client_certificate" | "hmac" | "api_key" | "basic" | "security_headers"
+        | "compression" | "decompression" => "on",
         "plugins" => "{}",
         other => panic!("give `{other}` settings in this test"),
     }

@@ -3,31 +3,26 @@
 //! The plan compiles each `files` of a route to a [`Site`]. For a request, the worker asks its [`FileCache`] for
 //! each path that [`Site::candidates`] lists, and otherwise has [`find`] look it up on a [thread](threads), because a
 //! file system may not answer. The result is a [`ServedFile`], which holds the field lines of its response and, if it
-//! is small, its content. [`evaluate`] decides between 200, 206, 304, 412 and 416, and [`Body`] lists what is sent.
+//! is small, its content. [`tollgate_http::evaluate`] decides between 200, 206, 304, 412 and 416 by what
+//! [`ServedFile::selected`] says.
 //!
 //! This crate knows neither connections nor the configuration language. Invariant: no path leads out of the root of
 //! its site, whatever symbolic links the directory holds.
 
 mod cache;
 mod coding;
-mod conditions;
 mod find;
 mod listing;
 mod media_type;
 mod open;
-mod parts;
 mod path;
-mod range;
 mod served_file;
 mod site;
 pub mod threads;
 
 pub use cache::{Cached, FileCache};
 pub use coding::{Coding, choose};
-pub use conditions::{Answer, Conditions, evaluate};
 pub use find::{Found, Unfound, find};
-pub use parts::{Body, Part};
 pub use path::{BadPath, Hidden, decode, is_hidden};
-pub use range::{ByteRange, Requested, parse_ranges};
 pub use served_file::{ReadNow, ServedFile};
 pub use site::{CacheRule, Site, SiteSettings, TryPath};

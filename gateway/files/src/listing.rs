@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use rustix::io::Errno;
@@ -83,8 +82,7 @@ fn page(entries: &[Entry], path: &[u8], is_cut: bool) -> String {
 
 /// Returns a time as `2026-11-26 21:04:05`, in UTC.
 fn date(seconds: u64) -> String {
-    const LAST: u64 = 253_402_300_799;
-    let text = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(LAST)));
+    let text = tollgate_http::format_date(seconds);
     // `Sun, 06 Nov 1994 08:49:37 GMT`
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -3,10 +3,10 @@
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::{Errno, ReadWriteFlags};
+use tollgate_http::{Selected, format_date};
 
 use crate::coding::{Coding, choose};
 use crate::media_type::media_type;
@@ -127,8 +127,7 @@ impl ServedFile {
         }
         lines += "Accept-Ranges: bytes\r\n";
         let validators_start = lines.len();
-        let date = httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + Duration::from_secs(modified));
-        lines += &format!("ETag: {etag}\r\nLast-Modified: {date}\r\n");
+        lines += &format!("ETag: {etag}\r\nLast-Modified: {}\r\n", format_date(modified));
         if let Some(value) = site.cache_control(path) {
             lines += &format!("Cache-Control: {value}\r\n");
         }
@@ -194,6 +193,13 @@ impl ServedFile {
     #[must_use]
     pub fn modified(&self) -> u64 {
         self.modified
+    }
+
+    /// Returns what the conditions of a request are evaluated against.
+    #[must_use]
+    pub fn selected(&self) -> Selected<'_> {
+        let (etag, modified) = (Some(self.etag()), Some(self.modified));
+        Selected { etag, modified, has_strong_date: true, length: self.length() }
     }
 
     /// Returns the field lines of a 200 or 206.

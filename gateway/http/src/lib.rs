@@ -6,7 +6,11 @@
 //! message framing.
 
 mod body_length;
+mod byte_range;
 mod chars;
+mod conditions;
+mod content_parts;
+mod date;
 mod edit;
 mod error;
 pub mod grpc;
@@ -22,7 +26,11 @@ mod response;
 mod trailer;
 pub mod websocket;
 
+pub use byte_range::{ByteRange, Requested, parse_ranges};
 pub use chars::is_token;
+pub use conditions::{Answer, Conditions, Selected, evaluate, is_entity_tag};
+pub use content_parts::{ContentParts, Part};
+pub use date::{format_date, parse_date};
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range, extend_tightly};
 pub use line::{FieldFinder, FieldLine, find_field_line, is_field, is_http2_field};

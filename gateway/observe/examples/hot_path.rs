@@ -52,6 +52,7 @@ fn main() -> io::Result<()> {
         referer: None,
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
         request_id: None,
+        cache: None,
         consumer: None,
         span: None,
         route: "items",

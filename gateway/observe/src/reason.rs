@@ -96,6 +96,8 @@ reasons! {
     PreconditionFailed = "precondition_failed", 412;
     /// The file has none of the ranges that the request asks for (RFC 9110, section 14.2).
     RangeNotSatisfiable = "range_not_satisfiable", 416;
+    /// The client wants a stored response only, and none can be used (`policies.cache`; RFC 9111, section 5.2.1.7).
+    NotCached = "not_cached", 504;
     /// The client's address is not admitted (`policies.ip`).
     AddressDenied = "address_denied", 403;
     /// The route requires credentials, and the request carries none.

@@ -174,6 +174,8 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The request id: generated here, or taken over from the request.
     pub request_id: Option<&'a [u8]>,
+    /// What the cache did; `None`: the route has none.
+    pub cache: Option<&'a str>,
     /// The consumer that a policy identified; `None`: no policy did.
     pub consumer: Option<&'a str>,
     /// The trace to which the request belongs, and its span within it.
@@ -313,6 +315,7 @@ pub(crate) mod sample {
             referer: None,
             user_agent: Some(b"curl/8.5.0"),
             request_id: Some(b"0123456789abcdef0123456789abcdef"),
+            cache: None,
             consumer: None,
             span: None,
             route: "items",

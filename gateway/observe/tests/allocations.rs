@@ -51,6 +51,7 @@ fn record(id: &[u8]) -> Record<'_> {
         referer: Some(b"https://example.com/\""),
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
         request_id: Some(id),
+        cache: None,
         consumer: None,
         span: None,
         route: "items",

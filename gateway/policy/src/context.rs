@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use tollgate_observe::Reason;
 
+use crate::cache::active::CacheUse;
 use crate::response::then;
 use crate::{BodyKind, RequestCopy, Reserved, Response, Transform};
 
@@ -74,6 +75,12 @@ pub struct Context {
     pub span: Option<(u128, u64)>,
     /// The upstream to use, by name, among the upstreams of the route; `None`: chosen by weight.
     pub upstream: Option<Arc<str>>,
+    /// Whether a service admitted the client by credentials that the gateway does not know, such as a cookie.
+    pub is_personal: bool,
+    /// What the cache may do for the request; `None`: there is no cache.
+    pub cache: Option<CacheUse>,
+    /// The key of the request in the cache.
+    pub cache_key: Vec<u8>,
     /// Names that the client may not send, not even in trailers.
     reserved: Vec<Reserved>,
     /// A note on a request that continues, for the `detail` of the log; never a secret.
@@ -264,6 +271,9 @@ impl Context {
             consumer,
             span,
             upstream,
+            is_personal,
+            cache,
+            cache_key,
             reserved,
             note,
             response_actions,
@@ -273,6 +283,8 @@ impl Context {
             held,
         } = self;
         (*consumer, *span, *upstream, *note, *transform) = (None, None, None, None, None);
+        (*is_personal, *cache) = (false, None);
+        cache_key.clear();
         reserved.clear();
         response_actions.clear();
         end_actions.clear();

@@ -5,8 +5,10 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use tollgate_cache::{Store, StoreSettings};
 use tollgate_observe::PolicyEvents;
 
 use crate::BackgroundIo;
@@ -22,6 +24,10 @@ pub struct PolicyStates {
     known: Mutex<StateTable>,
     background: BackgroundIo,
     events: Arc<PolicyEvents>,
+    /// Made for the first policy that caches.
+    cache: OnceLock<Arc<Store>>,
+    /// The bytes that it may hold.
+    cache_bytes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +84,35 @@ impl PolicyStates {
         states.retain(is_kept);
         states.push(Arc::downgrade(&erased));
         state
+    }
+
+    /// Returns the store of responses that all policies `cache` share, and makes it first if need be. It lives as long
+    /// as the process, so a change of plan does not empty it.
+    pub fn cache(&self) -> &Arc<Store> {
+        self.cache.get_or_init(|| {
+            let capacity_bytes = self.cache_bytes.load(Ordering::Relaxed);
+            Store::new(StoreSettings {
+                capacity_bytes,
+                object_bytes_max: capacity_bytes,
+                ..StoreSettings::default()
+            })
+        })
+    }
+
+    /// Sets how many bytes the store of responses may hold.
+    pub fn bound_cache(&self, bytes: u64) {
+        let before = self.cache_bytes.swap(bytes, Ordering::Relaxed);
+        if let Some(store) = self.cache.get()
+            && before != bytes
+        {
+            store.set_capacity(bytes);
+        }
+    }
+
+    /// Returns the store if a policy caches.
+    #[must_use]
+    pub fn known_cache(&self) -> Option<&Arc<Store>> {
+        self.cache.get()
     }
 
     /// Returns the background I/O thread.

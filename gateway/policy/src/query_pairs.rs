@@ -43,6 +43,16 @@ impl<'q> QueryPair<'q> {
         }
     }
 
+    /// Returns the pair as written.
+    pub fn as_written(self) -> &'q [u8] {
+        self.0
+    }
+
+    /// Returns the name as written.
+    pub fn name(self) -> &'q [u8] {
+        self.split().0
+    }
+
     /// Whether the decoded name equals this one.
     pub fn is(self, name: &[u8]) -> bool {
         is_form_encoding(self.split().0, name)

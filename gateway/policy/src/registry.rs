@@ -9,7 +9,7 @@ use tollgate_config::PolicyKind;
 
 use crate::policy_config::{BuiltIn, BuiltInPolicy};
 use crate::{
-    Stage, aggregate, any_of, api_key, authorize, basic, canary, client_certificate, compression,
+    Stage, aggregate, any_of, api_key, authorize, basic, cache, canary, client_certificate, compression,
     concurrency, cookies, cors, decompression, ext_authz, fault, forward_auth, headers, hmac, intercept, ip,
     jwt, mirror, plugin, query, quota, rate_limit, security_headers, trace,
 };
@@ -59,6 +59,7 @@ pub static REGISTRY: &[RegistryEntry] = &[
     Plugins(Stage::Response),
     Policy(&BuiltIn::<decompression::DecompressionSettings>::KIND),
     Policy(&BuiltIn::<aggregate::AggregateSettings>::KIND),
+    Policy(&BuiltIn::<cache::CacheSettings>::KIND),
     PluginsKey(&plugin::PluginsKey),
 ];
 

@@ -193,9 +193,12 @@ fn a_steady_request_allocates_nothing() {
         fault: {abort: {status: 503}, header: X-Fault}\n  \
         headers: {request: {remove: X-Other, set: {X-Env: production}}, response: {set: {X-Env: production}}}\n  \
         security_headers: on\n";
-    for settings in ["", "request_id: on\nforwarded: {forwarded: on, via: gateway}\n", policies] {
+    // Answered from the store: the first three cases have bodies of known length.
+    let cached = "policies: {cache: {ttl: {200: 1h}}}\n";
+    for settings in ["", "request_id: on\nforwarded: {forwarded: on, via: gateway}\n", policies, cached] {
         let (address, mailbox) = worker(&format!("listen: 127.0.0.1:0\n{routes}\n{settings}"));
-        for (name, request) in &cases {
+        let most = if settings == cached { 3 } else { cases.len() };
+        for (name, request) in &cases[..most] {
             let end: &[u8] = if request.contains(" /chunked ") { b"\r\n0\r\n\r\n" } else { b"end\n" };
             let mut stream = TcpStream::connect(address).expect("connected");
             stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");

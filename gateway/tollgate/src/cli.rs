@@ -128,6 +128,13 @@ pub enum Command {
     /// Show or change the levels of a running gateway's own log, until its file is loaded again.
     #[command(after_long_help = LOG)]
     Log(remote::LogArgs),
+    /// Show or purge the stored responses of a running gateway.
+    #[command(after_long_help = CACHE)]
+    Cache {
+        /// What to do.
+        #[command(subcommand)]
+        action: remote::CacheCommand,
+    },
     /// Measure the toll of this and other gateways, side by side.
     ///
     /// The laboratory is a separate program, `tollgate-lab`, which is looked up next to this one and on PATH.
@@ -516,6 +523,18 @@ Examples:
   tollgate log
   tollgate log --component upstream=debug --component tls=debug
   tollgate log --level warn";
+
+const CACHE: &str = "\
+Exit status:
+  0  the state was shown, or the responses are purged
+  1  the purge was rejected, or the gateway does not answer
+
+Examples:
+  tollgate cache status
+  tollgate cache purge --url https://shop.example/products/7
+  tollgate cache purge --prefix https://shop.example/images/
+  tollgate cache purge --tag product-7 --soft
+  tollgate cache purge --all";
 
 const DEMO: &str = "\
 Examples:

@@ -19,8 +19,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "A running gateway",
         &[
-            "status", "reload", "stop", "top", "trace", "cost", "log", "get", "set", "delete", "diff",
-            "history", "rollback", "export", "import", "backup",
+            "status", "reload", "stop", "top", "trace", "cost", "log", "cache", "get", "set", "delete",
+            "diff", "history", "rollback", "export", "import", "backup",
         ],
     ),
     ("Laboratory", &["bench"]),

@@ -122,6 +122,7 @@ fn run_command(command: Command) -> ExitCode {
         },
         Command::Backup(args) => remote::run(remote::backup(&args), 1),
         Command::Log(args) => remote::run(remote::log(&args), 1),
+        Command::Cache { action } => remote::run(remote::cache(&action), 1),
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Schema => pages::schema(),
         Command::Reference => pages::reference(),

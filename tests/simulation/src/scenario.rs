@@ -15,12 +15,21 @@ use tollgate_net::simulated::NetworkConditions;
 pub use asks::{Ask, Batch, Body, ClientPlan, Leave};
 pub use origins::{Act, Lie, Manners, OriginPlan, Where};
 pub use plans::{cookie, empty};
-pub use streams::{ECHOES, STREAMS, StreamPlan};
+pub use streams::StreamPlan;
 
 use crate::sabotage::Sabotage;
 
 /// The address on which the gateway listens.
 pub const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 80);
+
+/// The address on which the gateway listens for streams.
+pub const STREAMS: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 81);
+
+/// The addresses of the echo servers. The first is always there.
+pub const ECHOES: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 3, 0, 1)), 7000),
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 3, 0, 2)), 7000),
+];
 
 /// The upstreams that plans may name.
 pub const UPSTREAMS: [&str; 2] = ["one", "two"];

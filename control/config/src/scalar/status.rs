@@ -4,7 +4,10 @@ use super::ScalarError;
 
 /// Parses `503`, `5xx` or `502-504` into the first and the last code (RFC 9110, section 15: three digits, the
 /// first from 1 to 5).
-pub(crate) fn range(text: &str) -> Result<(u16, u16), ScalarError> {
+///
+/// # Errors
+/// If the text is none of these.
+pub fn range(text: &str) -> Result<(u16, u16), ScalarError> {
     if let Some((first, last)) = text.split_once('-') {
         let (first, last) = (one(first.trim_end())?, one(last.trim_start())?);
         if first > last {

@@ -36,6 +36,7 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "endpoint_statuses",
     "endpoint_reasons",
     "endpoint_ms",
+    "cache_status",
     "bytes_in",
     "bytes_out",
     "request_id",

@@ -14,8 +14,8 @@ const CONDITIONS_MAX: usize = 256;
 pub(crate) static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
 pub(crate) static REGEX: Text =
     Text { expected: "a regular expression such as `/v[0-9]+/.*`", pattern: Some("."), loose: true };
-/// A text, or a mapping.
-pub(crate) static VALUE_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&VALUE), Shape::Section(ValueMatch::SPEC)]);
+/// A condition on a value: a text, or a mapping.
+pub static VALUE_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&VALUE), Shape::Section(ValueMatch::SPEC)]);
 
 /// A condition on a header or a query parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ fn condition(_: &mut Reader, _: &Fields<'_>, keys: ConditionKeys) -> Option<Valu
 }
 
 /// Reads the `headers` of a match.
-pub(crate) fn headers(reader: &mut Reader, field: Field<'_>) -> Option<Vec<FieldMatch>> {
+pub fn headers(reader: &mut Reader, field: Field<'_>) -> Option<Vec<FieldMatch>> {
     let mut out: Vec<FieldMatch> = Vec::new();
     for entry in entries(reader, field) {
         if let Err(fault) = header::name(&entry.key) {
@@ -104,7 +104,7 @@ pub(crate) fn headers(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Field
 }
 
 /// Reads the `query` of a match.
-pub(crate) fn query(reader: &mut Reader, field: Field<'_>) -> Option<Vec<FieldMatch>> {
+pub fn query(reader: &mut Reader, field: Field<'_>) -> Option<Vec<FieldMatch>> {
     let mut out = Vec::new();
     for entry in entries(reader, field) {
         if let Some(value) = value(reader, entry, field) {

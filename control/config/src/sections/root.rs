@@ -18,8 +18,8 @@ use super::stream::Stream;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
-    AccessLog, Buffer, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, KubernetesSettings, Limits,
-    Metrics, Overload, Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
+    AccessLog, Buffer, CacheStore, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, KubernetesSettings,
+    Limits, Metrics, Overload, Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
 };
 
 static PATTERN_SHAPE: Shape = Shape::Text(&Text {
@@ -85,6 +85,9 @@ pub(crate) struct RootKeys {
     /// old work fails.
     #[key(also = ["overload_manager", "shedding", "guards"])]
     overload: Overload,
+    /// The store of responses that all policies `cache` share: its size, or a mapping.
+    #[key(also = ["proxy_cache_path", "response_cache", "caches"])]
+    cache: CacheStore,
     /// Known consumers and their credentials, by name.
     #[key(
         shape = Shape::MapOf(&CONSUMER_VALUE), read = consumers, also = ["consumer", "users", "clients"]
@@ -166,6 +169,7 @@ impl RootKeys {
         config.paths = self.paths.unwrap_or_default();
         config.errors = self.errors;
         config.overload = self.overload;
+        config.cache = self.cache;
         config.consumers = self.consumers;
         config.certificates = self.certificates;
         config.policies = self.policies;

@@ -93,6 +93,8 @@ fields! {
     EndpointReasons = "endpoint_reasons";
     /// Duration of each attempt, in milliseconds.
     EndpointMs = "endpoint_ms";
+    /// What the cache did: `hit`, `miss` and others; in JSON, left out if the route has none.
+    Cache = "cache_status";
     /// Bytes of the request body.
     BytesIn = "bytes_in";
     /// Bytes of the response body.
@@ -192,6 +194,7 @@ impl Field {
             Self::ClientFingerprint => record.tls.is_none_or(|tls| tls.client_fingerprint.is_none()),
             Self::ClientUnverified => record.tls.is_none_or(|tls| !tls.client_unverified),
             Self::Consumer => record.consumer.is_none(),
+            Self::Cache => record.cache.is_none(),
             Self::Endpoints | Self::EndpointStatuses | Self::EndpointReasons | Self::EndpointMs => {
                 record.earlier == 0
             }
@@ -303,6 +306,7 @@ impl Field {
             Field::Route => filled(record.route.as_bytes()),
             Field::Upstream => filled(record.upstream.as_bytes()),
             Field::Endpoint => filled(record.endpoint.as_bytes()),
+            Field::Cache => optional(record.cache.map(str::as_bytes)),
             Field::BytesIn => Value::Number(record.bytes_in),
             Field::BytesOut => Value::Number(record.bytes_out),
             Field::RequestId => optional(record.request_id),

@@ -187,6 +187,7 @@ mod tests {
             connect: Some(Duration::from_micros(70)),
             earlier: 1,
             details: &Known,
+            cache: Some("expired"),
             consumer: Some("alice"),
             span: Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)),
             ..sample::record()
@@ -198,7 +199,7 @@ mod tests {
         let expected = "192.0.2.7 40312 192.0.2.7 40312 https GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
                         TLS_AES_128_GCM_SHA256 api.example.com - - - - 504 - \
                         http_response_timeout no head items shop 10.0.0.1:8080 10.0.0.2:80, 10.0.0.1:8080 -, 504 \
-                        connection_refused, http_response_timeout 1.500, 2.500 0 1234 \
+                        connection_refused, http_response_timeout 1.500, 2.500 expired 0 1234 \
                         0123456789abcdef0123456789abcdef alice 4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7 \
                         - curl/8.5.0 1 true 2.500 0.070 1.250 1.250\n";
         assert_eq!(rest, expected);
@@ -251,6 +252,7 @@ mod tests {
     #[test]
     fn json_has_each_field_and_says_null_for_none() {
         let known = Record {
+            cache: Some("hit"),
             consumer: Some("alice"),
             span: Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)),
             peer: SocketAddr::from(([10, 0, 0, 1], 5)),
@@ -289,7 +291,7 @@ mod tests {
         let plain: Json = serde_json::from_str(&line(&Format::json(&[]), &sample::record())).unwrap();
         let fields = plain.as_object().unwrap();
         assert!(
-            ["consumer", "trace_id", "span_id", "peer", "peer_port"]
+            ["cache_status", "consumer", "trace_id", "span_id", "peer", "peer_port"]
                 .iter()
                 .all(|name| !fields.contains_key(*name))
         );

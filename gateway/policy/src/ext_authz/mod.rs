@@ -348,6 +348,7 @@ impl ExtAuthzRules {
             // With two names, the readers of the fields might choose different ones.
             return Verdict::unavailable("the authorisation service's answer says twice who it is");
         }
+        request.context.is_personal = true;
         request.reserve(&Reserved::new(headers_to_remove.iter().cloned()));
         for option in headers {
             change_field(request, option);

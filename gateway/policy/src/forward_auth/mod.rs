@@ -312,6 +312,7 @@ impl ForwardAuthRules {
             );
         }
         let value = |name: &str| values_of(head, name).next();
+        request.context.is_personal = true;
         request.reserve(reserved);
         // The consumer of an earlier policy stays, unless the service names another one.
         self.identity.rewrite(request);

@@ -1,17 +1,18 @@
 //! Writes to a client what is ready for it, and enforces its write timeout, its minimum rate and the
-//! exchange's time limit.
+//! exchange's time limit. [`deliver`] does so for the rest of a response, [`wait_for_room`] between its pieces.
 
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
-use tollgate_plan::Rates;
+use tollgate_plan::{Rates, Route};
 
 use crate::state::backlog::Backlog;
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::pace::Pace;
+use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 
 /// How slow a client may be when it takes its response.
@@ -64,4 +65,48 @@ pub(crate) async fn deliver<S: ClientSide>(
         })
     })
     .await
+}
+
+/// Waits until the client has taken what is kept for it. Returns how much to read next.
+pub(crate) async fn wait_for_room<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &mut RequestState,
+    route: &Route,
+    pace: &mut Pace,
+) -> Result<usize, Reason> {
+    let bound = route.timeouts.write;
+    let backlog = &mut state.to_client;
+    let sent = state.record.bytes_out;
+    let mut left_before = None;
+    poll_fn(|cx| {
+        match backlog.poll_flush(cx, &mut client.stream) {
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.write_reason())),
+            Poll::Ready(Ok(())) => {
+                if let Poll::Ready(room) = client.stream.poll_room(cx) {
+                    if left_before.is_some() {
+                        pace.settle(tollgate_net::now(), sent);
+                    }
+                    return Poll::Ready(Ok(room));
+                }
+            }
+            Poll::Pending => {}
+        }
+        let left = backlog.len();
+        if left_before != Some(left) {
+            left_before = Some(left);
+            let now = tollgate_net::now();
+            pace.settle(now, sent.saturating_sub(left));
+            client.deadline.set(now, pace.wait(now, bound));
+        }
+        client.deadline.poll_passed(cx).map(|()| Err(too_slow(pace)))
+    })
+    .await
+}
+
+/// Returns the reason for a client that did not take data within its time.
+pub(crate) fn too_slow(pace: &Pace) -> Reason {
+    match pace.is_over(tollgate_net::now()) {
+        true => Reason::ClientTooSlow,
+        false => Reason::ClientWriteTimeout,
+    }
 }

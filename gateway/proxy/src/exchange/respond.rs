@@ -357,7 +357,9 @@ async fn answer<S: ClientSide>(
         };
         write_head(out, client, worker, request.version, head);
         client.stream.translate(out);
-        if let Some(context) = policy_context {
+        if let Some(context) = policy_context
+            && !client.stream.is_withheld()
+        {
             response_policies::apply(context, request, answer.status, Author::Gateway, out, None);
         }
         if worker.logs_responses.get() {

@@ -11,6 +11,7 @@ use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
 use tollgate_plan::{Plan, RequestId};
 
+use crate::exchange::cache;
 use crate::exchange::dispatch::dispatch;
 use crate::exchange::forward_target::RoutedRequest;
 use crate::exchange::forwarded;
@@ -164,6 +165,9 @@ pub(crate) async fn request<S: ClientSide>(
             Ok(share) => share,
             Err(end) => return policy::end(client, worker, state, settings, end, close).await,
         };
+        if cache::is_used(state, &chosen.action) {
+            return cache::serve(client, worker, state, active, RoutedRequest { route, share }, close).await;
+        }
     }
     dispatch(client, worker, state, active, RoutedRequest { route, share }, close).await
 }

@@ -38,6 +38,7 @@ pub(crate) use self::rehearse::{Rehearsed, RehearsedSender, rehearse};
 pub use self::rehearse::{RehearsedPolicy, RehearsedVerdict};
 use self::resolve::resolve;
 use self::transforming_client::TransformingClient;
+use crate::exchange::cache;
 use crate::exchange::dispatch::dispatch;
 use crate::exchange::forward_target::RoutedRequest;
 use crate::exchange::respond::{self, LocalError};
@@ -164,7 +165,11 @@ async fn carry(
         }
     }
     let client_left = mirrors::start(copies, &mut client, worker, state, active, route);
-    let next = dispatch(&mut client, worker, state, active, RoutedRequest { route, share }, close).await;
+    let routed = RoutedRequest { route, share };
+    let next = match cache::is_used(state, &active.route(route).action) {
+        true => cache::serve(&mut client, worker, state, active, routed, close).await,
+        false => dispatch(&mut client, worker, state, active, routed, close).await,
+    };
     if let Some(client_left) = client_left.filter(|_| state.record.reason == Reason::ClientClosed) {
         client_left.notify();
     }

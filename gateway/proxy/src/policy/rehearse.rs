@@ -189,7 +189,10 @@ fn resolve(
             }
         };
         let (kind, place) = attached.name();
-        let summary = attached.policy.summary();
+        let mut summary = attached.policy.summary();
+        if let Some(cache) = context.cache.take() {
+            summary = format!("{summary}; {}", cache.in_words(&context.cache_key));
+        }
         out.policies.push(RehearsedPolicy {
             kind,
             place: place.to_owned(),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tollgate_http::h1::BodyReader;
+use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_net::{Negotiated, Stream};
 use tollgate_plan::RouteStay;
 use tollgate_policy::Transform;
@@ -81,6 +82,15 @@ pub(crate) trait ClientStream: Duplex {
     /// # Errors
     /// When the client is gone.
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError>;
+
+    /// Called with the endpoint's final response before anything of it is sent, unless it replaces an error.
+    fn endpoint_responds(&mut self, _: &RequestHead, _: &ResponseHead) {}
+
+    /// Returns whether the client gets nothing of this response, so that its policies must not act on it.
+    #[inline(always)]
+    fn is_withheld(&self) -> bool {
+        false
+    }
 
     /// Adapts the head of a final response to the client. The response may be an upstream's or the gateway's
     /// own.

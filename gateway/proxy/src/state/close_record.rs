@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tollgate_http::grpc::GrpcStatus;
 use tollgate_http::{Method, Name, RequestHead, Version};
 use tollgate_observe::{Details, EndpointAttempt, Protocol, Reason, Record, RequestMethod, Slot, Tally};
-use tollgate_policy::{Context, ExchangeOutcome};
+use tollgate_policy::{CacheOutcome, Context, ExchangeOutcome};
 use tollgate_upstream::Upstream;
 
 use crate::state::record::{EarlierAttempt, OpenRecord, Remarks, RequestRecord};
@@ -25,7 +25,9 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
         return;
     }
     // The record stays open here, so that it is still closed if a policy panics.
+    let mut cache = None;
     if let Some(context) = state.policy_context.take() {
+        cache = context.cache.as_ref().and_then(|cache| cache.outcome);
         let RequestRecord { status, reason, bytes_out, .. } = state.record;
         end(worker, context, &ExchangeOutcome { status, reason, bytes_out, now });
     }
@@ -54,7 +56,7 @@ pub(crate) fn close(worker: &Worker, state: &mut RequestState, now: Instant) {
     let logs = record.route.as_ref().and_then(|(active, index)| active.route(*index).logs.as_deref());
     if log.takes(logs) {
         let was_empty = log.is_empty();
-        let details = LogDetails { request, record };
+        let details = LogDetails { request, record, cache };
         let closed = log_record(&details, open, header, total);
         log.record_in(&closed, logs);
         if was_empty && !log.is_empty() {
@@ -140,6 +142,7 @@ pub(crate) fn close_abandoned(worker: &Worker, state: &mut RequestState) {
 struct LogDetails<'a> {
     request: &'a RequestHead,
     record: &'a RequestRecord,
+    cache: Option<CacheOutcome>,
 }
 
 impl Details for LogDetails<'_> {
@@ -174,7 +177,7 @@ fn log_record<'a>(
     header: Option<Duration>,
     total: Duration,
 ) -> Record<'a> {
-    let LogDetails { request, record } = *details;
+    let LogDetails { request, record, cache } = *details;
     let remarks = record.remarks.as_deref();
     let began = remarks.and_then(|remarks| remarks.attempt_began).unwrap_or(open.started);
     let known = !request.head.bytes().is_empty();
@@ -205,6 +208,7 @@ fn log_record<'a>(
         route: record.route.as_ref().map_or("", |(active, index)| active.route(*index).name.as_str()),
         upstream: record.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
         endpoint: record.endpoint.as_ref().map_or("", |pool| pool.name()),
+        cache: cache.map(CacheOutcome::as_str),
         bytes_in: record.bytes_in,
         bytes_out: record.bytes_out,
         attempts: record.attempts,

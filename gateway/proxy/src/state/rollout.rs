@@ -67,6 +67,7 @@ impl Rollout {
         registry: &Registry,
         policies: Arc<tollgate_policy::PolicyStates>,
     ) -> Arc<Self> {
+        policies.bound_cache(plan.settings.cache.memory);
         let slots = registry.route_slots(plan.routes.iter().map(|route| route.name.as_str()));
         let live: Vec<_> =
             plan.policies.iter().map(|attached| ActivePolicy::new(attached, &policies)).collect();
@@ -82,6 +83,12 @@ impl Rollout {
             names.map(|(index, upstream)| (upstream.name.clone(), index)).collect()
         });
         index.get(name).copied()
+    }
+
+    /// Returns the state that the policies of all plans share.
+    #[must_use]
+    pub fn policies(&self) -> &Arc<tollgate_policy::PolicyStates> {
+        &self.policies
     }
 
     /// Returns the policies of a chain.

@@ -149,6 +149,7 @@ impl StreamRecord {
                 referer: None,
                 user_agent: None,
                 request_id: None,
+                cache: None,
                 consumer: None,
                 span: None,
                 route: self.state.as_ref().map_or("", |state| state.stream.name.as_str()),

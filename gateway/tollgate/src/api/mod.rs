@@ -5,6 +5,7 @@
 //! [`View`](tollgate_sources::View).
 
 pub(crate) mod body;
+mod cache;
 mod changes;
 mod history;
 mod listeners;
@@ -40,6 +41,8 @@ pub fn router(context: &AdminContext) -> Router {
         .route("/api/v1/store/backup", post(history::backup))
         .route("/api/v1/store/compact", post(history::compact))
         .route("/api/v1/listeners", get(listeners::list))
+        .route("/api/v1/cache", get(cache::get))
+        .route("/api/v1/cache/purge", post(cache::purge))
         .route("/api/v1/log", get(log::get).put(log::put))
         .route("/api/v1/reload", post(process::reload))
         .route("/api/v1/stop", post(process::stop))

@@ -113,6 +113,19 @@ pub fn openapi() -> Value {
     );
     paths.insert("/api/v1/log".to_owned(), json!({ "get": log, "put": set_log }));
     paths.insert(
+        "/api/v1/cache".to_owned(),
+        json!({ "get": operation("getCache", "Returns the state of the store of responses.", json!([]), None, ok(cache_state()), READ) }),
+    );
+    let purge = operation(
+        "purgeCache",
+        "Removes stored responses, or marks them as stale.",
+        json!([]),
+        Some(cache_purge()),
+        ok(json!({ "type": "object", "properties": { "purged": { "type": "integer" } } })),
+        &[400, 401, 403, 415],
+    );
+    paths.insert("/api/v1/cache/purge".to_owned(), json!({ "post": purge }));
+    paths.insert(
         "/api/v1/trace".to_owned(),
         get(
             "traceRequests",
@@ -497,6 +510,29 @@ fn stopping() -> Value {
         "state": { "enum": ["draining"] }, "pid": { "type": "integer" }, "in_flight": { "type": "integer" },
         "timeout": { "type": ["number", "null"] },
     } })
+}
+
+fn cache_state() -> Value {
+    let names = ["objects", "bytes", "capacity", "hits", "misses", "followed", "evictions", "refused"];
+    let counts = names.map(|name| (name.to_owned(), json!({ "type": "integer" })));
+    let mut properties: Map<String, Value> = counts.into_iter().collect();
+    properties.insert("hit_ratio".to_owned(), json!({ "type": ["number", "null"] }));
+    json!({ "type": "object", "properties": properties })
+}
+
+fn cache_purge() -> Value {
+    json!({
+        "type": "object",
+        "description": "Exactly one of `key`, `prefix`, `tag` and `all`.",
+        "additionalProperties": false,
+        "properties": {
+            "key": { "type": "string" },
+            "prefix": { "type": "string" },
+            "tag": { "type": "string" },
+            "all": { "const": true },
+            "soft": { "type": "boolean" },
+        },
+    })
 }
 
 fn log_levels() -> Value {

@@ -208,6 +208,57 @@ pub struct LogArgs {
     pub remote: AdminOptions,
 }
 
+/// What is done with the stored responses.
+#[derive(Clone, Debug, Subcommand)]
+pub enum CacheCommand {
+    /// Show how many responses are stored, and how many requests they have answered.
+    Status(CacheStatusArgs),
+    /// Remove stored responses, or mark them as stale.
+    Purge(CachePurgeArgs),
+}
+
+/// The output of `cache status`.
+#[derive(Clone, Debug, Args)]
+pub struct CacheStatusArgs {
+    /// The format.
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: OutputFormat,
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
+/// The responses to purge.
+#[derive(Clone, Debug, Args)]
+pub struct CachePurgeArgs {
+    /// The responses to this URL, such as `https://shop.example/products/7?x=y`.
+    #[arg(
+        long,
+        value_name = "URL",
+        group = "purged",
+        required_unless_present_any = ["prefix", "tag", "all"]
+    )]
+    pub url: Option<String>,
+    /// The responses to all URLs that begin like this.
+    #[arg(long, value_name = "URL", group = "purged")]
+    pub prefix: Option<String>,
+    /// The responses with this tag.
+    #[arg(long, value_name = "TAG", group = "purged")]
+    pub tag: Option<String>,
+    /// All responses.
+    #[arg(long, group = "purged")]
+    pub all: bool,
+    /// Mark them as stale instead of removing them: the next request validates them.
+    #[arg(long)]
+    pub soft: bool,
+    /// The format.
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: OutputFormat,
+    /// The gateway to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
 /// The destination of a backup.
 #[derive(Clone, Debug, Args)]
 pub struct BackupArgs {

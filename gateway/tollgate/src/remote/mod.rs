@@ -6,6 +6,7 @@
 //! | `request` | requests and their responses |
 //! | `resources` | `get`, `set`, `delete` |
 //! | `log` | levels of the log |
+//! | `cache` | the stored responses |
 //! | `process` | `status`, `reload`, `stop`, `cost` |
 //! | `whole` | `export`, `import`, `diff`, `backup` |
 //! | `versions` | `history`, `rollback` |
@@ -13,6 +14,7 @@
 
 mod args;
 mod bulk;
+mod cache;
 mod format;
 mod line_diff;
 mod log;
@@ -24,10 +26,11 @@ mod versions;
 use std::process::ExitCode;
 
 pub use args::{
-    BackupArgs, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs, ImportFrom,
-    LogArgs, ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
+    BackupArgs, CacheCommand, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs,
+    ImportFrom, LogArgs, ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
 };
 pub use bulk::{backup, diff, export, import};
+pub use cache::cache;
 pub use log::log;
 pub use process::{cost, reload, status, stop};
 pub use request::percent_encode;

@@ -6,17 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::asks::{Leave, below, pace};
-use super::{Mood, any};
+use super::{ECHOES, Mood, any};
 use crate::wire::Pace;
-
-/// The address on which the gateway listens for streams.
-pub const STREAMS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 81);
-
-/// The addresses of the echo servers. The first is always there.
-pub const ECHOES: [SocketAddr; 2] = [
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 3, 0, 1)), 7000),
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 3, 0, 2)), 7000),
-];
 
 /// A client of the layer 4 listener: one connection.
 #[derive(Clone, Debug)]

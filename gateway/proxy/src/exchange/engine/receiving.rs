@@ -457,8 +457,13 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if state.response.has_never_indexed {
                 stream.forbid_indexing();
             }
+            if state.fallback.is_none() {
+                stream.endpoint_responds(&state.request, &state.response);
+            }
             stream.translate(out);
-            if let Some(context) = &mut state.policy_context {
+            if let Some(context) = &mut state.policy_context
+                && !stream.is_withheld()
+            {
                 let status = state.response.status;
                 let slot = stream.transform();
                 response_policies::apply(context, &state.request, status, Author::Endpoint, out, slot);

@@ -10,14 +10,14 @@ use std::io;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tollgate_files::{Body, ByteRange, Part, ReadNow, ServedFile, threads};
+use tollgate_files::{ReadNow, ServedFile, threads};
 use tollgate_http::h1::{BodyLength, BodyReader};
-use tollgate_http::{Method, Version};
+use tollgate_http::{ByteRange, ContentParts, Method, Part, Version};
 use tollgate_observe::Reason;
 use tollgate_plan::{Rates, Route};
 
 use super::locate::wait;
-use crate::exchange::deliver::{Allowance, deliver};
+use crate::exchange::deliver::{Allowance, deliver, too_slow, wait_for_room};
 use crate::exchange::respond::{LocalHead, write_head};
 use crate::exchange::response_policies::{self, Author};
 use crate::state::client::Client;
@@ -44,7 +44,7 @@ pub(super) struct FileResponse<'a> {
     /// Field lines, each with its CRLF.
     pub lines: &'a [u8],
     pub file: &'a Arc<ServedFile>,
-    pub body: Body,
+    pub body: ContentParts,
     /// Whether the connection closes after the response.
     pub close: bool,
 }
@@ -62,7 +62,7 @@ pub(super) async fn send<S: ClientSide>(
 ) -> Result<(), Reason> {
     let length = (status != 304).then_some(body.length);
     if state.request.method == Method::Head {
-        body = Body::default();
+        body = ContentParts::default();
     }
     state.record.status = status;
     state.record.bytes_out = 0;
@@ -101,11 +101,11 @@ fn send_first<S: ClientSide>(
     state: &mut RequestState,
     head: &mut Vec<u8>,
     file: &ServedFile,
-    body: &mut Body,
+    body: &mut ContentParts,
 ) -> Result<(), Reason> {
     let buffer = &mut *worker.receive.borrow_mut();
     let data = match body.parts.front() {
-        Some(Part::File(range)) => match (file.content(), in_memory(file, *range)) {
+        Some(Part::Content(range)) => match (file.content(), in_memory(file, *range)) {
             (Some(_), Some(bytes)) => bytes,
             // The file was read to its end before.
             (Some(_), None) => return Err(Reason::FileTruncated),
@@ -130,7 +130,7 @@ async fn send_rest<S: ClientSide>(
     state: &mut RequestState,
     route: &Route,
     file: &Arc<ServedFile>,
-    body: &mut Body,
+    body: &mut ContentParts,
 ) -> Result<(), Reason> {
     let rates: &Rates = &route.rates;
     let mut pace = Pace::of_response(rates, route.timeouts.write, false, 0);
@@ -147,7 +147,7 @@ async fn send_rest<S: ClientSide>(
                 read = text.clone();
                 &read
             }
-            Part::File(range) => {
+            Part::Content(range) => {
                 let range = *range;
                 if let Some(bytes) = in_memory(file, range) {
                     read = bytes.to_vec();
@@ -203,7 +203,7 @@ fn send_now<S: ClientSide>(
     file: &ServedFile,
     range: ByteRange,
     most: usize,
-    body: &mut Body,
+    body: &mut ContentParts,
 ) -> Result<bool, Reason> {
     let buffer = &mut *worker.receive.borrow_mut();
     let Some(data) = read_now(file, range, buffer, most)? else { return Ok(false) };
@@ -259,14 +259,6 @@ async fn send_range<S: ClientSide>(
     .await
 }
 
-/// Returns the reason for a client that did not take data within its time.
-fn too_slow(pace: &Pace) -> Reason {
-    match pace.is_over(tollgate_net::now()) {
-        true => Reason::ClientTooSlow,
-        false => Reason::ClientWriteTimeout,
-    }
-}
-
 /// Returns a range of a file that is in memory.
 fn in_memory(file: &ServedFile, range: ByteRange) -> Option<&[u8]> {
     let start = usize::try_from(range.start).ok()?;
@@ -308,12 +300,12 @@ async fn read_on_thread<S: ClientSide>(
 }
 
 /// Removes bytes that were sent from the front of a body. Returns the reader that says whether that was all.
-fn advance(body: &mut Body, mut count: u64) -> BodyReader {
+fn advance(body: &mut ContentParts, mut count: u64) -> BodyReader {
     while count > 0 {
         let Some(part) = body.parts.front_mut() else { break };
         let length = match part {
             Part::Text(text) => text.len() as u64,
-            Part::File(range) => {
+            Part::Content(range) => {
                 let length = range.length();
                 range.start += count.min(length);
                 length
@@ -327,40 +319,4 @@ fn advance(body: &mut Body, mut count: u64) -> BodyReader {
     }
     let is_whole = body.parts.is_empty();
     BodyReader::new(if is_whole { BodyLength::None } else { BodyLength::Exactly(1) })
-}
-
-/// Waits until the client has taken what is kept for it. Returns how much to read next.
-async fn wait_for_room<S: ClientSide>(
-    client: &mut Client<S>,
-    state: &mut RequestState,
-    route: &Route,
-    pace: &mut Pace,
-) -> Result<usize, Reason> {
-    let bound = route.timeouts.write;
-    let backlog = &mut state.to_client;
-    let sent = state.record.bytes_out;
-    let mut left_before = None;
-    poll_fn(|cx| {
-        match backlog.poll_flush(cx, &mut client.stream) {
-            Poll::Ready(Err(error)) => return Poll::Ready(Err(error.write_reason())),
-            Poll::Ready(Ok(())) => {
-                if let Poll::Ready(room) = client.stream.poll_room(cx) {
-                    if left_before.is_some() {
-                        pace.settle(tollgate_net::now(), sent);
-                    }
-                    return Poll::Ready(Ok(room));
-                }
-            }
-            Poll::Pending => {}
-        }
-        let left = backlog.len();
-        if left_before != Some(left) {
-            left_before = Some(left);
-            let now = tollgate_net::now();
-            pace.settle(now, sent.saturating_sub(left));
-            client.deadline.set(now, pace.wait(now, bound));
-        }
-        client.deadline.poll_passed(cx).map(|()| Err(too_slow(pace)))
-    })
-    .await
 }

@@ -9,8 +9,7 @@
 mod body;
 mod locate;
 
-use tollgate_files::{Answer, Body, Conditions, evaluate};
-use tollgate_http::{Method, Name};
+use tollgate_http::{Answer, Conditions, ContentParts, Name, evaluate};
 use tollgate_observe::Reason;
 use tollgate_plan::{Files, Route};
 
@@ -56,17 +55,19 @@ pub(crate) async fn serve<S: ClientSide>(
             return Ok(respond::moved(client, worker, state, settings, &location, close).await);
         }
     };
-    let (conditions, accept_encoding) = read_fields(state, file.has_encoded());
+    let conditions = Conditions::read(&state.request);
+    let accept_encoding = if file.has_encoded() { accept_encoding(state) } else { Vec::new() };
     // The ranges that a client asks for must not be of another encoding than the part that it has.
     let encoded = conditions.range.is_none().then(|| file.preferred(&accept_encoding)).flatten();
     let file = encoded.unwrap_or(&file);
-    let (status, lines, body) = match evaluate(&conditions, file) {
-        Answer::Whole => (200, None, Body::whole(file)),
-        Answer::NotModified => (304, Some(file.validator_lines().to_vec()), Body::default()),
+    let (status, lines, body) = match evaluate(&conditions, &file.selected()) {
+        Answer::Whole => (200, None, ContentParts::whole(file.length())),
+        Answer::NotModified => (304, Some(file.validator_lines().to_vec()), ContentParts::default()),
         Answer::Ranges(ranges) => {
             let boundary =
                 format!("tollgate-{:08x}{:08x}{:08x}", worker.random(), worker.random(), file.modified());
-            let (lines, body) = Body::ranges(file, &ranges, &boundary);
+            let (type_line, others) = (file.type_line(), file.lines_without_type());
+            let (lines, body) = ContentParts::ranges(type_line, others, file.length(), &ranges, &boundary);
             (206, Some(lines), body)
         }
         Answer::PreconditionFailed => {
@@ -116,41 +117,11 @@ async fn refuse<S: ClientSide>(
     Ok(respond::refusal(client, worker, state, &active.plan.settings, error, close).await)
 }
 
-/// Reads the fields on which the answer depends, and `Accept-Encoding` if it matters.
-fn read_fields(state: &RequestState, wants_encoding: bool) -> (Conditions, Vec<u8>) {
-    let (mut conditions, mut accept_encoding) = (Conditions::default(), Vec::new());
+/// The values of `Accept-Encoding`, joined by commas.
+fn accept_encoding(state: &RequestState) -> Vec<u8> {
     let head = &state.request.head;
     if !head.has(Name::Other) {
-        return (conditions, accept_encoding);
+        return Vec::new();
     }
-    for field in head.fields().iter().filter(|field| field.id == Name::Other) {
-        let (name, value) = (head.slice(field.name), head.slice(field.value));
-        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
-        let slot = match name.len() {
-            15 if is("accept-encoding") => {
-                if wants_encoding {
-                    append(&mut accept_encoding, value);
-                }
-                continue;
-            }
-            8 if is("if-match") => &mut conditions.if_match,
-            13 if is("if-none-match") => &mut conditions.if_none_match,
-            17 if is("if-modified-since") => &mut conditions.if_modified_since,
-            19 if is("if-unmodified-since") => &mut conditions.if_unmodified_since,
-            8 if is("if-range") => &mut conditions.if_range,
-            // RFC 9110, 14.2: only GET has ranges.
-            5 if is("range") && state.request.method == Method::Get => &mut conditions.range,
-            _ => continue,
-        };
-        append(slot.get_or_insert_default(), value);
-    }
-    (conditions, accept_encoding)
-}
-
-/// Appends a member to a list of fields.
-fn append(list: &mut Vec<u8>, value: &[u8]) {
-    if !list.is_empty() {
-        list.extend_from_slice(b", ");
-    }
-    list.extend_from_slice(value);
+    head.all_by_text(b"accept-encoding").collect::<Vec<_>>().join(&b", "[..])
 }

@@ -22,7 +22,8 @@ pub fn replacement(name: &str) -> Option<&'static str> {
         "client-control" => "write `limits.body` of the route, over /api/v1",
         "real-ip" => "write `forwarded.trusted_proxies` in the file",
         "proxy-control" | "proxy-buffering" => "write `buffer` of the route, over /api/v1",
-        "proxy-cache" | "graphql-proxy-cache" => "this gateway keeps no responses",
+        "proxy-cache" => "write `policies.cache` of the route, over /api/v1",
+        "graphql-proxy-cache" => "this gateway stores only responses to GET",
         "csrf" | "referer-restriction" | "ua-restriction" => {
             "match the header instead: a route with `match.headers` and `respond`, over /api/v1"
         }

@@ -1,10 +1,10 @@
 //! Parses `Range` (RFC 9110, 14.2).
 
-/// The most ranges that are sent. A request for more gets the whole file: an attacker who asks for many small ranges
+/// The most ranges that are sent. A request for more gets everything: an attacker who asks for many small ranges
 /// would otherwise multiply the work of a request.
 const RANGES_MAX: usize = 16;
 
-/// A range of bytes of a file; `end` is exclusive.
+/// A range of bytes of some content; `end` is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// The first byte.
@@ -21,18 +21,18 @@ impl ByteRange {
     }
 }
 
-/// What a `Range` asks for.
+/// The ranges that a `Range` requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requested {
-    /// The whole file: the field is malformed, has another unit, or asks for too much.
+    /// All of it: the field is malformed, has another unit, or asks for too much.
     Whole,
     /// These ranges, at least one, in the order of the request. None of them is empty.
     Ranges(Vec<ByteRange>),
-    /// No range that the file has.
+    /// No range that it has.
     Nothing,
 }
 
-/// Parses a `Range` for a file of this length.
+/// Parses a `Range` for content of this length.
 #[must_use]
 pub fn parse_ranges(value: &[u8], length: u64) -> Requested {
     let Some(list) = unit(value) else { return Requested::Whole };
@@ -54,7 +54,7 @@ pub fn parse_ranges(value: &[u8], length: u64) -> Requested {
     if count == 0 {
         return Requested::Whole;
     }
-    // Ranges that overlap are of no use to a client, and would make the gateway send more than the file.
+    // Ranges that overlap are of no use to a client, and would make the gateway send more than there is.
     let asked = ranges.iter().fold(0, |sum: u64, range| sum.saturating_add(range.length()));
     if ranges.len() > 1 && asked > length {
         return Requested::Whole;
@@ -68,7 +68,7 @@ fn unit(value: &[u8]) -> Option<&[u8]> {
     rest.strip_prefix(b"=")
 }
 
-/// Parses one range. The outer `None`: it is malformed; the inner one: the file does not have it.
+/// Parses one range. The outer `None`: it is malformed; the inner one: the content does not have it.
 fn parse_range(member: &[u8], length: u64) -> Option<Option<ByteRange>> {
     let dash = member.iter().position(|byte| *byte == b'-')?;
     let (first, last) = (member[..dash].trim_ascii_end(), member[dash + 1..].trim_ascii_start());

@@ -1,0 +1,293 @@
+//! The store in memory, which all workers share.
+//!
+//! The [index] finds an object without a lock. [S3-FIFO](queues) chooses what is evicted; its queues are
+//! touched only when an object is inserted or removed. A [`Fill`] brings a response in, and [`Follower`]s read it as
+//! it arrives. Invariant: the objects in the index cost at most the capacity, as soon as the insertion that exceeded
+//! it returns.
+
+pub(crate) mod body;
+pub(crate) mod counters;
+pub(crate) mod fill;
+pub(crate) mod follower;
+mod ghosts;
+mod index;
+pub(crate) mod purge;
+mod queues;
+pub(crate) mod stored;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollgate_http::Head;
+
+use self::counters::{Counters, Counts};
+use self::fill::{Fill, FillShared};
+use self::follower::Follower;
+use self::index::{Index, Stripe};
+use self::queues::Queues;
+use self::stored::Stored;
+use crate::{Moment, StoredHead};
+
+/// The cost of an object besides its key, its field lines and its body: itself, its place in a queue and among the
+/// remembered evictions, and its share of the index. A test measures it.
+pub(crate) const OVERHEAD_BYTES: u64 = 256;
+
+/// How a store is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// The most bytes of all objects, with [`Stored::cost`] each.
+    pub capacity_bytes: u64,
+    /// The most bytes of one body.
+    pub object_bytes_max: u64,
+    /// The most requests that wait for one response. Further ones fetch for themselves.
+    pub followers_max: usize,
+    /// The most responses under one key, which differ in the fields that `Vary` names. The oldest gives way.
+    pub variants_max: usize,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        let (capacity_bytes, object_bytes_max) = (64 << 20, 1 << 20);
+        Self { capacity_bytes, object_bytes_max, followers_max: 4096, variants_max: 32 }
+    }
+}
+
+/// The result of a look-up.
+#[derive(Clone, Debug)]
+pub enum Lookup {
+    /// A response, fresh or not: see [`reuse`](crate::reuse).
+    Hit(Arc<Stored>),
+    /// A recent response was not allowed to be stored, so waiting for the next one would be of no use: fetch by
+    /// [`Store::begin_alone`].
+    Uncacheable,
+    /// Nothing.
+    Miss,
+}
+
+/// How a request for something that is missing or stale continues.
+#[derive(Debug)]
+pub enum Begin {
+    /// This request fetches.
+    Lead(Fill),
+    /// Another request is fetching it; read its response as it arrives.
+    Follow(Follower),
+    /// A response was stored since the look-up.
+    Found(Arc<Stored>),
+    /// Fetch without followers: too many wait already, or the stale response must be validated for each request.
+    Alone(Fill),
+}
+
+/// The store. Shared by all workers in an [`Arc`].
+pub struct Store {
+    index: Index,
+    hasher: foldhash::quality::RandomState,
+    queues: Mutex<Queues>,
+    settings: StoreSettings,
+    /// May change while the store is used.
+    capacity_bytes: AtomicU64,
+    counters: Counters,
+    /// Bytes of bodies that are being fetched and may be stored.
+    filling: counters::Bytes,
+}
+
+impl Store {
+    /// Creates an empty store.
+    #[must_use]
+    pub fn new(settings: StoreSettings) -> Arc<Self> {
+        Arc::new(Self {
+            index: Index::new(settings.capacity_bytes),
+            hasher: foldhash::quality::RandomState::default(),
+            queues: Mutex::new(Queues::default()),
+            settings,
+            capacity_bytes: AtomicU64::new(settings.capacity_bytes),
+            counters: Counters::default(),
+            filling: counters::Bytes::default(),
+        })
+    }
+
+    /// How it is bounded; the capacity is the one at its creation.
+    #[must_use]
+    pub const fn settings(&self) -> &StoreSettings {
+        &self.settings
+    }
+
+    /// Changes the capacity, and evicts what exceeds it. The index keeps its size, so a store that grows more than
+    /// tenfold is better created again.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.capacity_bytes.store(bytes, Ordering::Relaxed);
+        self.evict();
+    }
+
+    /// Looks a request up. `key` is everything that tells one cached resource from another; `request` is read for the
+    /// fields that `Vary` names. Takes no lock and allocates nothing.
+    #[must_use]
+    pub fn lookup(&self, key: &[u8], request: &Head, now: Moment) -> Lookup {
+        let found =
+            self.index.find(self.hash(key), key, request).filter(|stored| !stored.is_expired_mark(now));
+        match found {
+            Some(mark) if mark.is_uncacheable() => Lookup::Uncacheable,
+            Some(stored) => {
+                stored.note_read();
+                self.counters.count_hit();
+                Lookup::Hit(stored)
+            }
+            None => {
+                self.counters.count_miss();
+                Lookup::Miss
+            }
+        }
+    }
+
+    /// All responses under a key, the newest first. For a validation of several at once, and for the admin API.
+    #[must_use]
+    pub fn variants(&self, key: &[u8]) -> Vec<Arc<Stored>> {
+        self.index.variants(self.hash(key), key)
+    }
+
+    /// Begins to fetch what a look-up did not find, or found `stale`. Requests for the same key whose varying fields
+    /// agree, as far as these are known from a stored response, share one fetch.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, key: &[u8], request: &Head, stale: Option<&Arc<Stored>>) -> Begin {
+        if stale.is_some_and(|stale| !stale.head().freshness().can_be_shared()) {
+            return Begin::Alone(self.begin_alone(key));
+        }
+        let hash = self.hash(key);
+        let stripe = self.index.lock(hash);
+        if let Some(found) = self.index.find(hash, key, request)
+            && !found.is_uncacheable()
+            && stale.is_none_or(|stale| !Arc::ptr_eq(stale, &found))
+        {
+            return Begin::Found(found);
+        }
+        let variant = self.variant_hash(hash, key, request);
+        if let Some(running) = stripe.fills.iter().find(|fill| fill.is_joined_by(variant, key)) {
+            return match running.follow(self) {
+                Some(follower) => Begin::Follow(follower),
+                None => Begin::Alone(self.register(stripe, FillShared::alone(hash, key))),
+            };
+        }
+        Begin::Lead(self.register(stripe, FillShared::shared(hash, variant, key)))
+    }
+
+    /// Begins to refresh a stale response while it is served (RFC 5861, 3). `None`: another request does so, or
+    /// it is not stored any more.
+    #[must_use]
+    pub fn begin_refresh(self: &Arc<Self>, stale: &Arc<Stored>, request: &Head) -> Option<Fill> {
+        let (hash, key) = (stale.hash(), stale.key());
+        let stripe = self.index.lock(hash);
+        let variant = self.variant_hash(hash, key, request);
+        let is_running = stripe.fills.iter().any(|fill| fill.is_joined_by(variant, key));
+        (stale.is_stored() && !is_running)
+            .then(|| self.register(stripe, FillShared::shared(hash, variant, key)))
+    }
+
+    /// Begins to fetch without followers. The response is stored if it may be.
+    #[must_use]
+    pub fn begin_alone(self: &Arc<Self>, key: &[u8]) -> Fill {
+        let hash = self.hash(key);
+        self.register(self.index.lock(hash), FillShared::alone(hash, key))
+    }
+
+    fn register(self: &Arc<Self>, mut stripe: MutexGuard<'_, Stripe>, fill: FillShared) -> Fill {
+        let fill = Arc::new(fill);
+        stripe.fills.push(fill.clone());
+        Fill::new(self.clone(), fill)
+    }
+
+    /// Remembers for a while that responses to a key are not stored, so that requests for it do not wait for each
+    /// other. Does nothing if a fresh response is stored, because a client may have forced this fetch. The mark
+    /// replaces stale responses, and a response that is stored later replaces the mark.
+    pub fn mark_uncacheable(&self, key: &[u8], now: Moment, seconds: u32) {
+        if self.variants(key).iter().any(|stored| stored.head().freshness().is_fresh(now)) {
+            return;
+        }
+        let head = StoredHead::mark(now, seconds);
+        self.insert(Arc::new(Stored::uncacheable(self.hash(key), key, head)));
+    }
+
+    /// The counters since the store was created.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let queues = self.queues();
+        self.counters.read(queues.bytes(), queues.objects(), self.filling.get())
+    }
+
+    /// Calls `each` for every stored response, in no order. For the admin API: it visits the whole index.
+    pub fn for_each(&self, mut each: impl FnMut(&Arc<Stored>)) {
+        self.index.for_each(|stored| {
+            if !stored.is_uncacheable() {
+                each(stored);
+            }
+        });
+    }
+
+    /// Makes an object findable, in place of the one for the same requests, and evicts what has no room any more.
+    fn insert(&self, object: Arc<Stored>) {
+        if !self.fits(&object) {
+            return;
+        }
+        let removed = {
+            let mut stripe = self.index.lock(object.hash());
+            self.index.insert(&mut stripe, object.clone(), self.settings.variants_max)
+        };
+        self.queue(&object, &removed);
+    }
+
+    /// Queues an object that was inserted in the index. `removed` are the objects that it replaced there.
+    fn queue(&self, object: &Arc<Stored>, removed: &[Arc<Stored>]) {
+        {
+            let mut queues = self.queues();
+            removed.iter().for_each(|old| queues.forget(old));
+            queues.push(object);
+        }
+        self.evict();
+    }
+
+    /// Evicts until the objects fit.
+    fn evict(&self) {
+        let capacity = self.capacity_bytes.load(Ordering::Relaxed);
+        let victims = self.queues().evict(capacity);
+        self.counters.count_evictions(victims.len() as u64);
+        for victim in victims {
+            self.index.remove(&mut self.index.lock(victim.hash()), &victim);
+        }
+    }
+
+    /// The most bytes of bodies that are being fetched, besides the capacity: a quarter of it, but one body at least.
+    fn filling_max(&self) -> u64 {
+        (self.capacity_bytes.load(Ordering::Relaxed) / 4).max(self.settings.object_bytes_max)
+    }
+
+    /// Whether an object would have room, with all others gone.
+    fn fits(&self, object: &Stored) -> bool {
+        object.cost() <= self.capacity_bytes.load(Ordering::Relaxed)
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// The hash of a key with the values of the fields on which its newest response depends.
+    fn variant_hash(&self, hash: u64, key: &[u8], request: &Head) -> u64 {
+        let newest = self.index.newest(hash, key);
+        match newest.as_ref().and_then(|stored| stored.head().vary()) {
+            Some(vary) => self.hasher.hash_one((hash, vary.values_of(request))),
+            None => hash,
+        }
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Store").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,76 @@
+//! Removes stored responses, or marks them as stale, on request.
+//!
+//! A purge of one key looks at its bucket only. The others visit the whole index, stripe by stripe, so they belong on
+//! a thread other than a worker's: a look at a million objects takes a fraction of a second. An index of tags would
+//! make that quicker, and cost memory for each object that has one. A response that is being fetched while a purge
+//! concerns it is not stored, since it may be from before the change that the purge announces.
+
+use std::sync::Arc;
+
+use super::Store;
+use super::index::Stripe;
+use super::stored::Stored;
+
+/// The responses that a purge concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purge<'a> {
+    /// All responses under this key.
+    Key(&'a [u8]),
+    /// All whose keys begin with these bytes.
+    Prefix(&'a [u8]),
+    /// Responses that have one of these tags.
+    Tags(&'a [&'a [u8]]),
+    /// All.
+    All,
+}
+
+/// The effect of a purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PurgeMode {
+    /// The responses are removed.
+    Remove,
+    /// They are kept but stale, so that they can be validated, or served while they are refreshed.
+    MarkStale,
+}
+
+impl Store {
+    /// Purges, and returns how many responses it concerned.
+    pub fn purge(&self, what: Purge<'_>, mode: PurgeMode) -> u64 {
+        let concerns = |stored: &Stored| match what {
+            Purge::Key(key) => stored.key() == key,
+            Purge::Prefix(prefix) => stored.key().starts_with(prefix),
+            Purge::Tags(tags) => stored.head().tags().any(|tag| tags.contains(&tag)),
+            Purge::All => true,
+        };
+        let stop_fills = |stripe: &Stripe| {
+            for fill in &stripe.fills {
+                fill.purge(|key, head| match what {
+                    Purge::Key(wanted) => key == wanted,
+                    Purge::Prefix(prefix) => key.starts_with(prefix),
+                    Purge::Tags(tags) => head.is_none_or(|head| head.tags().any(|tag| tags.contains(&tag))),
+                    Purge::All => true,
+                });
+            }
+        };
+        let mut concerned = Vec::new();
+        let mut choose = |stored: &Arc<Stored>| {
+            let is_chosen = concerns(stored);
+            if is_chosen {
+                concerned.push(stored.clone());
+            }
+            is_chosen && mode == PurgeMode::Remove
+        };
+        match what {
+            Purge::Key(key) => self.index.remove_in_bucket(self.hash(key), stop_fills, &mut choose),
+            _ => self.index.remove_where(stop_fills, &mut choose),
+        }
+        match mode {
+            PurgeMode::MarkStale => concerned.iter().for_each(|stored| stored.mark_stale()),
+            PurgeMode::Remove => {
+                let mut queues = self.queues();
+                concerned.iter().for_each(|stored| queues.forget(stored));
+            }
+        }
+        concerned.iter().filter(|stored| !stored.is_uncacheable()).count() as u64
+    }
+}

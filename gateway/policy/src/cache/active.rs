@@ -1,0 +1,136 @@
+//! The policy with its store, and its decision about a request, which the request's context carries to the proxy.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate_cache::{Admission, Store};
+
+use super::conditions::Conditions;
+use super::key::{KEY_SEPARATOR, KeyRules};
+use super::outcome::CacheOutcome;
+use super::uses::Uses;
+
+/// What is stored, for how long, and under which key.
+#[derive(Clone, Debug)]
+pub struct CacheRules {
+    pub(crate) key: KeyRules,
+    /// Whether requests with GET are answered from the cache.
+    pub(crate) get: bool,
+    /// The same for HEAD.
+    pub(crate) head: bool,
+    /// For how long stale responses are served, if they do not say it.
+    pub stale_times: StaleTimes,
+    pub(crate) bypass: Conditions,
+    pub(crate) no_store: Conditions,
+    /// Maximum bytes of a stored body.
+    pub max_object: u64,
+    /// Number of requests from which on a response is stored.
+    pub(crate) min_uses: u8,
+    /// What is stored, unless a status has a lifetime of its own.
+    pub(crate) admission: Admission,
+    /// What is stored of responses with these statuses, first and last.
+    pub(crate) by_status: Vec<((u16, u16), Admission)>,
+    /// Whether identities do not count.
+    pub across_identities: bool,
+    /// Whether the request's `Cache-Control` counts.
+    pub client_directives: bool,
+    /// Whether responses get a `Cache-Status`.
+    pub status: bool,
+}
+
+/// For how long stale responses are served, if they do not say it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StaleTimes {
+    /// How long a stale response is served while it is fetched again.
+    pub stale_while_revalidate: Option<Duration>,
+    /// How long a stale response replaces an error.
+    pub stale_if_error: Option<Duration>,
+}
+
+impl CacheRules {
+    /// Returns what is stored of responses with this status.
+    #[must_use]
+    pub fn admission(&self, status: u16) -> &Admission {
+        let of = self.by_status.iter().find(|((first, last), _)| (*first..=*last).contains(&status));
+        of.map_or(&self.admission, |(_, admission)| admission)
+    }
+}
+
+/// What the cache may do for a request. The key is in the request's [`Context`](crate::Context).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheIntent {
+    /// Answer it from the store if that is possible.
+    Lookup {
+        /// Whether its response may be stored.
+        may_store: bool,
+        /// Whether it carries an identity, so that only responses that allow it are shared.
+        is_identified: bool,
+    },
+    /// Forward it; if it succeeds, remove what is stored for its target.
+    Invalidate,
+    /// Forward it and do nothing else, for this cause.
+    Bypass(&'static str),
+}
+
+/// The policy's decision about a request.
+#[derive(Clone, Debug)]
+pub struct CacheUse {
+    /// The policy.
+    pub cache: Arc<ActiveCache>,
+    /// What the cache may do.
+    pub intent: CacheIntent,
+    /// What it did, once that is known.
+    pub outcome: Option<CacheOutcome>,
+}
+
+/// The policy with its store.
+#[derive(Debug)]
+pub struct ActiveCache {
+    /// The rules.
+    pub rules: CacheRules,
+    /// The store, which all policies share.
+    pub store: Arc<Store>,
+    /// The uses of keys, if they count.
+    pub(super) uses: Option<Uses>,
+    pub(super) counts: [Arc<AtomicU64>; CacheOutcome::ALL.len()],
+    pub(super) hit_bytes: Arc<AtomicU64>,
+}
+
+impl ActiveCache {
+    /// Counts a request, and the bytes of its response's body that came from the store.
+    pub fn count(&self, outcome: CacheOutcome, bytes: u64) {
+        self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
+        if outcome.is_from_store() {
+            self.hit_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a use of a key. Returns whether it was used often enough for its response to be stored.
+    #[must_use]
+    pub fn is_used_enough(&self, key: &[u8]) -> bool {
+        self.uses.as_ref().is_none_or(|uses| uses.count(key) >= self.rules.min_uses)
+    }
+}
+
+impl CacheUse {
+    /// Returns the decision in words, for `explain`.
+    #[must_use]
+    pub fn in_words(&self, key: &[u8]) -> String {
+        let url = key.split(|byte| *byte == KEY_SEPARATOR).next().unwrap_or_default();
+        let url = String::from_utf8_lossy(url);
+        match self.intent {
+            CacheIntent::Bypass(why) => format!("bypassed: {why}"),
+            CacheIntent::Invalidate => format!("removes what is stored for {url} if the request succeeds"),
+            CacheIntent::Lookup { may_store, is_identified } => {
+                let shared = if is_identified { ", only with a response that is public" } else { "" };
+                let stores = if may_store {
+                    "stores what allows it"
+                } else {
+                    "stores nothing: a condition of `no_store` holds"
+                };
+                format!("key {url}{shared}, {stores}")
+            }
+        }
+    }
+}

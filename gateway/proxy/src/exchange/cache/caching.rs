@@ -1,0 +1,36 @@
+//! What the cache does for one request: the policy, and the terms of the request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_cache::{Allowances, RequestControl};
+use tollgate_policy::ActiveCache;
+
+use crate::exchange::forward_target::RoutedRequest;
+
+/// What the cache does for one request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caching<'a> {
+    pub cache: &'a Arc<ActiveCache>,
+    /// The directives of the request, if they count.
+    pub control: RequestControl,
+    pub may_store: bool,
+    /// Whether the request carries an identity.
+    pub is_identified: bool,
+    pub routed: RoutedRequest,
+    /// Whether the client's connection closes after this request.
+    pub close: bool,
+}
+
+impl Caching<'_> {
+    /// Returns the times for which the policy allows stale responses.
+    pub fn allowances(&self) -> Allowances {
+        let times = &self.cache.rules.stale_times;
+        let seconds =
+            |time: Option<Duration>| time.map_or(0, |time| u32::try_from(time.as_secs()).unwrap_or(u32::MAX));
+        Allowances {
+            stale_while_revalidate: seconds(times.stale_while_revalidate),
+            stale_if_error: seconds(times.stale_if_error),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Fetches what the store lacks or may not serve: as the leader of a fetch, or as a follower of one that runs.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tollgate_cache::{Begin, Fill, Follower, Lookup, Moment, Start, Stored};
+use tollgate_observe::Reason;
+use tollgate_plan::BufferBounds;
+use tollgate_policy::CacheOutcome;
+
+use super::admission::{Fetch, add_conditions, asks_for_part, is_for_endpoint, remove_conditions};
+use super::caching::Caching;
+use super::outcome::note;
+use super::pass::pass;
+use super::respond::{Served, follow, respond};
+use super::tap::{Fetched, Tap};
+use crate::exchange::dispatch::dispatch;
+use crate::exchange::respond as own;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::connection_fate::ConnectionFate;
+use crate::state::request_state::RequestState;
+use crate::state::spool::Spool;
+use crate::state::worker::Worker;
+
+/// How often a request that follows begins again, because the response was not for it.
+const BEGINS_MAX: u32 = 3;
+
+/// Answers a request whose look-up found nothing that can be served as it is.
+pub(super) async fn fetch<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    caching: &Caching<'_>,
+    found: Lookup,
+) -> ConnectionFate {
+    let key = state.policy_context.as_ref().map(|context| context.cache_key.clone()).unwrap_or_default();
+    let store = &caching.cache.store;
+    let (stale, is_uncacheable) = match found {
+        Lookup::Hit(stored) => (Some(stored), false),
+        Lookup::Uncacheable => (None, true),
+        Lookup::Miss => (None, false),
+    };
+    let is_stored = caching.may_store && caching.cache.is_used_enough(&key);
+    if !is_stored && stale.is_none() || is_for_endpoint(&state.request.head) {
+        return pass(client, worker, state, active, caching).await;
+    }
+    if is_uncacheable || caching.is_identified || !is_stored {
+        return lead(client, worker, state, active, caching, store.begin_alone(&key), stale).await;
+    }
+    for _ in 0..BEGINS_MAX {
+        let mut follower = match store.begin(&key, &state.request.head, stale.as_ref()) {
+            Begin::Lead(fill) | Begin::Alone(fill) => {
+                return lead(client, worker, state, active, caching, fill, stale).await;
+            }
+            Begin::Found(stored) => {
+                return answer(client, worker, state, active, caching, &stored, CacheOutcome::Coalesced)
+                    .await;
+            }
+            Begin::Follow(follower) => follower,
+        };
+        let Ok(start) = wait_for_start(client, state, &mut follower).await else {
+            state.record.reason = Reason::ClientClosed;
+            note(state, caching.cache, CacheOutcome::Coalesced);
+            return ConnectionFate::Reset;
+        };
+        match start {
+            Start::Stored(stored) => {
+                return answer(client, worker, state, active, caching, &stored, CacheOutcome::Coalesced)
+                    .await;
+            }
+            Start::Streaming(head, length) => {
+                let streams = (head, length, follower);
+                if let Some(next) = follow(client, worker, state, active, caching, streams).await {
+                    return next;
+                }
+                // The client wants a part, and the whole is stored by now, or not.
+            }
+            Start::Lead(fill) => return lead(client, worker, state, active, caching, fill, stale).await,
+            Start::Fetch => break,
+            Start::Failed => match &stale {
+                Some(stale) if Fetch::may_serve(stale, caching) => {
+                    return answer(client, worker, state, active, caching, stale, CacheOutcome::Stale).await;
+                }
+                _ => {
+                    state.record.remarks().detail =
+                        Some("another request was fetching it, and failed".into());
+                    let settings = &active.plan.settings;
+                    let reason = Reason::DestinationUnavailable;
+                    let next = own::error(client, worker, state, settings, reason, caching.close).await;
+                    note(state, caching.cache, CacheOutcome::Coalesced);
+                    return next;
+                }
+            },
+        }
+    }
+    lead(client, worker, state, active, caching, store.begin_alone(&key), stale).await
+}
+
+/// Waits until the response that another request fetches begins.
+///
+/// # Errors
+/// If the client leaves first.
+async fn wait_for_start<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &RequestState,
+    follower: &mut Follower,
+) -> Result<Start, ()> {
+    poll_fn(|cx| match follower.poll_start(cx, &state.request.head) {
+        Poll::Ready(start) => Poll::Ready(Ok(start)),
+        Poll::Pending => client.poll_peer_closed(cx).map(|()| Err(())),
+    })
+    .await
+}
+
+/// Fetches the response for this client, and for all who follow.
+async fn lead<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    caching: &Caching<'_>,
+    fill: Fill,
+    stale: Option<Arc<Stored>>,
+) -> ConnectionFate {
+    let wants_part = asks_for_part(&state.request.head);
+    // The client's own head, which the log shows, and from which the client is answered.
+    let own_head = (wants_part || stale.is_some()).then(|| state.request.clone());
+    if wants_part {
+        remove_conditions(&mut state.request);
+    }
+    if let Some(stale) = &stale {
+        add_conditions(&mut state.request, stale);
+    }
+    // Others may wait for this response: a slow client must not delay it.
+    let memory = caching.cache.rules.max_object;
+    state.to_client.spool_into(Spool::new(BufferBounds { memory, file: 0 }));
+    let outcome = if stale.is_some() { CacheOutcome::Expired } else { CacheOutcome::Miss };
+    let fetch = Fetch::new(caching, fill.key(), stale.clone(), wants_part);
+    let Client { stream, connection_context, peer, requests, .. } = &mut *client;
+    let tap = Tap::new(stream, fetch, fill);
+    let mut tapped = Client::of_stream(connection_context, tap, *peer, *requests);
+    let next = dispatch(&mut tapped, worker, state, active, caching.routed, caching.close).await;
+    let fetched = tapped.stream.end();
+    if let Some(own_head) = own_head {
+        state.request = own_head;
+    }
+    match fetched {
+        Fetched::Delivered => {
+            note(state, caching.cache, outcome);
+            next
+        }
+        Fetched::Gone => {
+            state.record.reason = Reason::ClientClosed;
+            note(state, caching.cache, outcome);
+            ConnectionFate::Reset
+        }
+        Fetched::Stored(stored, validated) => {
+            let outcome = validated.unwrap_or(outcome);
+            answer(client, worker, state, active, caching, &stored, outcome).await
+        }
+        Fetched::Stale(outcome) => match &stale {
+            Some(stale) => answer(client, worker, state, active, caching, stale, outcome).await,
+            None => nothing(client, worker, state, active, caching, outcome).await,
+        },
+        Fetched::Nothing => nothing(client, worker, state, active, caching, outcome).await,
+    }
+}
+
+/// Answers from the store, after an exchange or a wait.
+async fn answer<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    caching: &Caching<'_>,
+    stored: &Arc<Stored>,
+    outcome: CacheOutcome,
+) -> ConnectionFate {
+    state.to_client.clear();
+    state.record.reason = Reason::None;
+    state.record.bytes_out = 0;
+    let now = Moment::from(tollgate_net::wall_clock());
+    respond(client, worker, state, active, caching, Served { stored, outcome, now }).await
+}
+
+/// Answers a client that got nothing of a response that was cut.
+async fn nothing<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    caching: &Caching<'_>,
+    outcome: CacheOutcome,
+) -> ConnectionFate {
+    state.to_client.clear();
+    let reason = match state.record.reason {
+        Reason::None => Reason::HttpResponseIncomplete,
+        reason => reason,
+    };
+    let next = own::error(client, worker, state, &active.plan.settings, reason, caching.close).await;
+    note(state, caching.cache, outcome);
+    next
+}

@@ -1,0 +1,151 @@
+//! Answers requests from the store of the policy `cache`, and brings responses into it.
+//!
+//! The front and the policy layer call [`serve`] for a request that a policy `cache` let pass, once every other policy has
+//! let it pass too. The policy left its decision and the key in the request's [`Context`](tollgate_policy::Context). What
+//! happens then:
+//!
+//! 1. [`serve`] looks the key up. A fresh response is [sent](respond) at once; no lock is taken and nothing is allocated.
+//! 2. Otherwise [`fetch`] makes the request the leader of a fetch, or a follower of one that runs, on whichever worker.
+//! 3. A leader runs the usual [`dispatch`], with a [`tap`] between the exchange and the client. The tap copies the response
+//!    to the store ([`admission`] decides whether), and withholds it if the client is to be answered from the store: after
+//!    a 304, in place of an error, or because it asked for a part.
+//! 4. A stale response that may be served is [refreshed](refresh) by a task of its own.
+//! 5. A request with an unsafe method [removes](invalidate) what its success makes wrong.
+//!
+//! Invariant: a request without the policy never comes here.
+
+mod absent;
+mod admission;
+mod caching;
+mod fetch;
+mod invalidate;
+mod outcome;
+mod pass;
+mod refresh;
+mod respond;
+mod send;
+mod tap;
+
+use std::rc::Rc;
+
+use tollgate_cache::{Lookup, Moment, RequestControl, Reuse, reuse};
+use tollgate_http::Method;
+use tollgate_observe::Reason;
+use tollgate_plan::Action;
+use tollgate_policy::{CacheIntent, CacheOutcome, CacheUse, KEY_SEPARATOR};
+
+use self::admission::is_shared;
+use self::caching::Caching;
+use self::outcome::note;
+use self::respond::{Served, respond};
+use crate::exchange::dispatch::dispatch;
+use crate::exchange::forward_target::RoutedRequest;
+use crate::exchange::respond as own;
+use crate::exchange::skip_body::skip_body;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::connection_fate::ConnectionFate;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
+
+/// Returns whether a policy `cache` has decided about this request, and its route forwards.
+#[inline]
+pub(crate) fn is_used(state: &RequestState, action: &Action) -> bool {
+    state.policy_context.as_ref().is_some_and(|context| context.cache.is_some())
+        && matches!(action, Action::Forward(_))
+}
+
+/// Adds the upstream to the key of a request, if its route has several: a canary's responses are not those of others.
+fn name_upstream(state: &mut RequestState, active: &ActivePlan, routed: RoutedRequest) {
+    let shares = active.route(routed.route).shares().filter(|shares| shares.len() > 1);
+    let share = shares.zip(routed.share).and_then(|(shares, share)| shares.get(share));
+    if let (Some(share), Some(context)) = (share, &mut state.policy_context) {
+        context.cache_key.push(KEY_SEPARATOR);
+        context.cache_key.extend_from_slice(active.plan.upstreams[share.upstream].name.as_bytes());
+    }
+}
+
+/// Answers a request from the store, or forwards it. `close`: the client's connection closes after this request.
+pub(crate) async fn serve<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    routed: RoutedRequest,
+    close: bool,
+) -> ConnectionFate {
+    let decided = state.policy_context.as_ref().and_then(|context| context.cache.as_ref());
+    let Some(CacheUse { cache, intent, .. }) = decided else {
+        return dispatch(client, worker, state, active, routed, close).await;
+    };
+    let (cache, intent) = (cache.clone(), *intent);
+    let is_call = client.stream.may_be_grpc() && state.grpc.is_some();
+    let (may_store, is_identified) = match intent {
+        CacheIntent::Lookup { may_store, is_identified } if !is_call => (may_store, is_identified),
+        CacheIntent::Invalidate if !is_call => {
+            name_upstream(state, active, routed);
+            let next = dispatch(client, worker, state, active, routed, close).await;
+            invalidate::after(state, &cache);
+            note(state, &cache, CacheOutcome::Bypass);
+            return next;
+        }
+        _ => {
+            let next = dispatch(client, worker, state, active, routed, close).await;
+            note(state, &cache, CacheOutcome::Bypass);
+            return next;
+        }
+    };
+    let mut control = RequestControl::default();
+    if cache.rules.client_directives {
+        control = RequestControl::read(&state.request.head);
+    }
+    name_upstream(state, active, routed);
+    let caching = Caching { cache: &cache, control, may_store, is_identified, routed, close };
+    // A client that forbids to store also wants no stored response.
+    if control.no_store {
+        let next = dispatch(client, worker, state, active, routed, close).await;
+        note(state, &cache, CacheOutcome::Bypass);
+        return next;
+    }
+    let now = Moment::from(tollgate_net::wall_clock());
+    let key = state.policy_context.as_ref().map_or(&[][..], |context| context.cache_key.as_slice());
+    let found = match cache.store.lookup(key, &state.request.head, now) {
+        Lookup::Hit(stored) if is_identified && !is_shared(&stored, &cache.rules) => Lookup::Uncacheable,
+        found => found,
+    };
+    if let Lookup::Hit(stored) = &found {
+        let outcome = match reuse(stored, &control, &caching.allowances(), now) {
+            Reuse::Fresh => Some(CacheOutcome::Hit),
+            Reuse::Stale => Some(CacheOutcome::Stale),
+            Reuse::StaleWhileRevalidate => {
+                if !control.only_if_cached {
+                    refresh::start(client, worker, state, active, &caching, stored);
+                }
+                Some(CacheOutcome::Stale)
+            }
+            Reuse::Validate => None,
+        };
+        if let Some(outcome) = outcome {
+            let served = Served { stored, outcome, now };
+            return respond(client, worker, state, active, &caching, served).await;
+        }
+    }
+    if control.only_if_cached {
+        let close = skip_body(state, close);
+        let settings = &active.plan.settings;
+        let next = own::error(client, worker, state, settings, Reason::NotCached, close).await;
+        note(state, &cache, CacheOutcome::Miss);
+        return next;
+    }
+    // A response to HEAD has no body that could be stored.
+    if state.request.method == Method::Head {
+        let next = dispatch(client, worker, state, active, routed, close).await;
+        let outcome =
+            if matches!(found, Lookup::Hit(_)) { CacheOutcome::Expired } else { CacheOutcome::Miss };
+        note(state, &cache, outcome);
+        return next;
+    }
+    // In a box of its own, so that it does not enlarge the future of every request.
+    Box::pin(fetch::fetch(client, worker, state, active, &caching, found)).await
+}

@@ -1,0 +1,28 @@
+//! Forwards a request whose response the cache leaves alone.
+
+use std::rc::Rc;
+
+use tollgate_policy::CacheOutcome;
+
+use super::caching::Caching;
+use super::outcome::note;
+use crate::exchange::dispatch::dispatch;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::connection_fate::ConnectionFate;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
+
+/// Forwards a request whose response is not stored.
+pub(super) async fn pass<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    caching: &Caching<'_>,
+) -> ConnectionFate {
+    let next = dispatch(client, worker, state, active, caching.routed, caching.close).await;
+    note(state, caching.cache, CacheOutcome::Miss);
+    next
+}

@@ -1,0 +1,289 @@
+//! Sends a response from the store at the client's pace: its head, and its body or a part of it.
+//!
+//! [`Outgoing`] is what both sources of a body share: a [stored](send_stored) one, whose pieces are sent as they lie in
+//! memory, and one that [another request fetches](send_followed). The policies of the request change the head, and the
+//! body if they want to, as they would change the endpoint's own response. Invariant: a response has the length that its
+//! head announces, or it is cut.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::task::Poll;
+
+use tollgate_cache::{CacheStatus, Chunk, Follower, Stored};
+use tollgate_http::h1::{BodyLength, BodyReader, write_decimal};
+use tollgate_http::{Method, Version, find_field_line, reason_phrase};
+use tollgate_observe::Reason;
+use tollgate_plan::{GatewaySettings, Route};
+
+use super::admission::write_line;
+use crate::exchange::deliver::{Allowance, deliver, wait_for_room};
+use crate::exchange::response_policies::{self, Author};
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::pace::Pace;
+use crate::state::request_state::RequestState;
+use crate::state::time_limit::TimeLimit;
+use crate::state::worker::Worker;
+
+/// The most bytes of a body that are offered to a client at once, which is also the most that its backlog keeps.
+const PIECE_BYTES: usize = 128 * 1024;
+/// The same for the first piece of a stream of HTTP/2, whose window is not known yet.
+const FIRST_PIECE_BYTES: usize = 16 * 1024;
+/// After this many pieces without a wait, other connections of the worker run.
+const PIECES_IN_TURN: u32 = 4;
+
+/// A response from the store.
+pub(super) struct Outgoing<'a> {
+    pub status: u16,
+    /// Its field lines, each with its CRLF.
+    pub lines: &'a [u8],
+    /// Lines of this response alone.
+    pub own: OwnLines<'a>,
+    /// The length that the head announces; `None`: it is not known.
+    pub length: Option<u64>,
+    /// Whether there is a body, unless the method is HEAD.
+    pub has_body: bool,
+    /// Whether the connection closes after the response.
+    pub close: bool,
+}
+
+/// The lines that each response gets for itself.
+pub(super) struct OwnLines<'a> {
+    /// `Age`, in seconds.
+    pub age: u64,
+    /// `Cache-Status`, if the policy sends it.
+    pub status: Option<CacheStatus<'a>>,
+    /// `Content-Range`: the range, from and to, if there is one, and the length of the whole.
+    pub content_range: Option<(Option<(u64, u64)>, u64)>,
+}
+
+impl OwnLines<'_> {
+    /// Appends them. Straight into the head, so that a hit allocates nothing.
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"Age: ");
+        write_decimal(out, self.age);
+        out.extend_from_slice(b"\r\n");
+        if let Some(status) = &self.status {
+            write_line(out, status);
+        }
+        let Some((range, length)) = self.content_range else { return };
+        out.extend_from_slice(b"Content-Range: bytes ");
+        match range {
+            Some((from, to)) => {
+                write_decimal(out, from);
+                out.push(b'-');
+                write_decimal(out, to - 1);
+            }
+            None => out.push(b'*'),
+        }
+        out.push(b'/');
+        write_decimal(out, length);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// The place of a response: its route, and the settings.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub settings: &'a GatewaySettings,
+    pub route: &'a Route,
+}
+
+impl Outgoing<'_> {
+    /// Writes the head in place of what `out` holds.
+    fn write_head<S: ClientSide>(
+        &self,
+        out: &mut Vec<u8>,
+        client: &Client<S>,
+        settings: &GatewaySettings,
+        version: Version,
+    ) {
+        out.clear();
+        out.extend_from_slice(b"HTTP/1.1 ");
+        write_decimal(out, u64::from(self.status));
+        out.push(b' ');
+        out.extend_from_slice(reason_phrase(self.status).as_bytes());
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(self.lines);
+        self.own.write(out);
+        if let Some(pseudonym) = settings.forwarded.via.as_deref() {
+            for part in [b"Via: 1.1 ", pseudonym.as_bytes(), b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
+        let security = &client.connection_context.listener.strict_transport_security;
+        if !security.is_empty() && find_field_line(self.lines, b"strict-transport-security", 0).is_none() {
+            out.extend_from_slice(security);
+        }
+        match self.length {
+            Some(length) => {
+                out.extend_from_slice(b"Content-Length: ");
+                write_decimal(out, length);
+                out.extend_from_slice(b"\r\n");
+            }
+            None if self.is_chunked(version) => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
+            None => {}
+        }
+        match version {
+            Version::Http2 => {}
+            _ if self.close => out.extend_from_slice(b"Connection: close\r\n"),
+            Version::Http10 => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+            Version::Http11 => {}
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn is_chunked(&self, version: Version) -> bool {
+        self.has_body && self.length.is_none() && version == Version::Http11
+    }
+
+    /// Sends the head with the first data of the body. `is_whole`: that is all of it.
+    fn begin<S: ClientSide>(
+        &self,
+        client: &mut Client<S>,
+        worker: &Worker,
+        state: &mut RequestState,
+        settings: &GatewaySettings,
+        data: &[u8],
+        is_whole: bool,
+    ) -> Result<(), Reason> {
+        let RequestState { request, policy_context, record, to_client, .. } = &mut *state;
+        record.status = self.status;
+        record.bytes_out = data.len() as u64;
+        let out = &mut *worker.output.borrow_mut();
+        self.write_head(out, client, settings, request.version);
+        client.stream.translate(out);
+        if let Some(context) = policy_context {
+            let slot = client.stream.transform();
+            response_policies::apply(context, request, self.status, Author::Endpoint, out, slot);
+        }
+        if worker.logs_responses.get() {
+            record.keep_response(out);
+        }
+        let chunked = self.is_chunked(request.version);
+        let sent = client.stream.respond(to_client, out, &reader(is_whole), chunked, data);
+        sent.map_err(|error| error.write_reason())
+    }
+}
+
+/// Returns the reader of a body that says whether it is over.
+fn reader(is_over: bool) -> BodyReader {
+    BodyReader::new(if is_over { BodyLength::None } else { BodyLength::Exactly(1) })
+}
+
+/// Sends a stored response, or a range of its body.
+///
+/// # Errors
+/// If it was cut: the client has left, or is too slow.
+pub(super) async fn send_stored<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    state: &mut RequestState,
+    Place { settings, route }: Place<'_>,
+    outgoing: Outgoing<'_>,
+    stored: &Stored,
+    range: Range<u64>,
+) -> Result<(), Reason> {
+    let has_body = outgoing.has_body && state.request.method != Method::Head;
+    let Range { start: mut at, end } = if has_body { range } else { 0..0 };
+    let first = if state.request.version == Version::Http2 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
+    let data = piece(stored, at, end, first);
+    at += data.len() as u64;
+    outgoing.begin(client, worker, state, settings, data, at == end)?;
+    if at < end {
+        let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
+        let mut turn = 0;
+        while at < end {
+            let room = wait_for_room(client, state, route, &mut pace).await?;
+            let data = piece(stored, at, end, room.clamp(1, PIECE_BYTES));
+            if data.is_empty() {
+                return Err(Reason::HttpResponseIncomplete);
+            }
+            at += data.len() as u64;
+            state.record.bytes_out += data.len() as u64;
+            let sent =
+                client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader(at == end), false, data);
+            sent.map_err(|error| error.write_reason())?;
+            turn += 1;
+            if turn % PIECES_IN_TURN == 0 {
+                tollgate_net::yield_now().await;
+            }
+        }
+    }
+    deliver_rest(client, state, route).await
+}
+
+/// Returns the next piece of a body, at most `most` bytes long.
+fn piece(stored: &Stored, at: u64, end: u64, most: usize) -> &[u8] {
+    if at >= end {
+        return b"";
+    }
+    let piece = stored.piece(at);
+    let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+    &piece[..piece.len().min(left).min(most)]
+}
+
+/// Sends a response whose body another request fetches, as it arrives.
+///
+/// # Errors
+/// If it was cut: by its endpoint, or because the client has left or is too slow.
+pub(super) async fn send_followed<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    state: &mut RequestState,
+    Place { settings, route }: Place<'_>,
+    outgoing: Outgoing<'_>,
+    follower: &mut Follower,
+) -> Result<(), Reason> {
+    let chunked = outgoing.is_chunked(state.request.version);
+    if !outgoing.has_body || state.request.method == Method::Head {
+        outgoing.begin(client, worker, state, settings, b"", true)?;
+        return deliver_rest(client, state, route).await;
+    }
+    outgoing.begin(client, worker, state, settings, b"", false)?;
+    let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
+    loop {
+        wait_for_room(client, state, route, &mut pace).await?;
+        let chunk = poll_fn(|cx| match follower.poll_chunk(cx) {
+            Poll::Ready(chunk) => Poll::Ready(Ok(chunk)),
+            Poll::Pending => client.poll_peer_closed(cx).map(|()| Err(Reason::ClientClosed)),
+        });
+        let mut data = match chunk.await? {
+            Chunk::Data(data) => data,
+            Chunk::End => {
+                let end = &mut Vec::new();
+                let sent = client.stream.respond(&mut state.to_client, end, &reader(true), chunked, b"");
+                sent.map_err(|error| error.write_reason())?;
+                return deliver_rest(client, state, route).await;
+            }
+            Chunk::Cut => return Err(Reason::HttpResponseIncomplete),
+        };
+        loop {
+            let now = data.split_to(data.len().min(PIECE_BYTES));
+            state.record.bytes_out += now.len() as u64;
+            let sent =
+                client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader(false), chunked, &now);
+            sent.map_err(|error| error.write_reason())?;
+            if data.is_empty() {
+                break;
+            }
+            wait_for_room(client, state, route, &mut pace).await?;
+        }
+    }
+}
+
+/// Waits until the client has taken the rest.
+async fn deliver_rest<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &mut RequestState,
+    route: &Route,
+) -> Result<(), Reason> {
+    if state.to_client.is_empty() {
+        return Ok(());
+    }
+    // A download may take longer than `timeouts.total`.
+    let now = tollgate_net::now();
+    let total = TimeLimit::new(now, None);
+    let allowance = Allowance { bound: route.timeouts.write, rates: &route.rates, is_stream: false, total };
+    deliver(client, &mut state.to_client, now, allowance).await
+}

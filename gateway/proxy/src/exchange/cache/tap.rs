@@ -1,0 +1,340 @@
+//! The client's side of an exchange that fetches for the cache.
+//!
+//! [`Tap`] stands between the exchange and the client of a miss. It lets the response through as it arrives and copies it
+//! to the [`Fill`], so the client gets exactly what it would get without a cache. It withholds a response that the client
+//! must not see: a 304 to the gateway's own condition, an error in whose place a stale response is served, and a whole
+//! response of which the client asked for a part. The caller then answers from the store.
+//!
+//! While others may wait for the response, a client that leaves or is slow stops nothing: the exchange goes on, and the
+//! backlog keeps what the client has not taken, up to the policy's bound of an object.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tollgate_cache::{Fill, Pushed, Stored};
+use tollgate_http::h1::BodyReader;
+use tollgate_http::{RequestHead, ResponseHead};
+use tollgate_net::Negotiated;
+use tollgate_policy::{CacheOutcome, Transform};
+
+use super::admission::{Admitted, Fetch};
+use crate::state::backlog::{Backlog, Sink};
+use crate::state::client_side::{ClientSide, ClientStream, Duplex};
+use crate::state::peer_error::PeerError;
+
+/// How much is read at once for a client that takes nothing at the moment, while others may wait for the response.
+const READ_AHEAD_BYTES: usize = 64 * 1024;
+
+/// The client's side of an exchange that fetches for the cache.
+pub(super) struct Tap<'a> {
+    client: &'a mut dyn ClientStream,
+    fetch: Fetch<'a>,
+    fill: Option<Fill>,
+    /// Whether the head of the endpoint's response has arrived.
+    has_head: bool,
+    /// Whether the body goes to the fill.
+    is_filling: bool,
+    /// Bytes that went there.
+    copied: u64,
+    withheld: Option<Withheld>,
+    /// Whether the client has left, so that nothing is written to it any more.
+    is_gone: bool,
+    stored: Option<Arc<Stored>>,
+}
+
+/// Why a response is withheld from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Withheld {
+    /// The stored response is valid still.
+    NotModified,
+    /// A stale response is served in place of this error.
+    Error,
+    /// The client asked for a part of it.
+    Whole,
+}
+
+/// How an exchange with a tap has ended.
+#[derive(Debug)]
+pub(super) enum Fetched {
+    /// The client has the response.
+    Delivered,
+    /// The client has left.
+    Gone,
+    /// The client has nothing yet, and is to be answered with this, which was validated or fetched.
+    Stored(Arc<Stored>, Option<CacheOutcome>),
+    /// The client has nothing yet, and is to be answered with the stale response: it was validated but is not stored
+    /// any more, or it replaces an error.
+    Stale(CacheOutcome),
+    /// The client has nothing yet, and there is nothing for it.
+    Nothing,
+}
+
+impl<'a> Tap<'a> {
+    pub fn new(client: &'a mut dyn ClientStream, fetch: Fetch<'a>, fill: Fill) -> Self {
+        Self {
+            client,
+            fetch,
+            fill: Some(fill),
+            has_head: false,
+            is_filling: false,
+            copied: 0,
+            withheld: None,
+            is_gone: false,
+            stored: None,
+        }
+    }
+
+    /// Returns how the exchange has ended.
+    pub fn end(self) -> Fetched {
+        match (self.withheld, self.stored) {
+            (None, _) if self.is_gone => Fetched::Gone,
+            (None, _) => Fetched::Delivered,
+            (Some(Withheld::NotModified), Some(stored)) => {
+                Fetched::Stored(stored, Some(CacheOutcome::Revalidated))
+            }
+            (Some(_), Some(stored)) => Fetched::Stored(stored, None),
+            (Some(Withheld::NotModified), None) => Fetched::Stale(CacheOutcome::Revalidated),
+            (Some(Withheld::Error), None) => Fetched::Stale(CacheOutcome::Stale),
+            (Some(Withheld::Whole), None) => Fetched::Nothing,
+        }
+    }
+
+    /// Returns whether what the client does must not end the exchange.
+    fn is_for_others(&self) -> bool {
+        self.fill.is_some()
+    }
+
+    fn writes_nothing(&self) -> bool {
+        self.is_gone || self.withheld.is_some()
+    }
+
+    /// Decides about a response of the gateway itself, which is never stored.
+    fn own_response(&mut self, status: u16) {
+        let Some(fill) = self.fill.take() else { return };
+        match status >= 500 {
+            true => fill.fail(),
+            false => fill.refuse(),
+        }
+        if self.fetch.serves_stale(status) {
+            self.withheld = Some(Withheld::Error);
+        }
+    }
+
+    /// Copies a part of the body to the fill.
+    fn copy(&mut self, body: &BodyReader, data: &[u8]) {
+        let Some(fill) = self.fill.as_mut().filter(|_| self.is_filling) else { return };
+        self.copied += data.len() as u64;
+        if self.copied > self.fetch.rules().max_object {
+            fill.give_up();
+        }
+        if !data.is_empty() && fill.push(data) == Pushed::Unused {
+            self.fill = None;
+        } else if body.is_done()
+            && let Some(fill) = self.fill.take()
+        {
+            self.stored = fill.finish();
+        }
+    }
+
+    /// Passes on the result of a write. While others may wait, a client that has left is no failure.
+    fn written(&mut self, backlog: &mut Backlog, result: Result<(), PeerError>) -> Result<(), PeerError> {
+        match result {
+            Err(_) if self.is_for_others() => {
+                self.is_gone = true;
+                backlog.clear();
+                Ok(())
+            }
+            result => result,
+        }
+    }
+}
+
+impl Sink for Tap<'_> {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
+        let all = || pieces.iter().map(|piece| piece.len()).sum();
+        if self.writes_nothing() {
+            return Ok(all());
+        }
+        match self.client.write(pieces) {
+            Err(_) if self.is_for_others() => {
+                self.is_gone = true;
+                Ok(all())
+            }
+            written => written,
+        }
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
+        if self.writes_nothing() {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        match ready!(self.client.poll_write(cx, bytes)) {
+            Err(_) if self.is_for_others() => {
+                self.is_gone = true;
+                Poll::Ready(Ok(bytes.len()))
+            }
+            written => Poll::Ready(written),
+        }
+    }
+}
+
+impl Duplex for Tap<'_> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
+        self.client.poll_read(cx, buffer)
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
+        self.client.poll_shutdown(cx)
+    }
+}
+
+impl ClientSide for Tap<'_> {
+    const EXTENDED: bool = true;
+    const WRAPS_CLIENT: bool = true;
+}
+
+impl ClientStream for Tap<'_> {
+    fn take_trailers(&mut self) -> Vec<u8> {
+        self.client.take_trailers()
+    }
+
+    fn poll_peer_closed(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+        match self.is_for_others() {
+            true => Poll::Pending,
+            false if self.is_gone => Poll::Ready(()),
+            false => self.client.poll_peer_closed(cx, half_close),
+        }
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        if let Some(fill) = &mut self.fill {
+            ready!(fill.poll_room(cx));
+        }
+        if self.writes_nothing() {
+            return Poll::Ready(usize::MAX);
+        }
+        match self.client.poll_room(cx) {
+            Poll::Pending if self.is_for_others() => Poll::Ready(READ_AHEAD_BYTES),
+            room => room,
+        }
+    }
+
+    fn may_send(&self) -> bool {
+        self.client.may_send()
+    }
+
+    fn read_ahead(&self) -> usize {
+        self.client.read_ahead()
+    }
+
+    fn endpoint_responds(&mut self, request: &RequestHead, response: &ResponseHead) {
+        self.has_head = true;
+        let Some(mut fill) = self.fill.take() else { return };
+        match self.fetch.admit(request, response) {
+            Admitted::NotModified(head) => {
+                self.withheld = Some(Withheld::NotModified);
+                match self.fetch.stale().zip(head) {
+                    Some((stale, head)) => self.stored = fill.freshen(stale, head),
+                    None => fill.refuse(),
+                }
+            }
+            Admitted::StaleOnError => {
+                self.withheld = Some(Withheld::Error);
+                fill.fail();
+            }
+            Admitted::Stored { head, length, is_part_wanted } => {
+                if fill.start(head, length) {
+                    self.is_filling = true;
+                    self.fill = Some(fill);
+                    self.withheld = is_part_wanted.then_some(Withheld::Whole);
+                }
+            }
+            Admitted::Refused => fill.refuse(),
+        }
+    }
+
+    fn is_withheld(&self) -> bool {
+        self.withheld.is_some()
+    }
+
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> Result<(), PeerError> {
+        if self.writes_nothing() {
+            return Ok(());
+        }
+        let sent = self.client.interim(backlog, head);
+        self.written(backlog, sent)
+    }
+
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError> {
+        self.fill = None;
+        self.client.switch(backlog, head, bytes)
+    }
+
+    fn translate(&mut self, head: &mut Vec<u8>) {
+        if !self.has_head {
+            self.own_response(status_of(head));
+        }
+        if self.withheld.is_none() {
+            self.fetch.write_status(head, self.is_filling);
+            self.client.translate(head);
+        }
+    }
+
+    fn respond(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        chunked: bool,
+        data: &[u8],
+    ) -> Result<(), PeerError> {
+        // First the copy: a client that has the whole response may count on it being stored.
+        self.copy(body, data);
+        if self.writes_nothing() {
+            return Ok(());
+        }
+        let sent = self.client.respond(backlog, head, body, chunked, data);
+        self.written(backlog, sent)
+    }
+
+    fn close_follows(&mut self) {
+        if self.withheld.is_none() {
+            self.client.close_follows();
+        }
+    }
+
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {
+        match self.writes_nothing() {
+            true => Ok(()),
+            false => self.client.answer(backlog, head, body),
+        }
+    }
+
+    fn forbid_indexing(&mut self) {
+        self.client.forbid_indexing();
+    }
+
+    fn tls(&self) -> Option<&Negotiated> {
+        self.client.tls()
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.client.local_address()
+    }
+
+    fn may_be_grpc(&self) -> bool {
+        self.client.may_be_grpc()
+    }
+
+    fn transform(&mut self) -> Option<&mut Option<Box<dyn Transform>>> {
+        self.client.transform()
+    }
+}
+
+/// Returns the status of a response head: `HTTP/1.1 200 OK`.
+fn status_of(head: &[u8]) -> u16 {
+    let digits = head.get(9..12).unwrap_or_default();
+    digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit & 0x0f))
+}

@@ -1,0 +1,220 @@
+//! One fetch for many clients that wait for the same response.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tollgate_tests::{Client, Gate, Gateway, Origin, api, eventually};
+
+const CLIENTS: usize = 100;
+
+/// Starts an origin that sends the head and a part of the body, and the rest once the gate is open.
+fn in_two_parts(gate: &Gate, head: &'static str) -> Origin {
+    let gate = gate.clone();
+    Origin::play(move |conn| {
+        while conn.request().is_some() {
+            conn.send(head);
+            gate.wait();
+            if !conn.send("second") {
+                return;
+            }
+        }
+    })
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 11\r\n\r\nfirst";
+
+fn start(origin: &Origin, settings: &str) -> Gateway {
+    Gateway::start(&format!(
+        "workers: 2\nroutes: [{{name: r, match: \"/*\", to: \"{}\", policies: {{cache: {settings}}}}}]\n",
+        origin.address()
+    ))
+}
+
+fn asking(gateway: &Gateway, count: usize) -> Vec<Client> {
+    let ask = |_| {
+        let mut client = gateway.client();
+        client.send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        client
+    };
+    (0..count).map(ask).collect()
+}
+
+#[test]
+fn many_clients_cause_one_request() {
+    let gate = Gate::new();
+    let origin = in_two_parts(&gate, HEAD);
+    let gateway = start(&origin, "on");
+    let mut clients = asking(&gateway, CLIENTS);
+    // All get the part that is there, before the rest exists.
+    for client in &mut clients {
+        let head = client.head();
+        assert_eq!((head.status, head.header("Content-Length")), (200, Some("11")));
+        while client.wire().pending().len() < 5 {
+            assert_eq!(client.wire().fill(), Ok(true));
+        }
+        assert_eq!(client.wire().pending(), b"first");
+    }
+    assert_eq!(origin.count(), 1);
+    gate.open();
+    for client in &mut clients {
+        while client.wire().pending().len() < 11 {
+            assert_eq!(client.wire().fill(), Ok(true));
+        }
+        assert_eq!(client.wire().pending(), b"firstsecond");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_leader_that_leaves_harms_nobody() {
+    let gate = Gate::new();
+    let origin = in_two_parts(&gate, HEAD);
+    let gateway = start(&origin, "on");
+    let mut leader = asking(&gateway, 1).remove(0);
+    assert_eq!(leader.head().status, 200);
+    let mut others = asking(&gateway, 10);
+    for client in &mut others {
+        assert_eq!(client.head().status, 200);
+    }
+    leader.reset();
+    gate.open();
+    for client in &mut others {
+        while client.wire().pending().len() < 11 {
+            assert_eq!(client.wire().fill(), Ok(true));
+        }
+        assert_eq!(client.wire().pending(), b"firstsecond");
+    }
+    assert_eq!(
+        (gateway.client().ask("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").text().as_str(), origin.count()),
+        ("firstsecond", 1)
+    );
+}
+
+#[test]
+fn a_leader_that_leaves_before_the_head_harms_nobody() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Origin::play(move |conn| {
+            while conn.request().is_some() {
+                gate.wait();
+                conn.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\r\nok");
+            }
+        })
+    };
+    let gateway = start(&origin, "on");
+    let leader = asking(&gateway, 1).remove(0);
+    eventually("the request of the leader", || origin.count() == 1);
+    let mut others = asking(&gateway, 10);
+    leader.reset();
+    gate.open();
+    for client in &mut others {
+        assert_eq!(client.response().text(), "ok");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_slow_leader_delays_nobody() {
+    let body = "0123456789abcdef".repeat(1 << 17);
+    let length = body.len();
+    let origin = Origin::fixed(format!(
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    let gateway = start(&origin, "on");
+    let mut leader = gateway.small_client(4096);
+    leader.send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    assert_eq!(leader.head().status, 200);
+    for client in &mut asking(&gateway, 5) {
+        assert!(client.response().text() == body);
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn clients_do_not_queue_for_what_is_not_stored() {
+    let at_once = Arc::new(AtomicUsize::new(0));
+    let gate = Gate::new();
+    let origin = {
+        let (gate, at_once) = (gate.clone(), at_once.clone());
+        Origin::play(move |conn| {
+            while let Some(request) = conn.request() {
+                if request.target != "/first" {
+                    at_once.fetch_add(1, Ordering::SeqCst);
+                    gate.wait();
+                }
+                conn.send("HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: 2\r\n\r\nok");
+            }
+        })
+    };
+    let gateway = start(&origin, "{key: {query: off}}");
+    let mut first = gateway.client();
+    assert_eq!(first.ask("GET /first HTTP/1.1\r\nHost: a.example\r\n\r\n").text(), "ok");
+    let mut clients = asking(&gateway, 8);
+    eventually("the first of them", || at_once.load(Ordering::SeqCst) >= 1);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "ok");
+    }
+    // The key is known as one that is not stored: nobody waits for another.
+    gate.close();
+    at_once.store(0, Ordering::SeqCst);
+    let mut clients = asking(&gateway, 8);
+    eventually("all of them at once", || at_once.load(Ordering::SeqCst) == 8);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "ok");
+    }
+}
+
+#[test]
+fn followers_of_a_cut_response_are_cut_too() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Origin::play(move |conn| {
+            if conn.request().is_some() {
+                conn.send(HEAD);
+                gate.wait();
+            }
+        })
+    };
+    let gateway = start(&origin, "on");
+    let mut clients = asking(&gateway, 5);
+    let mut heads: Vec<_> = clients.iter_mut().map(Client::head).collect();
+    gate.open();
+    for (client, head) in clients.iter_mut().zip(&mut heads) {
+        assert!(client.try_body(head).is_err(), "{head:?}");
+        assert_eq!(head.text(), "first");
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn an_expired_response_is_validated_once_for_all() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        super::answering(move |number, request| {
+            if number == 1 {
+                return "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Length: 2\r\n\r\nok".to_owned();
+            }
+            assert_eq!(request.headers.get("If-None-Match"), Some("\"a\""));
+            gate.wait();
+            "HTTP/1.1 304 X\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\n\r\n".to_owned()
+        })
+    };
+    let gateway = start(&origin, "on");
+    assert_eq!(super::get(&gateway, "/", "").text(), "ok");
+    let soft = r#"{"all": true, "soft": true}"#;
+    assert_eq!(api::call(&gateway, "POST", "/cache/purge", api::JSON, soft).status, 200);
+    let mut clients = asking(&gateway, 20);
+    eventually("the validation", || origin.count() == 2);
+    let opener = thread::spawn(move || gate.open());
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "ok");
+    }
+    opener.join().expect("opened");
+    assert_eq!(origin.count(), 2);
+}

@@ -1,0 +1,148 @@
+//! Attempts to store a response that another client should not get.
+
+use super::{answering, ask, digits, gateway, get, with_policies};
+
+#[test]
+fn a_get_with_a_body_is_neither_answered_nor_stored() {
+    let origin = answering(|number, request| {
+        let body = format!("{number} {}", String::from_utf8_lossy(&request.body));
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    let gateway = gateway(&origin, "on");
+    assert_eq!(ask(&gateway, "GET", "/", "Content-Length: 0\r\n").text(), "1 ");
+    let mut client = gateway.client();
+    for number in 2..=3 {
+        let fat = client.ask("GET / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 4\r\n\r\nevil");
+        assert_eq!(fat.text(), format!("{number} evil"));
+    }
+    assert_eq!(get(&gateway, "/", "").text(), "1 ");
+    let fat = client.ask(
+        "GET /other HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nevil\r\n0\r\n\r\n",
+    );
+    assert_eq!((fat.text(), get(&gateway, "/other", "").text()), ("4 evil".to_owned(), "5 ".to_owned()));
+}
+
+#[test]
+fn a_forwarded_host_of_a_stranger_reaches_neither_origin_nor_key() {
+    let origin = answering(|number, request| {
+        let body = format!("{number} {}", request.headers.get("X-Forwarded-Host").unwrap_or("-"));
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    let gateway = gateway(&origin, "on");
+    let poisoned = get(
+        &gateway,
+        "/",
+        "X-Forwarded-Host: evil.example\r\nX-Forwarded-Proto: https\r\nForwarded: host=evil.example\r\n",
+    );
+    assert!(!poisoned.text().contains("evil"), "{poisoned:?}");
+    assert_eq!((get(&gateway, "/", "").text(), origin.count()), (poisoned.text(), 1));
+}
+
+#[test]
+fn an_announced_host_of_a_trusted_proxy_is_a_part_of_the_key() {
+    let origin = answering(|number, request| {
+        let body = format!("{number} {}", request.headers.get("X-Forwarded-Host").unwrap_or("-"));
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    let gateway = with_policies(&origin, "cache: on", "forwarded: {trusted_proxies: 127.0.0.1}");
+    assert_eq!(get(&gateway, "/", "X-Forwarded-Host: one.example\r\n").text(), "1 one.example");
+    assert_eq!(get(&gateway, "/", "X-Forwarded-Host: two.example\r\n").text(), "2 two.example");
+    assert_eq!(get(&gateway, "/", "X-Forwarded-Host: one.example\r\n").text(), "1 one.example");
+}
+
+#[test]
+fn a_path_with_a_suffix_is_another_key_and_stays_private() {
+    let origin = answering(|number, request| {
+        // An application that ignores what follows the path that it knows.
+        let rule = if request.target.starts_with("/account") { "private" } else { "max-age=60" };
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: {rule}\r\nContent-Length: {}\r\n\r\n{number}",
+            digits(number)
+        )
+    });
+    let gateway = gateway(&origin, "on");
+    let targets = ["/account/x.css", "/account/x.css", "/account%2Fx.css", "/x/../account/x.css"];
+    let responses = targets.map(|target| get(&gateway, target, ""));
+    let statuses = responses.each_ref().map(|response| response.status);
+    assert_eq!(statuses, [200, 200, 400, 200], "an encoded slash is ambiguous");
+    assert_eq!([0, 1, 3].map(|at| responses[at].text()), ["1", "2", "3"]);
+    let before = origin.count();
+    // Both spellings of one path are one key, because the path is normalised before both.
+    let (plain, encoded) = (get(&gateway, "/public/x", ""), get(&gateway, "/%70ublic/./x", ""));
+    assert_eq!((plain.text(), origin.count()), (encoded.text(), before + 1));
+}
+
+#[test]
+fn a_method_override_does_not_change_what_a_url_gives() {
+    let origin = answering(|number, request| {
+        let body = format!("{number} {}", request.headers.get("X-HTTP-Method-Override").unwrap_or("-"));
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    let gateway = gateway(&origin, "on");
+    assert_eq!(get(&gateway, "/", "X-HTTP-Method-Override: DELETE\r\n").text(), "1 DELETE");
+    assert_eq!(get(&gateway, "/", "").text(), "2 -", "a request with such a field stores nothing");
+    assert_eq!(get(&gateway, "/", "X-HTTP-Method-Override: DELETE\r\n").text(), "3 DELETE");
+}
+
+#[test]
+fn a_response_that_was_split_stores_nothing_for_another_url() {
+    // The endpoint sends a second response that no request asked for.
+    let origin = tollgate_tests::Origin::play(|conn| {
+        while let Some(request) = conn.request() {
+            let own = format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\n{:.4}",
+                request.target
+            );
+            let more = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 4\r\n\r\nevil";
+            if !conn.send([own.as_str(), if request.target == "/spl" { more } else { "" }].concat()) {
+                return;
+            }
+        }
+    });
+    let gateway = gateway(&origin, "on");
+    for target in ["/spl", "/one", "/spl", "/one", "/two"] {
+        assert_eq!(get(&gateway, target, "").text(), target);
+    }
+}
+
+#[test]
+fn an_error_of_the_gateway_is_never_stored() {
+    let origin = tollgate_tests::Origin::play(|conn| {
+        if conn.index() == 0 {
+            conn.request();
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n");
+            return;
+        }
+        while conn.request().is_some() {
+            conn.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let gateway = gateway(&origin, "{ttl: {5xx: 1m}, default_ttl: 1m}");
+    assert_eq!(get(&gateway, "/", "").status, 502);
+    assert_eq!(get(&gateway, "/", "").text(), "ok");
+}
+
+#[test]
+fn two_routes_with_one_url_do_not_share_it() {
+    let origin = super::numbered("Cache-Control: max-age=60\r\n");
+    let gateway = tollgate_tests::Gateway::start(&format!(
+        "policies: {{cache: on}}\nroutes:\n\
+         - {{name: beta, match: {{path: \"/*\", headers: {{X-Beta: \"1\"}}}}, to: \"{0}\"}}\n\
+         - {{name: plain, match: \"/*\", to: \"{0}\"}}\n",
+        origin.address()
+    ));
+    let text = |lines: &str| get(&gateway, "/", lines).text();
+    assert_eq!([text("X-Beta: 1\r\n"), text(""), text("X-Beta: 1\r\n"), text("")], ["1", "2", "1", "2"]);
+}

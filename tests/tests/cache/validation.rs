@@ -1,0 +1,129 @@
+//! Validation of stored responses at the origin, and conditional requests of clients.
+
+use super::{answering, ask, digits, gateway, get, outcomes};
+
+const STORED: &str =
+    "Cache-Control: max-age=60\r\nETag: \"a\"\r\nLast-Modified: Tue, 15 Nov 1994 12:45:26 GMT\r\n";
+
+#[test]
+fn a_304_refreshes_what_is_stored() {
+    let origin = answering(|number, request| {
+        match request.headers.get("If-None-Match") {
+        Some("\"a\"") => format!("HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nCache-Control: max-age=60\r\nX-Seen: {number}\r\n\r\n"),
+        _ => "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"a\"\r\nX-Seen: 1\r\nX-Kept: yes\r\nContent-Length: 4\r\n\r\nbody".to_owned(),
+    }
+    });
+    let gateway = gateway(&origin, "on");
+    assert_eq!(get(&gateway, "/", "").header("X-Seen"), Some("1"));
+    for _ in 0..2 {
+        let response = get(&gateway, "/", "");
+        assert_eq!(
+            (response.status, response.text().as_str(), response.headers.all("X-Seen")),
+            (200, "body", vec!["2"])
+        );
+        assert_eq!(response.header("X-Kept"), Some("yes"));
+    }
+    assert_eq!(origin.count(), 2);
+    assert_eq!(outcomes(&gateway, 3), ["miss", "revalidated", "hit"]);
+}
+
+#[test]
+fn another_answer_replaces_what_is_stored() {
+    let origin = answering(|number, _| {
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"{number}\"\r\nContent-Length: {}\r\n\r\n{number}",
+            digits(number)
+        )
+    });
+    let gateway = gateway(&origin, "on");
+    for number in 1..=3_usize {
+        assert_eq!(get(&gateway, "/", "").text(), number.to_string());
+    }
+    let asked: Vec<_> =
+        origin.requests().iter().map(|it| it.headers.get("If-None-Match").map(str::to_owned)).collect();
+    assert_eq!(asked, [None, Some("\"1\"".to_owned()), Some("\"2\"".to_owned())]);
+    assert_eq!(outcomes(&gateway, 3), ["miss", "expired", "expired"]);
+}
+
+#[test]
+fn no_cache_validates_each_time() {
+    let origin = answering(|_, request| match request.headers.has("If-None-Match") {
+        true => "HTTP/1.1 304 Not Modified\r\n\r\n".to_owned(),
+        false => "HTTP/1.1 200 OK\r\nCache-Control: no-cache\r\nETag: \"a\"\r\nContent-Length: 1\r\n\r\nx"
+            .to_owned(),
+    });
+    let gateway = gateway(&origin, "on");
+    for _ in 0..3 {
+        assert_eq!(get(&gateway, "/", "").text(), "x");
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn a_hit_evaluates_the_clients_conditions() {
+    let origin = answering(|_, _| {
+        format!("HTTP/1.1 200 OK\r\n{STORED}Content-Type: text/plain\r\nContent-Length: 4\r\n\r\nbody")
+    });
+    let gateway = gateway(&origin, "on");
+    get(&gateway, "/", "");
+    for (lines, status) in [
+        ("If-None-Match: \"a\"\r\n", 304),
+        ("If-None-Match: \"b\", W/\"a\"\r\n", 304),
+        ("If-None-Match: *\r\n", 304),
+        ("If-None-Match: \"b\"\r\n", 200),
+        ("If-Modified-Since: Tue, 15 Nov 1994 12:45:26 GMT\r\n", 304),
+        ("If-Modified-Since: Tue, 15 Nov 1994 12:45:25 GMT\r\n", 200),
+        ("If-None-Match: \"b\"\r\nIf-Modified-Since: Tue, 15 Nov 1994 12:45:26 GMT\r\n", 200),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let response = ask(&gateway, method, "/", lines);
+            assert_eq!(response.status, status, "{method} {lines}");
+            assert_eq!(response.header("ETag"), Some("\"a\""));
+            let body = if status == 200 && method == "GET" { "body" } else { "" };
+            assert_eq!(response.text(), body);
+        }
+    }
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn a_condition_on_a_miss_is_answered_from_what_was_fetched() {
+    let origin = answering(|_, _| format!("HTTP/1.1 200 OK\r\n{STORED}Content-Length: 4\r\n\r\nbody"));
+    let gateway = gateway(&origin, "on");
+    assert_eq!(get(&gateway, "/", "If-None-Match: \"a\"\r\n").status, 304);
+    assert!(!origin.requests()[0].headers.has("If-None-Match"), "the whole response is fetched");
+    assert_eq!((get(&gateway, "/", "").text().as_str(), origin.count()), ("body", 1));
+}
+
+#[test]
+fn a_head_request_is_answered_from_a_stored_get() {
+    let origin = answering(|_, _| format!("HTTP/1.1 200 OK\r\n{STORED}Content-Length: 4\r\n\r\nbody"));
+    let gateway = gateway(&origin, "on");
+    assert_eq!(ask(&gateway, "HEAD", "/", "").status, 200);
+    get(&gateway, "/", "");
+    let head = ask(&gateway, "HEAD", "/", "");
+    assert_eq!((head.status, head.header("Content-Length"), head.body.len()), (200, Some("4"), 0));
+    assert!(head.header("Age").is_some() && origin.count() == 2, "{head:?}");
+}
+
+#[test]
+fn an_unsafe_method_removes_what_is_stored() {
+    let origin = answering(|number, request| {
+        let status = if request.target == "/fails" { "500 X" } else { "200 OK" };
+        let location = if request.method == "POST" { "Location: /other\r\n" } else { "" };
+        format!(
+            "HTTP/1.1 {status}\r\nCache-Control: max-age=60\r\n{location}Content-Length: {}\r\n\r\n{number}",
+            digits(number)
+        )
+    });
+    let gateway = gateway(&origin, "{ttl: {500: 1m}}");
+    let text = |target: &str| get(&gateway, target, "").text();
+    assert_eq!([text("/"), text("/other"), text("/fails"), text("/third")], ["1", "2", "3", "4"]);
+    let none = "Content-Length: 0\r\n";
+    assert_eq!(ask(&gateway, "POST", "/", none).text(), "5");
+    assert_eq!(ask(&gateway, "DELETE", "/fails", none).status, 500);
+    assert_eq!([text("/third"), text("/fails"), text("/"), text("/other")], ["4", "3", "7", "8"]);
+    // A safe method removes nothing.
+    assert_eq!(ask(&gateway, "OPTIONS", "/", "").status, 200);
+    assert_eq!(text("/"), "7");
+}

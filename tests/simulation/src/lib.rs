@@ -10,6 +10,7 @@
 //!   origin.
 //! - `gateway`: the workers, their drain, their log; `control`: their plans; `directory`: the simulated DNS.
 //! - `books`: the record of a run; `audit`: the checks of it after the end.
+//! - `stream`: the clients and servers of layer 4.
 //! - `watch`: the checks during a run; `rest`: the check for leaks once all clients are done.
 //! - `sabotage`: faults that tests inject, to see that these checks find them.
 //!

@@ -68,6 +68,30 @@ fn a_reset_is_no_end_of_a_body() {
     }
 }
 
+/// The kernel reported a reset while the gateway wrote to the endpoint of a stream. The gateway passed it on as an
+/// orderly end.
+#[test]
+fn a_reset_is_no_end_of_a_stream() {
+    let text =
+        format!("listen: {{bind: 10.0.0.1:80, protocol: tcp, to: \"{ORIGIN}\"}}\nadmin: off\nroutes: []\n");
+    for seed in 0..20 {
+        let lines = play(seed, narrow(), &text, |origin| async move {
+            let (wire, mut back) = client().await;
+            wire.write(b"begin").await.expect("sent");
+            let (there, mut requests) = origin.accept().await;
+            requests.wait().await.expect("some bytes");
+            there.write(b"part").await.expect("sent");
+            back.wait().await.expect("some bytes");
+            there.close(true);
+            // Until the gateway closes the connection.
+            while wire.write(&[b'z'; 64]).await.is_ok() {
+                sleep(std::time::Duration::from_micros(10)).await;
+            }
+        });
+        assert_eq!(lines[0].reason, "connection_terminated", "seed {seed}");
+    }
+}
+
 /// A request waited in the queue longer than `timeouts.connect`. The gateway answered that the endpoint could
 /// not be reached, and counted a failure against it.
 #[test]

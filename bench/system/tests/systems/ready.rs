@@ -251,8 +251,16 @@ fn arms(system: &System) -> Vec<Arm> {
     let switched: BTreeSet<Feature> =
         Feature::ALL.into_iter().filter(|feature| system.support(*feature) == Support::Switched).collect();
     let of = |features| Arm { features, ..Arm::default() };
-    let over_tls = [Feature::Tls, Feature::ClientCertificate, Feature::Http2Origin];
-    let clear: BTreeSet<Feature> = switched.iter().copied().filter(|one| !over_tls.contains(one)).collect();
+    // The features of requests need plain HTTP, which a relay of bytes does not read.
+    let others = [
+        Feature::Tls,
+        Feature::ClientCertificate,
+        Feature::Http2Origin,
+        Feature::Tcp,
+        Feature::Passthrough,
+        Feature::Udp,
+    ];
+    let clear: BTreeSet<Feature> = switched.iter().copied().filter(|one| !others.contains(one)).collect();
     let mut arms = vec![Arm::default(), of(clear.clone())];
     if !system.description().jvm {
         let alone = switched.iter().map(|feature| match feature {

@@ -32,12 +32,16 @@ const LOOK_BACK: usize = 200;
 /// for something else are left out.
 static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let keys = || sections().into_iter().flat_map(|section| section.keys);
-    let known: HashSet<&str> =
-        keys().filter(|key| key.conceal != Conceal::Always).map(|key| key.name).collect();
     let concealed = keys().filter(|key| key.conceal == Conceal::Always);
     let names = concealed.flat_map(|key| key.aliases.iter().copied().chain([key.name]));
     let more = ["passwd", "pwd", "pass", "passphrase", "private_key", "credentials"];
-    names.chain(more).filter(|name| !known.contains(name)).map(plain).collect()
+    names.chain(more).filter(|name| !OTHER_NAMES.contains(name)).map(plain).collect()
+});
+
+/// Names of the keys that may hold something else than a secret.
+static OTHER_NAMES: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+    let keys = sections().into_iter().flat_map(|section| section.keys);
+    keys.filter(|key| key.conceal != Conceal::Always).map(|key| key.name).collect()
 });
 
 fn plain(name: &str) -> String {
@@ -556,7 +560,11 @@ fn after_secret_name(chars: &[char]) -> Option<Range<usize>> {
         let mut value =
             end + chars[end..].iter().take_while(|c| c.is_whitespace() || matches!(c, '"' | '\'')).count();
         let is_key = matches!(chars.get(value), Some(':' | '='));
-        let near = || suggest::nearest(&name, NAMES.iter().map(String::as_str)).is_some();
+        // A misspelt name of a secret. `user` is near `users`, but a key of its own.
+        let near = || {
+            !OTHER_NAMES.contains(name.as_str())
+                && suggest::nearest(&name, NAMES.iter().map(String::as_str)).is_some()
+        };
         if is_key && (is_secret_name(&name) || near()) {
             value += 1;
             value += chars[value..].iter().take_while(|c| c.is_whitespace()).count();

@@ -33,6 +33,8 @@ pub(crate) struct Direction<'a> {
     over: bool,
     /// Whether the receiver has reset its connection. A write learned of it, so a read sees an orderly end.
     receiver_reset: bool,
+    /// Whether the sender has reset its connection, as a write of the other direction learned.
+    sender_reset: bool,
 }
 
 impl<'a> Direction<'a> {
@@ -45,6 +47,7 @@ impl<'a> Direction<'a> {
             ended: false,
             over: false,
             receiver_reset: false,
+            sender_reset: false,
         }
     }
 
@@ -53,9 +56,10 @@ impl<'a> Direction<'a> {
         *self.bytes
     }
 
-    /// Returns whether the receiver has reset its connection. The end of the other direction is then no orderly one.
-    pub fn has_receiver_reset(&self) -> bool {
-        self.receiver_reset
+    /// Takes over what the other direction has learned: a reset of its receiver makes the end of this sender's bytes an
+    /// error.
+    pub fn learn_from(&mut self, other: &Self) {
+        self.sender_reset |= other.receiver_reset;
     }
 
     /// Returns whether the receiver has got a close frame of the gateway.
@@ -102,6 +106,9 @@ impl<'a> Direction<'a> {
             reads += 1;
             let mut buffer = worker.receive.borrow_mut();
             let count = ready!(from.poll_read(cx, &mut buffer)).map_err(drop)?;
+            if count == 0 && self.sender_reset {
+                return Poll::Ready(Err(()));
+            }
             self.ended = count == 0;
             *self.bytes += count as u64;
             let kept = self.count_passed(&buffer[..count], closes_tunnels);

@@ -77,7 +77,9 @@ async fn relay(established: &mut Established) {
         to_endpoint.lend(|| worker.stream_buffers.take());
         to_client.lend(|| worker.stream_buffers.take());
         let there = up.poll(cx, worker, false, &mut client.stream, endpoint, to_endpoint);
+        down.learn_from(&up);
         let back = down.poll(cx, worker, false, endpoint, &mut client.stream, to_client);
+        up.learn_from(&down);
         reclaim(worker, to_endpoint);
         reclaim(worker, to_client);
         let moved = (up.bytes() - before.0, down.bytes() - before.1);
@@ -90,11 +92,7 @@ async fn relay(established: &mut Established) {
         match (there, back) {
             (Poll::Ready(Err(())), _) => Poll::Ready(End::ClientReset),
             (_, Poll::Ready(Err(()))) => Poll::Ready(End::EndpointReset),
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(match () {
-                () if up.has_receiver_reset() => End::EndpointReset,
-                () if down.has_receiver_reset() => End::ClientReset,
-                () => End::Both,
-            }),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(End::Both),
             _ => client.deadline.poll_passed(cx).map(|()| End::TimedOut),
         }
     })

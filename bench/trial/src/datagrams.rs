@@ -121,8 +121,7 @@ pub(crate) fn datagrams(
             let settings = arm.settings(&Settings { features: Some(features), ..Settings::default() });
             let origin = Rc::new(RefCell::new(Origin::at(vec![echo])));
             let clients = u32::try_from(sending.sockets).unwrap_or(u32::MAX);
-            let mut target = Target::start(ground, arm, &settings, Some(origin), clients)
-                .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
+            let mut target = Target::start(ground, arm, &settings, Some(origin), clients)?;
             // The sockets last for all rounds: a system keeps the sessions of closed ones until they time out.
             let sender = Sender::open(SocketAddr::from(([127, 0, 0, 1], target.port)), sending)
                 .map_err(|error| Failure::of("the sockets of datagrams", error))?;

@@ -1,6 +1,7 @@
 //! The error of this crate: a sentence for the person who runs the laboratory.
 
 use std::fmt;
+use tollgate_lab_record::SystemUsed;
 
 /// A sentence that says what failed and, if known, what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,13 @@ impl Failure {
     /// Formats as `what: error`.
     pub fn of(what: impl fmt::Display, error: impl fmt::Display) -> Self {
         Self(format!("{what}: {error}"))
+    }
+}
+
+/// Why a system did not start.
+impl From<Box<SystemUsed>> for Failure {
+    fn from(used: Box<SystemUsed>) -> Self {
+        Self(used.missing.map(|missing| missing.reason).unwrap_or_default())
     }
 }
 

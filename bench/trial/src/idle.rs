@@ -127,8 +127,7 @@ pub(crate) fn idle(
     let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
     let body = origin.body.clone();
     let clients = connections.max(BURST.0) + 1_000;
-    let target = Target::start(ground, arm, &settings, Some(Rc::new(RefCell::new(origin))), clients)
-        .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
+    let target = Target::start(ground, arm, &settings, Some(Rc::new(RefCell::new(origin))), clients)?;
     let burst = |(connections, requests): (u32, u64)| {
         let mut plan = plan(&settings, target.aim(&settings, &body), 1.0, Some(LoadModel::Closed));
         plan.connections = connections.min(u32::try_from(most).unwrap_or(u32::MAX));

@@ -83,8 +83,7 @@ fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failu
         counted: Some((&callgrind, &folder)),
         listen: None,
     };
-    let target = Target::start_in(ground, arm, &settings, place, 64)
-        .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
+    let target = Target::start_in(ground, arm, &settings, place, 64)?;
     let [leader] = target.ids()[..] else {
         return Err(Failure("only one gateway at a time is counted".into()));
     };

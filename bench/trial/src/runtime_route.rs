@@ -146,8 +146,7 @@ pub fn add_route(
     for _ in 0..times {
         let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
         let body = origin.body.clone();
-        let target = Target::start(ground, &arm, &settings, Some(Rc::new(RefCell::new(origin))), 256)
-            .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
+        let target = Target::start(ground, &arm, &settings, Some(Rc::new(RefCell::new(origin))), 256)?;
         let mut setting =
             target.setting.clone().ok_or_else(|| Failure("is no gateway, so it has no routes".into()))?;
         setting.upstreams.push(Upstream {

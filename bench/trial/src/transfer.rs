@@ -55,8 +55,7 @@ pub(crate) fn transfer(ground: &Ground, arm: &Arm, bytes: u64) -> Result<Vec<Mov
         }
     });
     let origin = Rc::new(RefCell::new(Origin::of_this_process(port)));
-    let target = Target::start(ground, arm, &settings, Some(origin), 64)
-        .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
+    let target = Target::start(ground, arm, &settings, Some(origin), 64)?;
     let one = |way: &'static str, run: fn(u16, u64) -> io::Result<Option<String>>| {
         let begun = Instant::now();
         let problem = run(target.port, bytes).unwrap_or_else(|error| Some(error.to_string()));

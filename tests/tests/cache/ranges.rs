@@ -1,6 +1,6 @@
 //! Ranges of stored responses.
 
-use tollgate_tests::Framing;
+use tollgate_tests::{Framing, Origin};
 
 use super::{answering, ask, gateway, get};
 
@@ -8,15 +8,20 @@ fn body() -> String {
     (0..1000).map(|n| format!("{n:04}-")).collect()
 }
 
-#[test]
-fn a_range_comes_from_the_stored_whole() {
-    let origin = answering(|_, _| {
+/// Starts an origin whose response may be stored, with [`body`].
+fn storable() -> Origin {
+    answering(|_, _| {
         let body = body();
         format!(
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )
-    });
+    })
+}
+
+#[test]
+fn a_range_comes_from_the_stored_whole() {
+    let origin = storable();
     let gateway = gateway(&origin, "on");
     get(&gateway, "/", "");
     for (range, first, last) in
@@ -43,13 +48,7 @@ fn a_range_comes_from_the_stored_whole() {
 
 #[test]
 fn a_range_on_a_miss_fetches_the_whole() {
-    let origin = answering(|_, _| {
-        let body = body();
-        format!(
-            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-    });
+    let origin = storable();
     let gateway = gateway(&origin, "on");
     let part = get(&gateway, "/", "Range: bytes=5-8\r\n");
     assert_eq!((part.status, part.text().as_str()), (206, "0001"));

@@ -31,7 +31,7 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often the leader renews the Lease, and the others look at it.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where the Lease is, and for which gateway.
+/// The place of the Lease, and the gateway that asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// The namespace of the Lease. `None`: the namespace of the service account, or of the kubeconfig.
@@ -42,7 +42,7 @@ pub struct LeaseSettings {
     pub holder: String,
 }
 
-/// What to do about the Lease.
+/// The next step of the election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Create it.

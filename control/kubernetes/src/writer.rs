@@ -30,7 +30,7 @@ pub struct StatusWriter {
     queue: Queue,
 }
 
-/// What is to be written.
+/// The statuses that the writer has to bring to the API server.
 #[derive(Debug, Default)]
 struct Queue {
     desired: BTreeMap<Reference, Compact>,

@@ -92,7 +92,7 @@ pub struct Translation {
     pub statuses: Statuses,
     /// The Secrets and ConfigMaps that were referred to, whether they exist or not.
     pub references: BTreeSet<Reference>,
-    /// What the gateway cannot do for objects whose statuses have no conditions.
+    /// The parts that the gateway cannot serve, of objects whose statuses have no conditions.
     pub notes: BTreeMap<Reference, BTreeSet<String>>,
 }
 

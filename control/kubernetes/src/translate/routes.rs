@@ -41,7 +41,7 @@ pub struct Rule<'a> {
     pub backends: &'a [BackendReference],
     /// Settings of the gateway's route: `timeouts` and `retry`.
     pub settings: Map<String, Value>,
-    /// What the gateway cannot do.
+    /// The part of the rule that the gateway cannot serve.
     pub unsupported: Option<String>,
 }
 
@@ -49,7 +49,7 @@ pub struct Rule<'a> {
 /// document terminates it.
 pub type Attachments = BTreeMap<(String, bool), Attachment>;
 
-/// What a route serves at a listener.
+/// The port and the host names that a route serves at a listener of a Gateway.
 #[derive(Clone, Debug, Default)]
 pub struct Attachment {
     /// The Gateway.

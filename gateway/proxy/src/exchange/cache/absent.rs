@@ -14,7 +14,7 @@ use crate::state::peer_error::PeerError;
 /// A client that has sent a request without a body and takes nothing.
 #[derive(Debug, Default)]
 pub(super) struct AbsentClient {
-    /// What is known of the connection of the client that caused the fetch.
+    /// The TLS connection of the client that caused the fetch.
     pub tls: Option<Negotiated>,
     pub local: Option<SocketAddr>,
 }

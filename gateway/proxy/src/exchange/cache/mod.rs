@@ -1,13 +1,13 @@
 //! Answers requests from the store of the policy `cache`, and brings responses into it.
 //!
 //! The front and the policy layer call [`serve`] for a request that a policy `cache` let pass, once every other policy has
-//! let it pass too. The policy left its decision and the key in the request's [`Context`](tollgate_policy::Context). What
-//! happens then:
+//! let it pass too. The policy left its decision and the key in the request's [`Context`](tollgate_policy::Context). The
+//! steps:
 //!
 //! 1. [`serve`] looks the key up. A fresh response is [sent](respond) at once; no lock is taken and nothing is allocated.
 //! 2. Otherwise [`fetch`] makes the request the leader of a fetch, or a follower of one that runs, on whichever worker.
 //! 3. A leader runs the usual [`dispatch`], with a [`tap`] between the exchange and the client. The tap copies the response
-//!    to the store ([`admission`] decides whether), and withholds it if the client is to be answered from the store: after
+//!    to the store ([`admission`] decides whether), and withholds it if the client gets its response from the store: after
 //!    a 304, in place of an error, or because it asked for a part.
 //! 4. A stale response that may be served is [refreshed](refresh) by a task of its own.
 //! 5. A request with an unsafe method [removes](invalidate) what its success makes wrong.

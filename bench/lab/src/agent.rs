@@ -31,11 +31,14 @@ pub fn run(options: &AgentOptions, data: &dyn Fn() -> Result<PathBuf, String>) -
     let address = listener.local_addr().map_err(|error| error.to_string())?;
     stop_all_on_signal(|| eprintln!("stopping")).map_err(|error| error.to_string())?;
     let gateway = options.gateway.clone();
+    let cgroup_root = options.cgroup_root.clone();
     let ground = move |cores: Option<&[usize]>| {
         let asked = cores.or(allowed.as_deref());
         let roles = Roles::of_one(&machine, asked)?;
         let catalogue = catalogue(&data, gateway.as_deref()).map_err(Failure)?;
-        Ground::prepare(exe.clone(), catalogue, Places::of_user(), roles)
+        let mut ground = Ground::prepare(exe.clone(), catalogue, Places::of_user(), roles)?;
+        ground.cgroup_root.clone_from(&cgroup_root);
+        Ok(ground)
     };
     eprintln!("agent: listening on {address}");
     match serve(&listener, &identity, ground, |text| eprintln!("agent: {text}")) {

@@ -123,6 +123,8 @@ pub enum Action {
     /// Serve studies whose roles run on several hosts: start systems, origins and the load here.
     #[command(after_help = AGENT_HELP)]
     Agent(AgentOptions),
+    /// Print the manifest of a Job that runs a study inside a Kubernetes cluster.
+    KubernetesJob(JobOptions),
     /// Run the built-in origin with settings in JSON from a file.
     #[command(hide = true)]
     Origin {
@@ -181,6 +183,28 @@ pub struct AgentOptions {
     /// The gateway's binary [default: `tollgate` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub gateway: Option<PathBuf>,
+    /// Where the control groups of this node are mounted, to read the CPU time of pods.
+    #[arg(long, value_name = "FOLDER", default_value = "/sys/fs/cgroup")]
+    pub cgroup_root: PathBuf,
+}
+
+/// The options of `kubernetes-job`.
+#[derive(Debug, Args)]
+pub struct JobOptions {
+    /// The study's name, or a file of your own.
+    pub study: String,
+    /// The image with the laboratory [default: the study's].
+    #[arg(long)]
+    pub image: Option<String>,
+    /// The namespace of the Job, which exists.
+    #[arg(long, default_value = "default")]
+    pub namespace: String,
+    /// A PersistentVolumeClaim for the result file [default: it is in the Job's log only].
+    #[arg(long, value_name = "NAME")]
+    pub claim: Option<String>,
+    /// Options of `run`, after `--`.
+    #[arg(last = true)]
+    pub options: Vec<String>,
 }
 
 /// The options of `run`.
@@ -217,6 +241,15 @@ pub struct RunOptions {
     /// The key that the hosts of the study share, see `agent`.
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
+    /// Run the roles as pods in the cluster of `kubectl`, as the study's `kubernetes` says.
+    #[arg(long, conflicts_with_all = ["key", "gateway"])]
+    pub kubernetes: bool,
+    /// The image of these pods, with the laboratory's programs and the systems [default: the study's].
+    #[arg(long, requires = "kubernetes")]
+    pub image: Option<String>,
+    /// Print the lines of the result file after the report, for a log that is all that remains.
+    #[arg(long)]
+    pub print_results: bool,
     /// The gateway's binary [default: `tollgate` in the folder of this program].
     #[arg(long, value_name = "FILE")]
     pub gateway: Option<PathBuf>,

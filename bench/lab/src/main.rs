@@ -1,12 +1,13 @@
 //! `tollgate bench`: the laboratory.
 //!
 //! [`command`] is the command line; [`data`] finds the descriptions of systems and studies. [`study`] runs a
-//! study, and [`agent`] serves one on another host; [`lists`] lists systems, tools and studies and installs
+//! study, [`cluster`] moves it into a Kubernetes cluster, and [`agent`] serves one on another host; [`lists`] lists systems, tools and studies and installs
 //! them; [`reports`] turns result files into reports and answers. [`load`] runs the generator, for people and
 //! as a study's child process; [`parts`] are the origin, forwarder, relay and the generator at an agent, which
 //! are child processes only.
 
 mod agent;
+mod cluster;
 mod command;
 mod data;
 mod lists;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
             }
         }
         Action::LoadAt { agent, key, plan } => parts::load_at(agent, key, plan),
+        Action::KubernetesJob(options) => data().and_then(|data| cluster::print_job(&data, options)),
         Action::Agent(options) => agent::run(options, &data),
         Action::Origin { settings } => parts::origin(settings),
         Action::Forward { listen, to, threads } => parts::forward(*listen, *to, *threads),

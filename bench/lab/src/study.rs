@@ -2,6 +2,7 @@
 //! unfinished result file of the same study is continued with its own seed. A finished one, or one of another
 //! study, is never overwritten without `--fresh`.
 
+use crate::cluster::{InCluster, deployed, wanted};
 use crate::command::RunOptions;
 use crate::lists::{catalogue, limits, minutes, roles, study};
 use crate::progress::Printed;
@@ -23,15 +24,16 @@ use tollgate_lab_trial::{Ground, Session};
 /// Runs a study.
 pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let catalogue = catalogue(data, options.gateway.as_deref())?;
-    let study = study(data, &catalogue, &options.study)?;
+    let mut study = study(data, &catalogue, &options.study)?;
+    let in_cluster = wanted(&mut study, options)?;
     let machine = Topology::read().map_err(|error| error.to_string())?;
-    let wanted = options.cores.as_ref().map_or_else(|| study.cores.clone(), |own| study.cores.with(own));
+    let cores = options.cores.as_ref().map_or_else(|| study.cores.clone(), |own| study.cores.with(own));
     // The cores of a role on another host are that host's.
     let own = |host: &Option<String>, cores: &Option<CoreList>| cores.clone().filter(|_| host.is_none());
     let local = Cores {
-        target: own(&study.hosts.gateway, &wanted.target),
-        origin: own(&study.hosts.origin, &wanted.origin),
-        load: own(&study.hosts.client, &wanted.load),
+        target: own(&study.hosts.gateway, &cores.target),
+        origin: own(&study.hosts.origin, &cores.origin),
+        load: own(&study.hosts.client, &cores.load),
     };
     let roles = if study.hosts.gateway.is_some() && study.hosts.origin.is_some() {
         let load = local.load.as_ref().map(|list| list.0.as_slice());
@@ -64,6 +66,9 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
             titles.join("; ")
         ));
     }
+    if let (None, Some((name, _))) = (&in_cluster, deployed(&study, &plan).first()) {
+        return Err(format!("manifests deploy {name} in a cluster: run with --kubernetes, or leave it out"));
+    }
     announce(&study, &plan);
     if study.hosts.is_empty() {
         eprintln!("  cores: {}", roles.describe());
@@ -81,9 +86,14 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         eprintln!("{}: goes on after {} trials", out.display(), earlier.trials.len());
     }
     let file = open(&out, earlier.is_some())?;
+    let mut cluster = in_cluster.map(|wanted| InCluster::connect(wanted, &plan)).transpose()?;
+    let created = cluster.as_ref().map(InCluster::created);
     let shown = out.display().to_string();
     stop_all_on_signal(move || {
         eprintln!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
+        if let Some(Err(text)) = created.as_ref().map(|created| created.delete()) {
+            eprintln!("not everything was deleted from the cluster: {text}");
+        }
     })
     .map_err(|error| error.to_string())?;
     let exe = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
@@ -91,14 +101,21 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         Ground::prepare(exe, catalogue, Places::of_user(), roles).map_err(|failure| failure.to_string())?;
     ground.look_at_start();
     ground.own_origin = study.origin.clone();
-    if let Some(key) = &options.key {
+    let mut key = options.key.clone();
+    let mut places = Vec::new();
+    if let Some(cluster) = &mut cluster {
+        let (made, notes) = cluster.start(&mut study, &plan)?;
+        (key, places) = (Some(made), notes);
+    }
+    if let Some(key) = &key {
         ground.identity = Some(Identity::read(key).map_err(|failure| failure.to_string())?);
     }
     let mut notes = warnings;
     if !study.hosts.is_empty() {
-        let (hosts, more) = hosts(&study, &plan, &wanted, options)?;
+        let (hosts, more) = hosts(&study, &plan, &cores, key.as_deref())?;
         ground.use_hosts(hosts);
-        notes = more;
+        notes = places;
+        notes.extend(more);
         for text in &notes {
             eprintln!("  {text}");
         }
@@ -127,7 +144,11 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     session.end(begun.elapsed().as_secs_f64()).map_err(|failure| failure.to_string())?;
     let results = load_results(&out)?;
     crate::reports::show(&results)?;
-    write_reports(&results, &[], &options.pages)
+    write_reports(&results, &[], &options.pages)?;
+    if options.print_results {
+        crate::print(&fs::read_to_string(&out).map_err(|error| format!("{}: {error}", out.display()))?)?;
+    }
+    Ok(())
 }
 
 /// Connects to the agents of a study and measures the links between the hosts.
@@ -135,7 +156,7 @@ fn hosts(
     study: &Study,
     plan: &Plan,
     cores: &Cores,
-    options: &RunOptions,
+    key: Option<&Path>,
 ) -> Result<(Hosts, Vec<String>), String> {
     if !plan.experiments.is_empty() {
         let titles = plan.experiments.join(", ");
@@ -144,7 +165,7 @@ fn hosts(
              with --sections"
         ));
     }
-    let key = options.key.as_ref().ok_or(
+    let key = key.ok_or(
         "a study with `hosts` needs the key that they share: --key FILE (see `tollgate bench help agent`)",
     )?;
     let connected = Hosts::connect(&study.hosts, cores, key).map_err(|failure| failure.to_string())?;
@@ -250,6 +271,8 @@ fn command(options: &RunOptions) -> String {
         words.push(format!("--sections {:?}", options.sections.join(",")));
     }
     words.extend(options.cores.as_ref().map(|cores| format!("--cores {cores}")));
+    words.extend(options.kubernetes.then(|| "--kubernetes".to_owned()));
+    words.extend(options.image.as_ref().map(|image| format!("--image {image}")));
     words.extend(options.gateway.as_ref().map(|file| {
         // The folder exists on this machine only.
         format!("--gateway {}", file.file_name().unwrap_or_default().to_string_lossy())

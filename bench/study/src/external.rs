@@ -113,6 +113,17 @@ pub enum CpuSubject {
     Cgroup(String),
     /// A unit of systemd.
     Unit(String),
+    /// A pod of Kubernetes.
+    Pod(PodGroup),
+}
+
+/// The control groups of a pod on its node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodGroup {
+    /// The pod's unique id.
+    pub uid: String,
+    /// The ids of the containers that count, as the pod's status has them after `://`; empty: all.
+    pub containers: Vec<String>,
 }
 
 impl CpuSubject {
@@ -128,6 +139,14 @@ impl CpuSubject {
                     return Err(format!("`{name}` is no name of a control group or a unit"));
                 }
                 Ok(())
+            }
+            Self::Pod(pod) => {
+                let allowed = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+                let wrong = |id: &&String| id.is_empty() || id.starts_with('-') || !id.chars().all(allowed);
+                match std::iter::once(&pod.uid).chain(&pod.containers).find(wrong) {
+                    Some(id) => Err(format!("`{id}` is no id of a pod or a container")),
+                    None => Ok(()),
+                }
             }
             Self::Pid(_) => Ok(()),
         }
@@ -146,6 +165,8 @@ pub enum CpuSource {
     Agent(String, CpuSubject),
     /// A query whose value is a counter of CPU seconds, and the server of Prometheus.
     Prometheus(Url, String),
+    /// All of these together, such as the pods of a gateway on several nodes.
+    Sum(Vec<CpuSource>),
 }
 
 /// The keys of a [`CpuSource`] as written.
@@ -155,6 +176,9 @@ struct CpuKeys {
     pid: Option<u32>,
     cgroup: Option<String>,
     unit: Option<String>,
+    pod: Option<String>,
+    containers: Vec<String>,
+    sum: Vec<CpuSource>,
     ssh: Option<String>,
     agent: Option<String>,
     prometheus: Option<Url>,
@@ -165,16 +189,27 @@ impl TryFrom<CpuKeys> for CpuSource {
     type Error = String;
 
     fn try_from(keys: CpuKeys) -> Result<Self, String> {
-        let CpuKeys { pid, cgroup, unit, ssh, agent, prometheus, query } = keys;
+        let CpuKeys { pid, cgroup, unit, pod, containers, sum, ssh, agent, prometheus, query } = keys;
+        if pod.is_none() && !containers.is_empty() {
+            return Err("`containers` needs `pod: UID`, whose containers they are".into());
+        }
         let subjects: Vec<CpuSubject> = pid
             .map(CpuSubject::Pid)
             .into_iter()
             .chain(cgroup.map(CpuSubject::Cgroup))
             .chain(unit.map(CpuSubject::Unit))
+            .chain(pod.map(|uid| CpuSubject::Pod(PodGroup { uid, containers })))
             .collect();
         subjects.iter().try_for_each(CpuSubject::check)?;
         if let Some(host) = ssh.as_ref().filter(|host| host.is_empty() || host.starts_with('-')) {
             return Err(format!("`{host}` is no host for ssh"));
+        }
+        if !sum.is_empty() {
+            let alone = prometheus.is_none() && query.is_none() && ssh.is_none() && agent.is_none();
+            return match alone && subjects.is_empty() {
+                true => Ok(Self::Sum(sum)),
+                false => Err("`sum` stands alone: each of its sources has its own keys".into()),
+            };
         }
         match (prometheus, query, ssh, agent, subjects.as_slice()) {
             (Some(url), Some(query), None, None, []) if !url.tls => Ok(Self::Prometheus(url, query)),
@@ -182,8 +217,8 @@ impl TryFrom<CpuKeys> for CpuSource {
             (None, None, None, None, [one]) => Ok(Self::Local(one.clone())),
             (None, None, Some(host), None, [one]) => Ok(Self::Ssh(host, one.clone())),
             (None, None, None, Some(agent), [one]) => Ok(Self::Agent(agent, one.clone())),
-            _ => Err("expected one of `pid`, `cgroup` and `unit`, with `ssh: host` or `agent: address` if it runs on \
-                      another host, or `prometheus: url` and `query`"
+            _ => Err("expected one of `pid`, `cgroup`, `unit` and `pod`, with `ssh: host` or `agent: address` if it \
+                      runs on another host, or `prometheus: url` and `query`, or `sum` with a list of these"
                 .into()),
         }
     }
@@ -206,11 +241,16 @@ impl From<CpuSource> for CpuKeys {
                 (keys.prometheus, keys.query) = (Some(url), Some(query));
                 None
             }
+            CpuSource::Sum(sum) => {
+                keys.sum = sum;
+                None
+            }
         };
         match subject {
             Some(CpuSubject::Pid(pid)) => keys.pid = Some(pid),
             Some(CpuSubject::Cgroup(name)) => keys.cgroup = Some(name),
             Some(CpuSubject::Unit(name)) => keys.unit = Some(name),
+            Some(CpuSubject::Pod(pod)) => (keys.pod, keys.containers) = (Some(pod.uid), pod.containers),
             None => {}
         }
         keys
@@ -223,6 +263,8 @@ impl fmt::Display for CpuSubject {
             Self::Pid(pid) => write!(f, "process {pid}"),
             Self::Cgroup(name) => write!(f, "control group {name}"),
             Self::Unit(name) => write!(f, "unit {name}"),
+            Self::Pod(pod) if pod.containers.is_empty() => write!(f, "pod {}", pod.uid),
+            Self::Pod(pod) => write!(f, "{} of the containers of pod {}", pod.containers.len(), pod.uid),
         }
     }
 }
@@ -234,6 +276,10 @@ impl fmt::Display for CpuSource {
             Self::Ssh(host, subject) => write!(f, "{subject} on {host}, over ssh"),
             Self::Agent(agent, subject) => write!(f, "{subject} at the agent {agent}"),
             Self::Prometheus(url, query) => write!(f, "the query `{query}` at {url}"),
+            Self::Sum(sources) => {
+                let all: Vec<String> = sources.iter().map(ToString::to_string).collect();
+                f.write_str(&all.join(" and "))
+            }
         }
     }
 }
@@ -273,6 +319,18 @@ mod tests {
         assert_eq!(read("{agent: 'a:1', unit: nginx.service}"), Ok(CpuSource::Agent("a:1".into(), unit)));
         let sum = "{prometheus: 'http://p:9090', query: sum(x)}";
         assert!(matches!(read(sum), Ok(CpuSource::Prometheus(url, _)) if url.port == 9090));
+        let pods = "{sum: [{agent: a, pod: 7-f, containers: [c1]}, {pod: 8-f}]}";
+        let Ok(CpuSource::Sum(sum)) = read(pods) else { panic!("{:?}", read(pods)) };
+        let pod = |uid: &str, containers: &[&str]| {
+            let containers = containers.iter().map(|id| (*id).to_owned()).collect();
+            CpuSubject::Pod(PodGroup { uid: uid.to_owned(), containers })
+        };
+        let expected =
+            vec![CpuSource::Agent("a".into(), pod("7-f", &["c1"])), CpuSource::Local(pod("8-f", &[]))];
+        assert_eq!(sum, expected);
+        assert!(read("{sum: [{pid: 1}], pid: 2}").unwrap_err().contains("stands alone"));
+        assert!(read("{pid: 1, containers: [a]}").unwrap_err().contains("needs `pod: UID`"));
+        assert!(read("{pod: 'a*'}").unwrap_err().contains("is no id"));
         for wrong in ["{}", "{pid: 1, unit: a}", "{ssh: a}", "{query: x}", "{prometheus: 'http://p'}"] {
             assert!(read(wrong).unwrap_err().contains("expected one of `pid`"), "{wrong}");
         }

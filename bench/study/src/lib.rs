@@ -8,6 +8,7 @@ mod analysis;
 mod cores;
 mod external;
 mod hosts;
+mod kubernetes;
 mod place;
 mod plan;
 mod range;
@@ -16,8 +17,9 @@ mod study;
 
 pub use analysis::{Analysis, IdleBars, PublishedCapacity};
 pub use cores::{CoreList, Cores};
-pub use external::{CpuSource, CpuSubject, External, Url};
+pub use external::{CpuSource, CpuSubject, External, PodGroup, Url};
 pub use hosts::{AGENT_PORT, Hosts, agent_address};
+pub use kubernetes::{Deployed, Kubernetes, Placement};
 pub use plan::{CEILING_SECONDS, Limits, Plan, PlannedCell, plan};
 pub use settings::{OriginKind, Relay, Settings, Verify};
 pub use study::{Arm, Bar, Names, Point, Problem, Section, Study, load, names};

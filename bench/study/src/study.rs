@@ -6,6 +6,7 @@ use crate::analysis::Analysis;
 use crate::cores::Cores;
 use crate::external::{CpuSource, External, Url};
 use crate::hosts::Hosts;
+use crate::kubernetes::{Deployed, Kubernetes};
 use crate::place::{self, Kind, Place};
 use crate::range::out_of_range;
 use crate::settings::{OriginKind, Settings};
@@ -23,6 +24,9 @@ pub struct Study {
     /// The file name without its extension; not part of the file.
     #[serde(skip)]
     pub name: String,
+    /// The file; not part of it.
+    #[serde(skip)]
+    pub file: PathBuf,
     /// The title of the report.
     pub title: String,
     /// The study's question and method, in Markdown.
@@ -49,6 +53,9 @@ pub struct Study {
     /// The host of each role, if they are several.
     #[serde(default)]
     pub hosts: Hosts,
+    /// The agents in a cluster, for `run --kubernetes`.
+    #[serde(default)]
+    pub kubernetes: Option<Kubernetes>,
     /// A gateway that already runs, as the arm `target`.
     #[serde(default)]
     pub target: Option<Url>,
@@ -102,6 +109,10 @@ pub struct Arm {
     /// PEM file of the only certificate that it may present.
     #[serde(default)]
     pub certificate: Option<PathBuf>,
+    /// A system that manifests deploy, instead of a system of the catalogue. A run in a cluster turns it into a
+    /// `target`.
+    #[serde(default)]
+    pub kubernetes: Option<Deployed>,
     /// The title in reports; default: the system's title.
     #[serde(default)]
     pub title: Option<String>,
@@ -261,6 +272,7 @@ pub fn load(folder: &Path, name: &str, known: &Names) -> Result<Study, Problem> 
         let arm = Arm { target: Some(url), cpu, certificate, ..Arm::default() };
         study.arms.entry(TARGET.to_owned()).or_insert(arm);
     }
+    study.file.clone_from(&file);
     study.name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study").to_owned();
     check(&study, known).map_err(|wrong| {
         problem(wrong.name.and_then(|(kind, name)| place::of_name(&text, kind, &name)), wrong.text)
@@ -282,7 +294,24 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
     if study.target.is_none() && (study.cpu.is_some() || study.certificate.is_some()) {
         return Err("`cpu` and `certificate` need `target: URL` beside them".to_owned().into());
     }
+    if study.kubernetes.is_some() && !study.hosts.is_empty() {
+        return Err("`kubernetes` names the hosts of all roles, and excludes `hosts`".to_owned().into());
+    }
     for (name, arm) in &study.arms {
+        if let Some(deployed) = &arm.kubernetes {
+            if arm.target.is_some()
+                || arm.cpu.is_some()
+                || !arm.system.is_empty()
+                || !arm.features.is_empty()
+                || !arm.options.is_empty()
+            {
+                let text = "`kubernetes` excludes `system`, `target`, `cpu`, `features` and `options`: manifests \
+                            configure the system";
+                return Err(format!("arms.{name}: {text}").into());
+            }
+            deployed.check().map_err(|text| format!("arms.{name}.kubernetes: {text}"))?;
+            continue;
+        }
         match (&arm.target, arm.system.as_str()) {
             (None, "") => {
                 let text =
@@ -337,8 +366,8 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
             if let Some((_, most)) = point.bars.iter().find(|(_, most)| !(most.is_finite() && **most > 0.0)) {
                 return Err(format!("{place}: a bar of {most}: expected a ratio above 0").into());
             }
-            let external =
-                list.iter().find(|name| study.arms.get(*name).is_some_and(|arm| arm.target.is_some()));
+            let runs = |arm: &Arm| arm.target.is_some() || arm.kubernetes.is_some();
+            let external = list.iter().find(|name| study.arms.get(*name).is_some_and(runs));
             let unfit = [
                 ("relay", settings.relay.is_some()),
                 ("cold", settings.cold()),
@@ -487,6 +516,21 @@ sections:
         assert!(error.contains("`cold` is not possible with mine"), "{error}");
         let error = study(&format!("cpu: {{pid: 1}}\n{GOOD}")).unwrap_err();
         assert!(error.contains("need `target: URL`"), "{error}");
+    }
+
+    #[test]
+    fn a_system_of_manifests_is_an_arm_of_its_own() {
+        let arm = "arms: {web: {kubernetes: {manifests: [web.yaml], service: web, pods: {app: web}}}}\n";
+        let text =
+            format!("{arm}{}", GOOD.replace("[direct, nginx]", "[direct, web]").replace("{nginx:", "{web:"));
+        let deployed = study(&text).unwrap().arms["web"].kubernetes.clone().unwrap();
+        assert_eq!((deployed.service.as_str(), deployed.port), ("web", 80));
+        let error = study(&text.replace("{kubernetes:", "{system: nginx, kubernetes:")).unwrap_err();
+        assert!(error.contains("arms.web: `kubernetes` excludes `system`"), "{error}");
+        let error = study(&text.replace("{tool: wrk}", "{cold: true}")).unwrap_err();
+        assert!(error.contains("`cold` is not possible with web"), "{error}");
+        let error = study(&format!("hosts: {{gateway: a}}\nkubernetes: {{}}\n{text}")).unwrap_err();
+        assert!(error.contains("excludes `hosts`"), "{error}");
     }
 
     #[test]

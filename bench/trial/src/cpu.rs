@@ -1,5 +1,5 @@
-//! Reads the CPU time of a gateway that the laboratory did not start: of a process, a control group or a unit
-//! of systemd, here or over `ssh`, at an agent, or from Prometheus.
+//! Reads the CPU time of a gateway that the laboratory did not start: of a process, a control group, a unit of
+//! systemd or a pod, here or over `ssh`, at an agent, or from Prometheus. A source may be the sum of others.
 //!
 //! Processes are read by a shell that stays open for the whole run (`sh`, or `ssh HOST sh`), so that a reading
 //! takes one round trip instead of a login. The reading of a remote host is about half a round trip late at
@@ -12,17 +12,21 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 use tollgate_lab_record::Tree;
-use tollgate_lab_study::{CpuSource, CpuSubject, Url};
+use tollgate_lab_study::{CpuSource, CpuSubject, PodGroup, Url};
 
 /// The line that ends the output of a script.
 const END: &str = "tollgate-lab-end";
 
 /// Microseconds of a tick in `/proc/PID/stat`: Linux reports 100 ticks a second to programs everywhere.
 const TICK_US: f64 = 10_000.0;
+
+/// The folder of the control groups of a host.
+pub(crate) const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The longest wait for Prometheus.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -53,28 +57,46 @@ pub(crate) struct Counter(How);
 
 #[derive(Debug)]
 enum How {
-    Shell(Shell, CpuSubject),
+    /// The script is fixed, so that the shell can keep in a variable what it searched for.
+    Shell {
+        shell: Shell,
+        subject: CpuSubject,
+        script: String,
+    },
+    Sum(Vec<Counter>),
     Agent(Rc<Agent>, CpuSubject),
     Prometheus(SocketAddr, Url, String),
 }
 
 impl Counter {
-    /// Opens a source and reads it once.
+    /// Opens a source and reads it once. `groups` is the folder of the control groups for pods on this host.
     ///
     /// # Errors
     /// If it cannot be reached, or has no such processes.
-    pub(crate) fn open(source: &CpuSource, identity: Option<&Identity>) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        source: &CpuSource,
+        identity: Option<&Identity>,
+        groups: &Path,
+    ) -> Result<Self, Failure> {
         // An agent gets the subject from the network.
         if let CpuSource::Local(subject) | CpuSource::Ssh(_, subject) = source {
             subject.check().map_err(Failure)?;
         }
         let how = match source {
-            CpuSource::Local(subject) => How::Shell(Shell::start("sh", &[])?, subject.clone()),
+            CpuSource::Local(subject) => How::Shell {
+                shell: Shell::start("sh", &[])?,
+                subject: subject.clone(),
+                script: script(subject, groups)?,
+            },
             CpuSource::Ssh(host, subject) => {
                 let options = ["BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5"];
                 let mut arguments: Vec<&str> = options.iter().flat_map(|option| ["-o", option]).collect();
                 arguments.extend([host.as_str(), "sh"]);
-                How::Shell(Shell::start("ssh", &arguments)?, subject.clone())
+                How::Shell {
+                    shell: Shell::start("ssh", &arguments)?,
+                    subject: subject.clone(),
+                    script: script(subject, Path::new(CGROUPS))?,
+                }
             }
             CpuSource::Agent(address, subject) => {
                 let identity = identity.ok_or_else(|| {
@@ -83,6 +105,10 @@ impl Counter {
                 How::Agent(Agent::connect(address, identity, None)?, subject.clone())
             }
             CpuSource::Prometheus(url, query) => How::Prometheus(resolve(url)?, url.clone(), query.clone()),
+            CpuSource::Sum(sources) => {
+                let all = sources.iter().map(|source| Self::open(source, identity, groups));
+                How::Sum(all.collect::<Result<_, _>>()?)
+            }
         };
         let mut counter = Self(how);
         counter.read().map_err(|failure| Failure::of(format!("the CPU time of {source}"), failure))?;
@@ -95,9 +121,18 @@ impl Counter {
     /// If it can no longer be reached, or the processes have ended.
     pub(crate) fn read(&mut self) -> Result<CpuTime, Failure> {
         match &mut self.0 {
-            How::Shell(shell, subject) => {
-                let text = shell.run(&script(subject))?;
+            How::Shell { shell, subject, script } => {
+                let text = shell.run(script)?;
                 parse(subject, &text)
+            }
+            How::Sum(counters) => {
+                let mut sum = CpuTime::default();
+                for counter in counters {
+                    let time = counter.read()?;
+                    sum.user_us += time.user_us;
+                    sum.system_us += time.system_us;
+                }
+                Ok(sum)
             }
             How::Agent(agent, subject) => agent.ask(&Ask::Cpu(subject.clone())),
             How::Prometheus(address, url, query) => prometheus(*address, url, query),
@@ -162,33 +197,74 @@ impl Drop for Shell {
 
 /// Returns the script that prints the counters. [`Counter::open`] has checked the names, so they need no
 /// escapes within quotes.
-fn script(subject: &CpuSubject) -> String {
+///
+/// # Errors
+/// If the folder of the control groups cannot stand within quotes.
+fn script(subject: &CpuSubject, groups: &Path) -> Result<String, Failure> {
     let group = "if [ -f \"/sys/fs/cgroup/cpuacct$g/cpuacct.usage\" ]; then \
                  cd \"/sys/fs/cgroup/cpuacct$g\" && echo user_ns $(cat cpuacct.usage_user) && echo system_ns \
                  $(cat cpuacct.usage_sys); else cat \"/sys/fs/cgroup$g/cpu.stat\"; fi 2>/dev/null";
-    match subject {
+    Ok(match subject {
         CpuSubject::Pid(_) => "cat /proc/[0-9]*/stat 2>/dev/null".to_owned(),
         CpuSubject::Cgroup(name) => format!("g='/{}'; {group}", name.trim_start_matches('/')),
         CpuSubject::Unit(name) => {
             format!("g=$(systemctl show -p ControlGroup --value '{name}'); [ -n \"$g\" ] && {{ {group}; }}")
         }
-    }
+        CpuSubject::Pod(pod) => {
+            let root = groups.to_str().filter(|root| !root.contains(['\'', '\n']));
+            let root =
+                root.ok_or_else(|| Failure(format!("{}: no folder for a script", groups.display())))?;
+            pod_script(pod, root)
+        }
+    })
+}
+
+/// Returns the script for the control groups of a pod. The kubelet names the folder of a pod `podUID`, or with
+/// systemd `kubepods-burstable-podUID.slice` with underscores in the id. Runtimes put the id of a container into
+/// the name of a folder in it. The shell searches once and keeps the folders in a variable.
+fn pod_script(pod: &PodGroup, root: &str) -> String {
+    let PodGroup { uid, containers } = pod;
+    let slice = uid.replace('-', "_");
+    let folders = match containers.as_slice() {
+        [] => "d=$p".to_owned(),
+        ids => format!(
+            "d=; for c in {}; do d=\"$d $(find \"$p\" -mindepth 1 -maxdepth 1 -type d -name \"*$c*\" | head -n 1)\"; done",
+            ids.join(" ")
+        ),
+    };
+    format!(
+        "if [ -z \"$d\" ]; then for b in '{root}/cpuacct' '{root}/cpu,cpuacct' '{root}'; do [ -d \"$b\" ] && break; done; \
+         p=$(find \"$b\" -maxdepth 4 -type d \\( -name 'pod{uid}' -o -name '*-pod{slice}.slice' \\) 2>/dev/null | \
+         head -n 1); [ -n \"$p\" ] && {{ {folders}; }}; fi; \
+         for g in $d; do if [ -f \"$g/cpuacct.usage_user\" ]; then echo user_ns $(cat \"$g/cpuacct.usage_user\") && \
+         echo system_ns $(cat \"$g/cpuacct.usage_sys\"); else cat \"$g/cpu.stat\"; fi 2>/dev/null; done"
+    )
 }
 
 fn parse(subject: &CpuSubject, text: &str) -> Result<CpuTime, Failure> {
     let found = match subject {
         CpuSubject::Pid(pid) => parse_tree(*pid, text),
-        _ => parse_group(text),
+        CpuSubject::Cgroup(_) | CpuSubject::Unit(_) => parse_groups(text, 1),
+        CpuSubject::Pod(pod) => parse_groups(text, pod.containers.len().max(1)),
     };
     found.ok_or_else(|| Failure(format!("there is no {subject} with a count of CPU time")))
 }
 
-fn parse_group(text: &str) -> Option<CpuTime> {
-    let value = |key: &str| -> Option<f64> {
-        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+/// Adds up the counters of `count` groups, one after the other.
+fn parse_groups(text: &str, count: usize) -> Option<CpuTime> {
+    let sum = |us: &str, ns: &str| {
+        let mut found = 0;
+        let mut sum_us = 0.0;
+        for (key, value) in text.lines().filter_map(|line| line.split_once(' ')) {
+            let factor = if key == us { 1.0 } else { 1e-3 };
+            if key == us || key == ns {
+                found += 1;
+                sum_us += value.trim().parse::<f64>().ok()? * factor;
+            }
+        }
+        (found == count).then_some(sum_us)
     };
-    let us = |us: &str, ns: &str| value(us).or_else(|| Some(value(ns)? / 1e3));
-    Some(CpuTime { user_us: us("user_usec", "user_ns")?, system_us: us("system_usec", "system_ns")? })
+    Some(CpuTime { user_us: sum("user_usec", "user_ns")?, system_us: sum("system_usec", "system_ns")? })
 }
 
 /// Adds up a process and its descendants, with the children that they have waited for.
@@ -282,6 +358,7 @@ fn prometheus_value(answer: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_tree_is_added_up_with_its_reaped_children() {
@@ -297,9 +374,42 @@ mod tests {
     #[test]
     fn groups_of_both_versions() {
         let expected = Some(CpuTime { user_us: 6.0, system_us: 3.0 });
-        assert_eq!(parse_group("usage_usec 9\nuser_usec 6\nsystem_usec 3\n"), expected);
-        assert_eq!(parse_group("user_ns 6000\nsystem_ns 3000\n"), expected);
-        assert_eq!(parse_group(""), None);
+        assert_eq!(parse_groups("usage_usec 9\nuser_usec 6\nsystem_usec 3\n", 1), expected);
+        assert_eq!(parse_groups("user_ns 6000\nsystem_ns 3000\n", 1), expected);
+        assert_eq!(parse_groups("", 1), None);
+        let two = "user_usec 6\nsystem_usec 3\nuser_usec 1\nsystem_usec 2\n";
+        assert_eq!(parse_groups(two, 2), Some(CpuTime { user_us: 7.0, system_us: 5.0 }));
+        assert_eq!(parse_groups(two, 3), None, "one container is not there");
+    }
+
+    #[test]
+    fn the_groups_of_a_pod_are_found_under_both_drivers_and_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let file = folder.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        let read = |root: &str, uid: &str, containers: &[&str]| {
+            let containers = containers.iter().map(|id| (*id).to_owned()).collect();
+            let subject = CpuSubject::Pod(PodGroup { uid: uid.to_owned(), containers });
+            let root = folder.path().join(root);
+            let mut counter = Counter::open(&CpuSource::Local(subject), None, &root)
+                .map_err(|failure| failure.to_string())?;
+            counter.read().map_err(|failure| failure.to_string())
+        };
+        let slice = "two/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7_f.slice";
+        write(&format!("{slice}/cpu.stat"), "usage_usec 9\nuser_usec 6\nsystem_usec 3\n");
+        let stat = "usage_usec 3\nuser_usec 2\nsystem_usec 1\n";
+        write(&format!("{slice}/cri-containerd-c1.scope/cpu.stat"), stat);
+        assert_eq!(read("two", "7-f", &[]), Ok(CpuTime { user_us: 6.0, system_us: 3.0 }));
+        assert_eq!(read("two", "7-f", &["c1"]), Ok(CpuTime { user_us: 2.0, system_us: 1.0 }));
+        assert!(read("two", "7-f", &["c2"]).unwrap_err().contains("pod 7-f"));
+        assert!(read("two", "8-f", &[]).unwrap_err().contains("there is no pod 8-f"));
+        for (name, ns) in [("usage_user", "6000"), ("usage_sys", "3000")] {
+            write(&format!("one/cpuacct/kubepods/besteffort/pod7-f/cpuacct.{name}"), ns);
+        }
+        assert_eq!(read("one", "7-f", &[]), Ok(CpuTime { user_us: 6.0, system_us: 3.0 }));
     }
 
     #[test]
@@ -315,7 +425,7 @@ mod tests {
 
     #[test]
     fn this_process_has_a_count_and_a_process_that_ended_has_none() {
-        let open = |pid| Counter::open(&CpuSource::Local(CpuSubject::Pid(pid)), None);
+        let open = |pid| Counter::open(&CpuSource::Local(CpuSubject::Pid(pid)), None, Path::new(CGROUPS));
         assert!(open(std::process::id()).is_ok());
         let error = open(99_999_999).unwrap_err().to_string();
         assert!(error.contains("there is no process 99999999"), "{error}");

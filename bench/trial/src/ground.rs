@@ -2,6 +2,7 @@
 //! of load tools.
 
 use crate::agent::Identity;
+use crate::cpu::CGROUPS;
 use crate::failure::Failure;
 use crate::host::{Host, Hosts};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -41,6 +42,9 @@ pub struct Ground {
     pub own_origin: Option<Url>,
     /// The shared identity of the agents, for sources of CPU time.
     pub identity: Option<Identity>,
+    /// The folder of the control groups of this host, for the CPU time of pods. In a pod it is where the node's
+    /// folder is mounted.
+    pub cgroup_root: PathBuf,
     /// In an agent's session, the connection to the laboratory.
     pub(crate) session: Option<TcpStream>,
     /// Facts about this machine.
@@ -84,6 +88,7 @@ impl Ground {
             hosts: Hosts::default(),
             own_origin: None,
             identity: None,
+            cgroup_root: CGROUPS.into(),
             session: None,
             facts,
             busy: None,

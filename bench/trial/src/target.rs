@@ -205,7 +205,10 @@ impl Target {
             Some(CpuSource::Local(CpuSubject::Pid(pid))) if Snapshot::take(*pid).processes() > 0 => {
                 Afar::Process(*pid)
             }
-            Some(source) => Afar::Counted(RefCell::new(Counter::open(source, ground.identity.as_ref())?)),
+            Some(source) => {
+                let counter = Counter::open(source, ground.identity.as_ref(), &ground.cgroup_root)?;
+                Afar::Counted(RefCell::new(counter))
+            }
         };
         used.marked = Some(match cpu {
             None => format!("Runs at {url}. Its CPU time is not read, so no toll is shown."),

@@ -64,13 +64,16 @@ impl Drop for Registration {
 }
 
 /// Installs a handler for SIGINT (Ctrl-C), SIGTERM and SIGHUP that ends all children, removes quotas and
-/// scratch folders, and then exits with status 130. It first calls `last_words`, which may print a message
-/// and flush results.
+/// scratch folders, and then exits with status 130. Before that it calls `last_words`, which may print a message
+/// and end what runs elsewhere. From its begin on nothing new starts, and the callers of [`wait_if_ending`] wait.
 ///
 /// # Errors
 /// If another handler was set before.
 pub fn stop_all_on_signal(last_words: impl Fn() + Send + 'static) -> Result<(), Error> {
     ctrlc::set_handler(move || {
+        let held = alive();
+        ENDING.store(true, Ordering::SeqCst);
+        drop(held);
         last_words();
         stop_all();
         std::process::exit(130);
@@ -92,11 +95,7 @@ pub fn wait_if_ending() {
 }
 
 fn stop_all() {
-    let kept: Vec<Kept> = {
-        let alive = alive();
-        ENDING.store(true, Ordering::SeqCst);
-        alive.clone()
-    };
+    let kept = alive().clone();
     let groups: Vec<Pid> =
         kept.iter().filter_map(|kept| if let Kept::Group(pid) = kept { Some(*pid) } else { None }).collect();
     end_groups(&groups, Duration::from_millis(300), || false);

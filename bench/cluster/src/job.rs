@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 /// The name of all objects of the manifest.
 const NAME: &str = "tollgate-bench";
 
-/// Where the study's files are mounted.
+/// The mount path of the study's files.
 const STUDY: &str = "/study";
 
-/// Where results are written.
+/// The folder of the results.
 const RESULTS: &str = "/results";
 
-/// What a Job runs.
+/// The run of a Job.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The study's file.
@@ -71,7 +71,7 @@ pub fn job(job: &Job) -> Result<String, String> {
         json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["create", "delete"]}),
         json!({"apiGroups": [""], "resources": ["serviceaccounts", "services"], "verbs": ["get"]}),
     ];
-    // What the manifests create is not known by its plural, so the account gets their groups.
+    // Rights name resources in the plural, which manifests do not have. So the account gets whole groups.
     rules.extend(groups.iter().map(
         |group| json!({"apiGroups": [group], "resources": ["*"], "verbs": ["get", "create", "delete"]}),
     ));

@@ -45,7 +45,7 @@ const READY: Duration = Duration::from_secs(300);
 /// How often a wait looks again.
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// The pods of a run in a cluster. Dropping it deletes all that was created.
+/// The pods of a run in a cluster. Dropping it deletes what it created.
 pub struct Cluster {
     connection: Connection,
     created: Created,

@@ -19,9 +19,9 @@ const READY: Duration = Duration::from_secs(300);
 /// A system that runs in the cluster.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Where its load goes.
+    /// The address for its load.
     pub url: Url,
-    /// Where its CPU time is counted; `None` if it names no pods.
+    /// The source of its CPU time; `None` if it names no pods.
     pub cpu: Option<CpuSource>,
 }
 

@@ -54,6 +54,10 @@ pub enum Action {
         /// A further result file whose cells the picture of `--svg` shows too; may be repeated.
         #[arg(long, value_name = "FILE", requires = "svg")]
         with: Vec<PathBuf>,
+        /// What you learned from this run, in Markdown, for the head of the report. The first line names the run
+        /// by its start, as the result file has it: `Run: 2026-11-27T10:00:00Z`.
+        #[arg(long, value_name = "FILE")]
+        commentary: Option<PathBuf>,
         /// Files to write instead of printing the report.
         #[command(flatten)]
         pages: Pages,

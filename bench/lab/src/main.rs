@@ -33,7 +33,9 @@ fn main() -> ExitCode {
         Action::Systems => data().and_then(|data| lists::systems(&data)),
         Action::Install { names } => data().and_then(|data| lists::install(&data, names)),
         Action::Tools => lists::tools(),
-        Action::Report { file, with, pages } => reports::report(file, with, pages),
+        Action::Report { file, with, commentary, pages } => {
+            reports::report(file, with, commentary.as_deref(), pages)
+        }
         Action::Compare { before, after, reference } => reports::compare(before, after, reference.as_deref()),
         Action::Gate { file, baseline, allow, systems, reference } => {
             match reports::gate(file, baseline, *allow, systems, reference.as_deref()) {

@@ -55,8 +55,13 @@ pub fn write_reports(results: &Results, more: &[Results], pages: &Pages) -> Resu
 }
 
 /// Implements `tollgate bench report`.
-pub fn report(file: &Path, with: &[PathBuf], pages: &Pages) -> Result<(), String> {
-    let results = load_results(file)?;
+pub fn report(file: &Path, with: &[PathBuf], commentary: Option<&Path>, pages: &Pages) -> Result<(), String> {
+    let mut results = load_results(file)?;
+    if let Some(commentary) = commentary {
+        let say = |text: String| format!("{}: {text}", commentary.display());
+        let text = fs::read_to_string(commentary).map_err(|error| say(error.to_string()))?;
+        tollgate_lab_report::comment(&mut results, &text).map_err(say)?;
+    }
     if pages.is_empty() {
         return show(&results);
     }

@@ -3,9 +3,10 @@
 //! Only [`figures`] turns [`tollgate_lab_record::Results`] into rows, and only [`table`] turns rows into
 //! texts. [`terminal()`], [`markdown()`], [`html()`] and [`svg()`] print them. [`compare()`] and [`gate()`]
 //! compare two result files; [`capacity()`] converts costs to cores. [`condense()`] reduces a result file to what
-//! its report shows.
+//! its report shows, and [`comment()`] adds what a person learned from it.
 
 pub mod capacity;
+mod commentary;
 pub mod compare;
 mod condense;
 mod estimate;
@@ -19,6 +20,7 @@ pub mod table;
 mod terminal;
 
 pub use capacity::capacity;
+pub use commentary::comment;
 pub use compare::{Choice, compare};
 pub use condense::condense;
 pub use figures::Report;

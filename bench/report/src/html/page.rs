@@ -99,8 +99,8 @@ fn decision(report: &Report) -> Markup {
                     }
                 }
                 @for note in &report.learned { div class="learned" { (prose::blocks(note)) } }
-                (tables::draw(&table::of_decision(report, decision), true))
                 (distribution(report, &decision.cell))
+                (tables::draw(&table::of_decision(report, decision), true))
             } @else {
                 p { "Nothing was measured yet." }
             }

@@ -1,7 +1,7 @@
 use crate::canned;
 use std::path::{Path, PathBuf};
 use tollgate_lab_record::{Metric, Status, Summary, Trial, Verdict, VerdictKind};
-use tollgate_lab_report::{Report, html, markdown, svg, terminal};
+use tollgate_lab_report::{Report, comment, html, markdown, svg, terminal};
 
 /// Returns the path at which an output is kept for people to look at.
 fn left(name: &str) -> PathBuf {
@@ -240,4 +240,20 @@ fn the_picture_has_a_bar_for_each_cost_and_the_ratio_to_the_better_peer() {
     assert!(svg(&results).unwrap().contains("a &lt; b &amp; c"));
     results.trials.clear();
     assert!(svg(&results).is_none());
+}
+
+#[test]
+fn a_commentary_is_merged_once_and_only_into_its_own_run() {
+    let mut results = canned::results();
+    let started = results.header.started.clone();
+    let own = |text: &str| format!("Run: {started}\n\n{text}\n");
+    comment(&mut results, &own("- Nothing at all.")).unwrap();
+    comment(&mut results, &own("- One thing.")).unwrap();
+    let page = markdown(&results);
+    let expected = format!("**What was learned** from the run of {started}\n\n- One thing.");
+    assert!(page.contains(&expected) && !page.contains("Nothing at all"), "{page}");
+    let error = comment(&mut results, "Run: 2001-01-01T00:00:00Z\n- Old.").unwrap_err();
+    assert!(error.contains("the run of 2001-01-01T00:00:00Z") && error.contains(&started), "{error}");
+    let error = comment(&mut results, "- No run.").unwrap_err();
+    assert!(error.contains(&format!("expected `Run: {started}`")), "{error}");
 }

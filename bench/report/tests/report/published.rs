@@ -5,7 +5,7 @@ use crate::canned;
 use regex::Regex;
 use std::path::{Path, PathBuf};
 use tollgate_lab_record::{Results, append, read};
-use tollgate_lab_report::{Report, condense, html, markdown, number, svg_of};
+use tollgate_lab_report::{Report, comment, condense, html, markdown, number, svg_of};
 
 const STUDIES: [&str; 6] =
     ["apisix-envoy", "features", "four-gateways", "ingress", "kong-envoy-nginx", "sidecar"];
@@ -15,7 +15,12 @@ fn docs(name: &str) -> PathBuf {
 }
 
 fn kept(study: &str) -> Results {
-    read(&std::fs::read(docs(&format!("studies/results/{study}.jsonl"))).unwrap()[..]).unwrap()
+    let bytes = std::fs::read(docs(&format!("studies/results/{study}.jsonl"))).unwrap();
+    let mut results = read(&bytes[..]).unwrap();
+    if let Ok(text) = std::fs::read_to_string(docs(&format!("studies/commentary/{study}.md"))) {
+        comment(&mut results, &text).unwrap_or_else(|error| panic!("{study}: {error}"));
+    }
+    results
 }
 
 /// Compares a file with what the report gives, or writes it with `BLESS=1`.

@@ -119,7 +119,10 @@ fn describe(findings: &mut Vec<Finding>, facts: &Facts, evidence: &Evidence) {
     if facts.target_cores > 0.0 {
         parts.push(format!("system {} of a core", percent(share(evidence.target.cpu_us()))));
     }
-    parts.push(format!("origin {}", percent(share(evidence.origin.cpu_us()))));
+    // The CPU time of an origin that the laboratory did not start is not read.
+    if evidence.origin.cpu_us() > 0.0 {
+        parts.push(format!("origin {}", percent(share(evidence.origin.cpu_us()))));
+    }
     parts.push(format!("generator {}", percent(share(evidence.generator.cpu_us()))));
     note(findings, parts.join(", "));
     let stolen = evidence.machine.steal.iter().copied().fold(0.0, f64::max);

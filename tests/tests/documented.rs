@@ -27,6 +27,7 @@ const OTHERS: [(&str, &str); 3] = [
     ("docs/laboratory.md", "title: My gateway\n"),
     ("docs/laboratory.md", "title: Over the network\n"),
     ("docs/laboratory.md", "title: Two gateways at our own size\n"),
+    ("docs/laboratory.md", "title: In my cluster\n"),
 ];
 
 /// The page whose examples need the program with the plugin.

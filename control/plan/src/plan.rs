@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_config as config;
 use tollgate_config::At;
 use tollgate_files::Site;
 use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
+use tollgate_policy::Planned;
 use tollgate_route::{PathRules, Routers};
 
 use crate::listener_index::IndexedListener;
 use crate::{
-    AttachedPolicy, Buffer, CacheStore, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2,
-    Limits, ListenAddress, ListenerIndex, ListenerProtocol, Location, Overload, PathRewrite, PlannedLog,
-    Pool, Priority, RequestId, Retry, Rewrite, RouteChains, RouteStay, Rules, StreamTable, Timeouts,
+    Buffer, CacheStore, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
+    ListenAddress, ListenerIndex, ListenerProtocol, Location, Overload, PathRewrite, PlannedLog, Pool,
+    Priority, RequestId, Retry, Rewrite, RouteStay, Rules, StreamTable, Timeouts,
 };
 
 /// Everything that a worker needs in order to serve: listeners, routes, upstreams and policies. Immutable.
@@ -142,6 +144,67 @@ impl PlannedListener {
     #[must_use]
     pub fn has_preamble(&self) -> bool {
         self.tls.is_some() || !self.proxy_protocol.is_empty() || self.protocol != ListenerProtocol::Http
+    }
+}
+
+/// Identifies a listener in any plan: by its address as it is written, and by its name if it has hosts, since others may
+/// then share the address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerKey {
+    bind: ListenAddress,
+    name: Option<String>,
+}
+
+impl ListenerKey {
+    pub(crate) fn new(listener: &config::Listener) -> Self {
+        let name = listener.name.as_ref().filter(|_| !listener.hosts.is_empty());
+        Self { bind: listener.bind.value.clone(), name: name.map(|name| name.value.clone()) }
+    }
+
+    fn is_of(&self, listener: &PlannedListener) -> bool {
+        let name = listener.name.as_ref().filter(|_| !listener.hosts.is_empty());
+        self.bind.is_same_address(&listener.bind) && self.name.as_ref() == name
+    }
+}
+
+/// A policy at the place in the configuration to which it is attached.
+#[derive(Clone, Debug)]
+pub struct AttachedPolicy {
+    /// Identifies the policy of this kind at this place: `route/NAME/KIND` and the like; for a plugin
+    /// `route/NAME/plugins/PLUGIN`. It stays the same from plan to plan, and run-time state such as counters
+    /// is found by it.
+    pub key: String,
+    /// The policy set that brings it; `None` if it is written at the place itself.
+    pub set: Option<Arc<str>>,
+    /// The compiled policy.
+    pub policy: Arc<dyn Planned>,
+}
+
+impl AttachedPolicy {
+    /// Returns its kind and its place: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
+    #[must_use]
+    pub fn name(&self) -> (&'static str, &str) {
+        let kind = self.policy.kind();
+        (kind, self.key.strip_suffix(kind).map_or("", |place| place.trim_end_matches('/')))
+    }
+}
+
+/// The policies that the requests of a route pass, as indices into [`Plan::chains`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteChains {
+    /// The chain at listeners without policies of their own; `None`: no policies, although the route's
+    /// upstreams may have some.
+    pub default: Option<u32>,
+    /// The chain at each listener that has policies of its own.
+    pub listeners: Arc<[(ListenerKey, Option<u32>)]>,
+}
+
+impl RouteChains {
+    /// Returns the chain for requests that arrive at this listener.
+    #[must_use]
+    pub fn at(&self, listener: &PlannedListener) -> Option<u32> {
+        let own = self.listeners.iter().find(|(key, _)| key.is_of(listener));
+        own.map_or(self.default, |(_, chain)| *chain)
     }
 }
 

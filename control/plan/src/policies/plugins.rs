@@ -8,7 +8,7 @@ use tollgate_policy::{
     Planned, PluginPolicies, PluginPolicy, PluginSettings, Plugins, REGISTRY, RegistryEntry, SettingsProblem,
 };
 
-use super::PolicyUnit;
+use super::policy_unit::PolicyUnit;
 
 /// Returns the order in which a request passes the built-in kinds, with each plugin inserted at its stage.
 pub(super) fn order(plugins: &Plugins) -> Vec<PolicyUnit> {
@@ -20,7 +20,7 @@ pub(super) fn order(plugins: &Plugins) -> Vec<PolicyUnit> {
                 .kind()
                 .map(|kind| kind.key().name)
                 .filter(|key| *key != "plugins")
-                .map(PolicyUnit::Own)
+                .map(PolicyUnit::BuiltIn)
                 .into_iter()
                 .collect(),
         }
@@ -58,8 +58,8 @@ fn plugin(
     match plugins.all()[index].plan(&settings.value) {
         Ok(policy) => Some((index, Some(policy))),
         Err(found) => {
-            let told = found.as_slice().iter().map(|problem| told(problem, &written.name, settings));
-            problems.extend(told);
+            let located = |problem| locate(problem, &written.name, settings);
+            problems.extend(found.as_slice().iter().map(located));
             // A plugin may have failed to say what is wrong.
             if found.as_slice().is_empty() {
                 let message = format!("the plugin `{}` does not take its settings", written.name.value);
@@ -86,9 +86,9 @@ fn unknown(name: &Spanned<String>, plugins: &Plugins) -> Problem {
     }
 }
 
-/// Reports what a plugin finds wrong with its settings, at its position. The text never shows the value of an
-/// environment variable.
-fn told(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSettings) -> Problem {
+/// Returns a problem that a plugin reports in its settings, with the position of the faulty part. The text never
+/// shows the value of an environment variable.
+fn locate(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSettings) -> Problem {
     let SettingsProblem { pointer, message, expected, help, words, key } = found;
     let at = if *key && pointer.is_empty() { plugin.at } else { settings.at(pointer, *key) };
     let variable = settings.variable(pointer).filter(|_| !key);
@@ -118,7 +118,8 @@ mod tests {
     use tollgate_config as config;
     use tollgate_policy::{Plugin, Policy, PolicyStates, SettingsProblems, Stage};
 
-    use super::super::{Chains, PlacePolicies, Sets};
+    use super::super::chains::{Chains, PlacePolicies};
+    use super::super::sets::Sets;
     use super::*;
 
     #[derive(Debug)]
@@ -244,7 +245,8 @@ mod tests {
         let config = config::from_text("t", text, &|_| None).config.expect("a good config");
         let met = |text: &str| {
             let mut chains = chains(known);
-            chains.sets = Sets::new(&config::CombinedResources::of(&config), &mut chains);
+            chains.sets =
+                Sets::new(&config::CombinedResources::of(&config), |policies| chains.compile(policies));
             let placed = chains.place("gateway", &policies(text));
             let chain = chains.chain(&[&placed]).map(|index| chains.chains[index as usize].clone());
             let attached =

@@ -1,4 +1,4 @@
-//! Which policies sets bring to a place, and which errors their names give.
+//! Tests the policies that sets bring to a place, and the errors about their names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,11 +32,11 @@ fn met(plan: &Plan, name: &str) -> Vec<(String, Option<String>, String)> {
     let route = plan.routes.iter().find(|route| route.name == name).expect("a route");
     let chain = route.policies.as_ref().and_then(|chains| chains.default);
     let indices = chain.map(|chain| plan.chains[chain as usize].as_slice()).unwrap_or_default();
-    let told = indices.iter().map(|index| {
+    let policies = indices.iter().map(|index| {
         let attached = &plan.policies[*index as usize];
         (attached.key.clone(), attached.set.as_deref().map(str::to_owned), attached.policy.summary())
     });
-    told.collect()
+    policies.collect()
 }
 
 /// Like [`met`], without the summaries.
@@ -159,7 +159,7 @@ fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
             let other = problem.related.first().map(|(at, _)| at.line);
             (problem.message, problem.at.line, other)
         });
-        told.collect()
+        policies.collect()
     };
     let used =
         "routes:\n- {match: /a, to: v, policies: {use: far}}\n- {match: /b, to: v, policies: {use: far}}\n";

@@ -99,7 +99,7 @@ check-dependencies: toolchain ## licences, sources and known advisories of every
 check-docs: toolchain ## links, reasons, dependencies, layers, the translation, the board with its alerts, the changelog
 	scripts/check-links
 	scripts/check-reasons
-	scripts/check-arrows
+	scripts/check-crates
 	scripts/check-layers
 	scripts/check-translation
 	scripts/check-board

@@ -147,7 +147,7 @@ mod tests {
 
     /// Whatever else of a config changes: a compilation with a cache gives the same plan as one without.
     #[test]
-    fn what_a_route_depends_on_counts() {
+    fn every_dependency_of_a_route_counts() {
         let written = config(TEXT);
         for (what, to) in [
             ("total: 9s", "total: 8s"),
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_each_time() {
+    fn errors_are_reported_each_time() {
         let text = TEXT.replace("match: /a,", "match: /b/*,");
         let (bad, mut cache) = (config(&text), CompileCache::default());
         again(&config(TEXT), &mut cache);

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_those_that_the_error_is_about() {
+    fn the_shown_field_is_the_rejected_one() {
         let fields = [
             (&b":method"[..], &b"GET"[..]),
             (b":path", b"a"),

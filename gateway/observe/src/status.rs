@@ -175,7 +175,7 @@ mod tests {
     use crate::ResourceUse;
 
     #[test]
-    fn it_says_what_is_in_force_and_how_the_last_reload_went() {
+    fn shows_the_plan_in_force_and_the_last_reload() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         let mut status = Status { generation: 3, routes: 7, ..Status::default() };
         assert!(status.last_reload_succeeded());

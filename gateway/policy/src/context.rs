@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn who_transforms_a_body_last_gets_it_as_it_was_sent() {
+    fn the_last_transform_gets_the_body_as_sent() {
         let mut context = Context::default();
         context.transform(Box::new(Ends(b'2')));
         context.transform(Box::new(Ends(b'1')));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_the_head_alone_gets_no_other_body() {
+    fn a_policy_of_the_head_gets_no_body() {
         let mut context = Context::default();
         context.on_response(|response| response.transform(Box::new(Ends(b'1'))));
         assert!(!context.leaves_bodies());
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_request_is_there_for_the_next() {
+    fn a_reused_context_keeps_nothing() {
         struct Nothing;
         impl HeadEdit for Nothing {
             fn edit(&self, _: &mut Response<'_>) {}

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_no_less_than_one_and_no_more_than_the_most() {
+    fn reported_costs_are_clamped() {
         let cost = Cost { by: CostSource::Header("x-cost".into()), default: 2, max: 10 };
         for (said, is) in [
             ("X-Cost: 7\r\n", 7),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_response_says_goes_no_further() {
+    fn the_cost_field_is_not_forwarded() {
         let cost = Cost { by: CostSource::Response("x-cost".into()), default: 1, max: 100 };
         let said = |line: &str| {
             let mut head = format!("HTTP/1.1 200 OK\r\n{line}\r\n").into_bytes();

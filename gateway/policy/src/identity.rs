@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_name_is_nobody() {
+    fn an_identity_needs_a_name() {
         let identity = Identity::new(Some("X-Who".to_owned()), Some("X-Groups".to_owned()));
         let (mut sent, mut context) = (crate::testing::Sent::new(""), crate::Context::default());
         let consumer = Consumer { groups: vec!["admin".to_owned()], ..Consumer::default() };
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn look_alikes_are_reserved_too() {
+    fn look_alike_names_are_reserved() {
         let names = Reserved::new(["X-Consumer-Name"]);
         for name in ["X-Consumer-Name", "x-consumer-name", "X_Consumer_Name", "x.consumer~NAME"] {
             assert!(names.has(name.as_bytes()), "{name}");

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_dropped_has_ended() {
+    fn a_dropped_copy_has_ended() {
         let heard = Rc::new(Cell::new(None));
         let told = heard.clone();
         drop(CopyWatch::new(move |end, status| told.set(Some((end, status)))));

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_client_hello() {
+    fn input_that_is_no_client_hello() {
         assert_eq!(ClientHello::read(b"GET / HTTP/1.1\r\n"), FirstBytes::NotTls);
         assert_eq!(ClientHello::read(&[HANDSHAKE, 2]), FirstBytes::NotTls);
         // A ServerHello, at its first byte.

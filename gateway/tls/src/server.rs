@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_which_file() {
+    fn errors_name_the_faulty_file() {
         let make = || rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).expect("made");
         let (one, other) = (make(), make());
         let (chain, key) = (one.cert.pem(), one.signing_key.serialize_pem());

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_let_in_and_turned_away_by_turns() {
+    fn overload_has_hysteresis() {
         assert_eq!((requests(890, 0, 1), requests(879, 0, 1)), (1, 0));
         assert_eq!((requests(985, 0, 3), requests(979, 0, 3)), (3, 2));
         assert_eq!((requests(0, 881, 1), requests(0, 879, 1)), (1, 0));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_once_and_worse_at_once() {
+    fn overload_is_logged_once_and_escalation_at_once() {
         let (mut last_report, now) = (LastReport::default(), Instant::now());
         let mut say = |seconds, requests, connections, clients| {
             let shed = Shed { requests, connections: Some(connections) };

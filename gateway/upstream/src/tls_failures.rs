@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_servers_behind_an_address_makes_few_notices() {
+    fn a_flapping_address_makes_few_notices() {
         let (record, now) = (EndpointTlsFailure::default(), tollgate_net::now());
         let expired = fault(TlsFaultKind::CertificateExpired);
         let mut told = 0;

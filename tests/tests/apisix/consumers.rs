@@ -5,7 +5,7 @@ use tollgate_tests::api::json_of;
 use super::*;
 
 #[test]
-fn consumers_show_keys_and_passwords_and_nobody_reads_them() {
+fn keys_and_passwords_of_consumers_work_and_are_never_shown() {
     let (origin, gateway) = (Origin::ok(), stored());
     put(&gateway, "consumer_groups/staff", &json!({"plugins": {}}));
     let jack = json!({"username": "jack", "group_id": "staff", "plugins": {"key-auth": {"key": "auth-one"}}});

@@ -75,7 +75,7 @@ fn an_upstream_can_be_shared_and_is_not_removed_under_a_route() {
 }
 
 #[test]
-fn what_has_no_counterpart_is_refused_by_name_and_changes_nothing() {
+fn settings_without_a_counterpart_are_rejected_by_name() {
     let gateway = stored();
     let nodes = json!({"127.0.0.1:1": 1});
     for (path, body, name) in [

@@ -5,7 +5,7 @@ use tollgate_tests::api::json_of;
 use super::*;
 
 #[test]
-fn limits_are_those_of_the_gateway_and_read_back_as_they_were_written() {
+fn limits_become_the_gateways_and_read_back_as_written() {
     let (origin, gateway) = (Origin::ok(), stored());
     let count = json!({"count": 2, "time_window": 3600, "rejected_code": 503, "key_type": "var_combination",
                        "key": "$http_x_a $remote_addr"});
@@ -199,7 +199,7 @@ fn traffic_is_split_mirrored_blocked_and_broken() {
 }
 
 #[test]
-fn conditions_are_those_of_the_router() {
+fn conditions_become_those_of_the_router() {
     let (origin, gateway) = (Origin::ok(), stored());
     let vars = json!([
         ["arg_a", "~~", "^x+$"],
@@ -306,7 +306,7 @@ fn blocked_are_requests_of_the_route_alone_by_path_and_query() {
 }
 
 #[test]
-fn what_an_upstream_says_of_hosts_checks_and_priorities_holds() {
+fn hosts_checks_and_priorities_of_an_upstream() {
     let (origin, second, gateway) = (Origin::named("first"), Origin::named("second"), stored());
     let node = |origin: &Origin, priority: i64| json!({"host": "127.0.0.1", "port": origin.address().port(), "weight": 1, "priority": priority});
     let host = |path: &str| {

@@ -88,7 +88,7 @@ fn a_password_that_is_changed_holds_no_longer() {
 }
 
 #[test]
-fn what_is_slow_to_verify_holds_nobody_else_up() {
+fn slow_verification_blocks_no_other_request() {
     let origin = Origin::ok();
     // Sixteen times as slow as elsewhere in these tests.
     let config = consumers().replace("$04$", "$08$");

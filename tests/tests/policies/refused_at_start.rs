@@ -21,7 +21,7 @@ fn refused(files: &Files, policy: &str, about: &str) {
 }
 
 #[test]
-fn a_file_of_those_to_trust_that_is_missing_or_none() {
+fn a_missing_or_invalid_file_of_authorities() {
     let files = Files::new();
     files.write("empty.pem", "");
     files.write("odd.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");

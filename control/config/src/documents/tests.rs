@@ -78,7 +78,7 @@ fn no_secret_stands_in_the_lines_of_a_problem() {
 }
 
 #[test]
-fn what_was_undone_never_was() {
+fn an_undone_change_leaves_no_trace() {
     let mut documents = documents();
     let respond = |text: &str| json!({"match": "/x", "respond": text});
     let _ = put(&mut documents, routes(), "a", respond("1"));
@@ -97,7 +97,7 @@ fn what_was_undone_never_was() {
 }
 
 #[test]
-fn names_that_two_sources_have_and_names_that_none_has_are_told() {
+fn duplicate_and_missing_names_are_reported() {
     let mut documents = documents();
     let _ = put(&mut documents, routes(), "a", json!({"match": "/x", "to": "userz"}));
     let base = config("routes: [{name: a, match: /y, respond: 204}]\nupstreams: {users: [\"h:1\"]}");

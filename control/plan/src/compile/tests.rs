@@ -179,7 +179,7 @@ fn a_body_has_a_type() {
 }
 
 #[test]
-fn what_no_reader_lets_through_is_an_error_with_its_place() {
+fn errors_that_the_reader_missed_have_a_position() {
     let mut config = config("listen: :80\nroutes: [{match: /x, to: 10.0.0.1:80, rewrite: {path: /y}}]\n");
     let at = |line| At { line, column: 1, length: 1, file: 0 };
     let target = |line, to| Target { to, weight: 1, at: at(line) };

@@ -72,7 +72,7 @@ fn a_path_that_is_refused_in_every_request_is_a_mistake() {
 }
 
 #[test]
-fn what_only_list_order_decides_is_a_warning() {
+fn a_tie_that_list_order_decides_is_a_warning() {
     let found = problems(&text("", &["{headers: {a: x}}", "{headers: {b: x}}"]));
     let [problem] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((problem.severity, problem.at.line), (Severity::Warning, 5));
@@ -96,7 +96,7 @@ fn an_error_of_the_router_is_placed_at_the_part_that_it_is_about() {
 }
 
 #[test]
-fn matches_beside_another_mistake_are_checked_too() {
+fn matches_are_checked_despite_other_errors() {
     let text = text("timeouts: {total: fast}", &["/x", "/x", "/a%2Fb"]);
     tollgate_policy::register();
     let loaded = from_text("t", &text, &|_| None);

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn each_stands_in_its_place() {
+    fn each_policy_has_its_place_in_the_order() {
         let stages = [("d", Stage::Response), ("c", Stage::Request), ("b", Stage::Authentication)];
         let known = plugins(&[&stages[..], &[("a", Stage::Early), ("c2", Stage::Request)]].concat());
         let text = "plugins: {d: on, c2: on, c: on, b: on, a: on}\n  decompression: on\n  compression: on\n  \
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_name_the_innermost_counts() {
+    fn for_each_plugin_the_innermost_place_decides() {
         let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
         let outer = "plugins: {a: on, b: {x: 1}}";
         assert_eq!(met(known, &[outer, "plugins: {b: on}"]), ["place0/plugins/a", "place1/plugins/b"]);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_set_each_name_counts_by_itself() {
+    fn each_plugin_of_a_set_counts_separately() {
         let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
         let text = "listen: 127.0.0.1:0\nroutes: []\n\
             policy_sets: {one: {plugins: {a: on, b: {x: 1}}}, two: {plugins: {b: off}}, no: {plugins: off}}\n";
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_the_nearest_one() {
+    fn an_unknown_plugin_is_reported_with_the_nearest_name() {
         let known = plugins(&[("maintenance", Stage::Request)]);
         let told = problems(known, "plugins: {maintenence: off}");
         assert_eq!(told[0].message, "there is no plugin `maintenence`");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plugin_finds_wrong_has_its_place_and_tells_no_secret() {
+    fn problems_of_a_plugin_have_a_position_and_show_no_secret() {
         let known = plugins(&[("a", Stage::Request)]);
         let told = problems(known, "plugins: {a: {colour: gren, secret: \"${KEY}\"}}");
         let told: Vec<_> = told.iter().map(|problem| (problem.at.column, problem.message.as_str())).collect();

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_what_happened_since_the_one_before() {
+    fn a_row_covers_the_time_since_the_previous_one() {
         let mut history = HourHistory::default();
         assert!(history.is_due(at(0)));
         history.add(at(0), &snapshot_of(&[("a", 7)]));

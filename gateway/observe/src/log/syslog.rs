@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_goes_over_the_next_connection() {
+    fn waiting_lines_go_over_the_next_connection() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         drop(server);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_probes_has_no_series_of_probes() {
+    fn endpoints_without_probes_have_no_probe_series() {
         let quiet = UpstreamStatus { probes: vec![("good", 0)], ..shop() };
         let snapshot = EndpointsSnapshot::new(vec![quiet], &["shop".into()], &mut OtherUpstreams::default());
         assert!(snapshot.upstreams[0].probes.is_empty());

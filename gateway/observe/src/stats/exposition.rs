@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cost_meter_does_not_know_is_absent() {
+    fn unknown_costs_have_no_series() {
         let text = busy().render();
         assert!(!text.contains("\ntollgate_headroom_requests_per_second "));
         assert!(!text.contains("\ntollgate_cost_cpu_seconds_per_request "));

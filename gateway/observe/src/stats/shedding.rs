@@ -111,7 +111,7 @@ mod tests {
     use crate::{AdaptiveStatus, Exposition, GuardReading, Registry, ResourceUse, UpstreamStatus};
 
     #[test]
-    fn what_was_turned_away_and_why() {
+    fn shed_requests_are_counted_by_reason() {
         let registry = Registry::new(true);
         let (worker, slot) = (registry.worker(), registry.upstream_slot("shop"));
         worker.upstream_shed(slot, 0);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_stays_where_it_is() {
+    fn variables_are_expanded_in_place() {
         let none = || vec![Err(Reason::PartFailed), Err(Reason::PartFailed)];
         let (questions, _) = asked(rules(), "X-User: a/../b?c#d\r\nX-Q: 1&r=2\r\n", none());
         assert_eq!(String::from_utf8_lossy(&questions[0].path), "/u/a%2F..%2Fb%3Fc%23d");

@@ -62,7 +62,7 @@ fn reason(alternatives: Vec<Vec<Arc<dyn Planned>>>, fields: &str) -> Reason {
 }
 
 #[test]
-fn the_first_that_lets_it_in_says_who_it_is_and_hides_every_credential() {
+fn the_first_admission_identifies_and_hides_all_credentials() {
     let both = || vec![vec![key("K1", false)], vec![key("K2", false)]];
     for (fields, who, told) in [
         ("K1: a\r\n", "alice", "X-Who-K1: alice"),
@@ -80,7 +80,7 @@ fn the_first_that_lets_it_in_says_who_it_is_and_hides_every_credential() {
 }
 
 #[test]
-fn what_an_alternative_did_is_undone_when_it_does_not_let_in() {
+fn a_refusing_alternative_leaves_no_effect() {
     let alternatives = || vec![vec![key("K1", false), admins()], vec![key("K2", false)]];
     let (who, head) = met(alternatives(), "K1: b\r\nK2: b\r\n").expect("it is let in");
     assert_eq!(who, "bob");
@@ -92,7 +92,7 @@ fn what_an_alternative_did_is_undone_when_it_does_not_let_in() {
 }
 
 #[test]
-fn nothing_passes_an_optional_alternative_and_something_wrong_does_not() {
+fn an_optional_alternative_rejects_a_wrong_credential() {
     // The order of the alternatives makes no difference.
     for alternatives in [
         || vec![vec![key("K1", true)], vec![key("K2", false)]],

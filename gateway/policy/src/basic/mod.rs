@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_right_is_remembered_for_a_time() {
+    fn verified_passwords_are_cached_for_a_time() {
         let (known, now) = (PasswordCache::new(Duration::from_secs(10)), Instant::now());
         let (hash, other): (Arc<str>, Arc<str>) = ("$1".into(), "$2".into());
         let key = known.key("a", b"b");

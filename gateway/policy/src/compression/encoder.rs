@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_body_is_one_too() {
+    fn an_empty_body_is_encoded() {
         for encoding in Encoding::ALL {
             let mut encoder = Encoder::new(encoding, CompressionLevels::default()).expect("an encoder");
             let mut out = Vec::new();

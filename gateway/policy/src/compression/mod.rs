@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed() {
+    fn compressed_responses() {
         for fields in [
             "Content-Type: text/html; charset=utf-8\r\n",
             "content-type: Application/JSON\r\nContent-Length: 100\r\n",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_as_it_is() {
+    fn uncompressed_responses() {
         for (status, fields) in [
             (200, ""),
             (200, "Content-Type: image/png\r\n"),
@@ -256,7 +256,7 @@ mod tests {
     const VARY: &str = "Vary: Accept-Encoding\r\n";
 
     #[test]
-    fn a_304_says_what_its_200_has_said() {
+    fn a_304_has_the_fields_of_its_200() {
         let get = "GET / HTTP/1.1";
         for (line, accepts, fields, becomes) in [
             (get, "gzip", STRONG, format!("{VARY}{WEAK}")),
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_body_that_becomes_another_one_has_somebody_stand_between() {
+    fn only_compressed_bodies_are_transformed() {
         for (line, accepts, leaves) in [
             ("GET / HTTP/1.1", "gzip", false),
             ("GET / HTTP/1.1", "br", true),

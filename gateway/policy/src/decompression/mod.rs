@@ -300,7 +300,7 @@ mod tests {
     const VARY: &str = "Vary: Accept-Encoding\r\n";
 
     #[test]
-    fn a_304_and_an_answer_to_head_say_what_a_200_says() {
+    fn a_304_and_a_head_response_have_the_fields_of_a_200() {
         let (strong, weak) = ("ETag: \"a\"\r\n", "ETag: W/\"a\"\r\n");
         let (get, head) = ("GET / HTTP/1.1", "HEAD / HTTP/1.1");
         let coded = format!("Content-Encoding: gzip\r\n{strong}");

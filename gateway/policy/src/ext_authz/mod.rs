@@ -413,7 +413,7 @@ mod tests {
     use crate::testing::Sent;
 
     #[test]
-    fn an_answer_that_says_nothing_lets_nobody_through() {
+    fn an_empty_response_denies() {
         let status = |code| Some(RpcStatus { code });
         let (ok, denied) = (Some(Allowed::default()), Some(Denied::default()));
         let allows =
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_writes_no_client_sends_in_another_way() {
+    fn clients_cannot_send_the_fields_of_the_service() {
         let rules = ExtAuthzRules {
             url: String::new(),
             trust: Trust::default(),

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_answers_connection_names_does_not_reach_the_client() {
+    fn fields_nominated_by_connection_are_dropped() {
         let text =
             b"HTTP/1.1 403 Forbidden\r\nConnection: X-Gone, close\r\nConnection: Location\r\nX-Gone: 1\r\n\
             X-Stays: 2\r\nServer: s\r\nLocation: /login\r\n\r\n";

@@ -179,7 +179,7 @@ mod tests {
     use crate::{BodyKind, Context};
 
     #[test]
-    fn what_goes_or_is_set_a_client_cannot_send_in_another_way() {
+    fn removed_and_set_names_cover_look_alikes() {
         let set = vec![("X-Role".to_owned(), Template::from(&b"guest"[..]))];
         let change = HeaderChange { remove: vec!["X-Debug".to_owned()], set, ..HeaderChange::default() };
         let policy = Arc::new(HeaderRules { request: change, response: Arc::default() });
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_twice_is_there_once() {
+    fn a_field_that_is_set_twice_occurs_once() {
         let set = [("X-A", "1"), ("X-B", "2"), ("x-a", "3")];
         let set = set.map(|(name, value)| (name.to_owned(), Template::from(value.as_bytes()))).to_vec();
         let rules = HeaderRules {

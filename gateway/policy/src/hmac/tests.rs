@@ -85,7 +85,7 @@ fn the_example_of_the_standard() {
 }
 
 #[test]
-fn every_component_is_what_the_standard_says() {
+fn components_follow_the_standard() {
     let created = now();
     let parameters = format!(
         "(\"@method\" \"@target-uri\" \"@authority\" \"@scheme\" \"@request-target\" \"@path\" \"@query\" \"x-a\");created={created};keyid=\"test-shared-secret\";alg=\"hmac-sha256\""
@@ -109,7 +109,7 @@ fn every_component_is_what_the_standard_says() {
 }
 
 #[test]
-fn what_is_refused() {
+fn refused_signatures() {
     let at = now();
     let good = format!("(\"@method\");created={at};keyid=\"test-shared-secret\"");
     let method = "\"@method\": GET\n";

@@ -113,7 +113,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_public_key_is_refused() {
+    fn input_without_a_public_key_is_rejected() {
         let small = pem("PUBLIC KEY", &BASE64_STANDARD.decode(SMALL).expect("base64"));
         for (text, why) in [
             (String::new(), "no `PUBLIC KEY`"),

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_collector_that_hangs_is_bounded() {
+    fn the_queue_for_a_hung_collector_is_bounded() {
         let silent = TcpListener::bind("127.0.0.1:0").expect("an address");
         let url = format!("http://{}/", silent.local_addr().expect("bound"));
         let dropped = Arc::default();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_collector_refuses_is_counted_and_the_end_is_told() {
+    fn refused_batches_are_counted_and_recovery_is_reported() {
         let nobody = TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("bound");
         let dropped = Arc::default();
         let (exporter, ended) = exporter(format!("http://{nobody}/"), &dropped);

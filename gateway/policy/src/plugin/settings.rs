@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read() {
+    fn valid_settings_are_read() {
         let value =
             json!({"message": "a", "parts": [{"a/b": 1, "kind": "red"}, {"a/b": 2, "kind": "green"}]});
         settings::<Whole>(&value).expect("it is good");
     }
 
     #[test]
-    fn an_unknown_key_is_told_with_those_that_there_are() {
+    fn an_unknown_key_is_reported_with_the_known_ones() {
         let told = problem(&json!({"mesage": "a"}));
         assert_eq!((told.pointer.as_str(), told.message.as_str()), ("/mesage", "unknown key `mesage`"));
         assert_eq!(told.expected.as_deref(), Some("`message` or `parts`"));
@@ -241,14 +241,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_where_it_should_be() {
+    fn a_missing_key_is_reported_at_its_mapping() {
         let told = problem(&json!({"message": "a", "parts": [{}]}));
         assert_eq!((told.pointer.as_str(), told.message.as_str()), ("/parts/0", "there is no `a/b`"));
         assert_eq!(problem(&json!({})).pointer, "");
     }
 
     #[test]
-    fn a_value_of_another_type_is_told_with_what_was_expected() {
+    fn a_wrong_type_is_reported_with_the_expected_one() {
         let told = problem(&json!({"message": "a", "parts": [{"a/b": "many"}]}));
         assert_eq!(told.pointer, "/parts/0/a~1b");
         assert_eq!(told.message, "this is a text");

@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_took_is_given_back_when_the_next_one_refuses() {
+    fn a_quota_is_refunded_when_the_next_one_refuses() {
         let quotas = vec![quota(3, CountKey::All, 100), quota(1, CountKey::Header("x-a".into()), 100)];
         let policy = activate(quotas, &Arc::new(PolicyStates::default()));
         let passed: Vec<_> = ["a", "a", "a", "b", "c", "d"]

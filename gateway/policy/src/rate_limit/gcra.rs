@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
+    fn remaining_requests_and_times() {
         let gcra = Gcra::new(1, Duration::from_secs(1), 3);
         let bucket = Bucket::default();
         let told = |now: u64| {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_takes_as_much_as_so_many_requests() {
+    fn a_cost_counts_as_several_requests() {
         let gcra = Gcra::new(1, Duration::from_secs(1), 5);
         let bucket = Bucket::default();
         let passes = |now: u64, cost: u64| bucket.decide(&gcra, now * SECOND, cost).1;

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_limit_took_is_given_back_when_the_next_one_refuses() {
+    fn a_limit_is_refunded_when_the_next_one_refuses() {
         let policy = activate(
             vec![limit(3, CountKey::All), limit(1, CountKey::Header("x-a".into()))],
             &Arc::new(PolicyStates::default()),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_what_its_request_has_cost() {
+    fn a_response_reports_the_cost_of_its_request() {
         use crate::{BodyKind, CostSource};
         let cost = Cost { by: CostSource::Response("x-cost".into()), default: 1, max: 10 };
         for by in [CountKey::All, CountKey::Header("x-a".into())] {

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_while_a_lease_is_taken_leaves_it_to_others() {
+    fn a_cancelled_request_leaves_its_lease_to_others() {
         let (address, asked, grant) = store();
         let redis = RedisRule {
             servers: RedisServers::One { url: format!("redis://{address}") },

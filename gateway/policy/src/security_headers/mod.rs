@@ -80,7 +80,7 @@ mod tests {
     use crate::{BodyKind, Context};
 
     #[test]
-    fn what_an_upstream_says_counts_unless_it_is_overwritten() {
+    fn fields_of_the_upstream_win_unless_overwritten() {
         let head = b"HTTP/1.1 200 OK\r\nx-frame-options: SAMEORIGIN\r\n\r\n";
         for (overwrite, frame) in [(false, "SAMEORIGIN"), (true, "DENY")] {
             let fields =

@@ -275,7 +275,7 @@ routes:
 ";
 
     #[test]
-    fn the_head_is_the_one_that_a_worker_writes() {
+    fn the_head_equals_that_of_a_worker() {
         let rehearsal =
             run(&plan(ROUTES), "GET /v1/./a?b HTTP/1.1\r\nHost: h\r\nKeep-Alive: 5\r\nX-A: 1\r\n\r\n");
         assert_eq!(rehearsal.sent_path, b"/v1/./a");
@@ -295,7 +295,7 @@ routes:
     }
 
     #[test]
-    fn what_the_gateway_answers_itself() {
+    fn responses_of_the_gateway_itself() {
         let plan = plan(ROUTES);
         let outcome = |head: &str| run(&plan, head).outcome;
         let location = b"http://h:81/new?q".to_vec();
@@ -330,7 +330,7 @@ routes:
     }
 
     #[test]
-    fn nobody_takes_requests() {
+    fn no_upstream_takes_requests() {
         let mut plan = plan(ROUTES);
         let upstream = std::sync::Arc::make_mut(&mut plan.upstreams[0]);
         upstream.endpoints[0].weight = 0;

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_and_the_rest_is_opened_or_closed() {
+    fn kept_listeners_stay_and_the_rest_opens_or_closes() {
         let mut listeners = Listeners::default();
         listeners.open.append(&mut change(&listeners, 2, &[ANY]).added);
         let address = listeners.addresses().next().and_then(ListenAddress::tcp).expect("one");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_opened_is_told_at_its_place() {
+    fn a_listener_that_cannot_open_is_reported_at_its_position() {
         let taken = TcpListener::bind(ANY).expect("a port");
         let address = taken.local_addr().expect("an address");
         let listeners = Listeners::default();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plan_does_not_need_in_the_end_is_closed() {
+    fn unneeded_sockets_are_closed() {
         let path = std::env::temp_dir().join(format!("tollgate-opener-{}.sock", std::process::id()));
         let bind: ListenAddress = format!("unix:{}", path.display()).parse().expect("an address");
         let mut opener = Listeners::default().opener(2, InheritedSockets::default());

@@ -69,7 +69,7 @@ fn a_second_signal_cuts_the_drain_short() {
 }
 
 #[test]
-fn systemd_is_told() {
+fn systemd_is_notified() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody() {
+    fn an_empty_table_picks_nothing() {
         assert_eq!(Maglev::new(Vec::new()).preferred(7).count(), 0);
     }
 

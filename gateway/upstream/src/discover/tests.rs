@@ -127,7 +127,7 @@ fn a_change_of_addresses_is_followed_and_a_change_of_order_is_none() {
 }
 
 #[test]
-fn what_was_good_outlives_every_failure() {
+fn the_last_good_answer_outlives_failures() {
     run(async {
         let server = Server::start().await;
         let lookups = Lookups::start(&dns(&server));

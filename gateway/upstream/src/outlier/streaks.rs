@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn another_5xx_ends_the_gateways_own() {
+    fn a_5xx_ends_a_streak_of_gateway_errors() {
         let streaks = Streaks::default();
         let limits = limits(None, Some(2));
         for _ in 0..5 {

@@ -49,7 +49,7 @@ fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_later_set_counts_and_what_is_written_at_the_place_most() {
+fn the_last_set_wins_and_the_places_own_policies_win_over_sets() {
     let plan = plan(
         "policies: {use: strict}\nroutes:\n\
          - {name: usual, match: /a, respond: a}\n\
@@ -113,7 +113,7 @@ fn listeners_and_upstreams_use_sets_too() {
 }
 
 #[test]
-fn an_unknown_name_is_told_once_with_the_nearest() {
+fn an_unknown_set_is_reported_once_with_the_nearest_name() {
     let problems = wrong(
         "routes:\n- {match: [/a, /b], respond: x, policies: {use: [strct, far-away]}}\n\
          - {match: /c, respond: x, policies: {use: lose}}\n",
@@ -140,7 +140,7 @@ fn an_unknown_name_is_told_once_with_the_nearest() {
 }
 
 #[test]
-fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
+fn an_error_in_a_set_is_reported_once() {
     let loaded = |sets: &str, text: &str| {
         let text = format!(
             "listen: 127.0.0.1:0\npolicy_sets: {sets}\nupstreams: {{u: \"h:1\", v: \"h:2\"}}\n{text}"

@@ -181,7 +181,7 @@ fn endpoints_may_pad_their_lines() {
 }
 
 #[test]
-fn what_is_refused_can_be_shown() {
+fn rejected_bytes_can_be_shown() {
     for (input, shown) in [
         ("3\r\nabc\r\n5;a[b\r\nhello", "5;a[b"),
         ("x\r\n", "x"),

@@ -76,7 +76,7 @@ fn windows_bound_the_body_and_settings_move_them_below_nothing() {
 }
 
 #[test]
-fn what_is_read_is_given_back() {
+fn read_bytes_return_to_the_window() {
     let mut endpoint = Endpoint::new();
     let stream = endpoint.ask(true);
     endpoint.section(1, 0, &[(":status", "200")]);
@@ -153,7 +153,7 @@ fn a_reset_behind_a_complete_response_is_a_success() {
 }
 
 #[test]
-fn what_was_not_processed_is_known() {
+fn unprocessed_requests_are_reported() {
     let endpoint = Endpoint::new();
     let [first, second, third] = [(); 3].map(|()| endpoint.ask(true));
     endpoint.send(FrameType::RST_STREAM, 0, 3, &ErrorCode::REFUSED_STREAM.0.to_be_bytes());

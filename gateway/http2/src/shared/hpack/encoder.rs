@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_a_byte_and_what_does_not_drives_nothing_out() {
+    fn repeated_fields_take_one_byte_and_others_evict_nothing() {
         let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         let mut last = 0;
         for at in 0..1_000 {
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_told() {
+    fn every_status_is_encoded() {
         let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         for status in 100..=999 {
             let text = status.to_string();
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_was_made_smaller_is_told_first() {
+    fn a_table_size_update_comes_first() {
         let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         let fields = [("a", "1"), ("b", "2"), ("c", "3")];
         let all = |encoder: &mut HpackEncoder, decoder: &mut HpackDecoder| {

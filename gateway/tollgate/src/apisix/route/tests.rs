@@ -11,7 +11,7 @@ fn builder(body: Value) -> Result<DerivedDocuments, String> {
 }
 
 #[test]
-fn what_was_written_before_objects_were_kept_is_read_back() {
+fn routes_of_older_versions_are_converted_back() {
     for body in [
         json!({"uri": "/hello", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1980": 1}}}),
         json!({"uris": ["/a", "/b/*"], "hosts": ["a.example", "*.b.example"], "methods": ["GET", "PUT"], "upstream_id": "u1"}),
@@ -37,7 +37,7 @@ fn what_was_written_before_objects_were_kept_is_read_back() {
 }
 
 #[test]
-fn what_has_no_counterpart_is_refused_by_name() {
+fn settings_without_a_counterpart_are_rejected_by_name() {
     let nodes = json!({"h:80": 1});
     let plugin =
         |name: &str, conf: Value| json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": {name: conf}});

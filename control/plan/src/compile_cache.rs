@@ -201,13 +201,13 @@ mod tests {
         let text = TEXT.replace("match: /a,", "match: /b/*,");
         let (bad, mut cache) = (config(&text), CompileCache::default());
         again(&config(TEXT), &mut cache);
-        let told = |cache: &mut CompileCache| {
+        let messages = |cache: &mut CompileCache| {
             let problems =
                 compile_with_cache(&CombinedResources::of(&bad), cache).expect_err("two are the same");
             problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
         };
-        let first = told(&mut cache);
+        let first = messages(&mut cache);
         assert!(first.len() == 1 && first[0].contains("identical"), "{first:?}");
-        assert_eq!(told(&mut cache), first);
+        assert_eq!(messages(&mut cache), first);
     }
 }

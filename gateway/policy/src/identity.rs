@@ -42,11 +42,11 @@ impl Reserved {
 /// Whether a prefix does not cover this name: only codecs write the field, it identifies the client, or it
 /// detects loops.
 fn is_spared_by_prefix(name: &[u8]) -> bool {
-    let told = matches!(
+    let names_client = matches!(
         Name::of(name),
         Name::Forwarded | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
     );
-    told || !request::may_be_changed(name) || name.eq_ignore_ascii_case(b"cdn-loop")
+    names_client || !request::may_be_changed(name) || name.eq_ignore_ascii_case(b"cdn-loop")
 }
 
 /// Whether a field's name equals this one, or differs only in case and punctuation. Endpoints that do not

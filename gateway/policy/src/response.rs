@@ -369,9 +369,9 @@ mod tests {
             response.transform(Box::new(Same));
             response.append("B", b"1");
             assert_eq!(response.into_transform(true).is_some(), changes, "{body:?}");
-            let told =
+            let is_chunked =
                 String::from_utf8_lossy(&head).contains("\r\nB: 1\r\nTransfer-Encoding: chunked\r\n\r\n");
-            assert_eq!(told, changes, "{body:?}");
+            assert_eq!(is_chunked, changes, "{body:?}");
         }
     }
 

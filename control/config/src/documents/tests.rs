@@ -103,12 +103,15 @@ fn duplicate_and_missing_names_are_reported() {
     let base = config("routes: [{name: a, match: /y, respond: 204}]\nupstreams: {users: [\"h:1\"]}");
     let twice = documents.duplicate_names(&base);
     assert_eq!(twice.len(), 1);
-    let told = {
+    let rendered = {
         let mut problems = Problems::new(base.files.clone());
         problems.extend(twice);
         documents.collect(problems).render(false)
     };
-    assert!(told.contains("two routes are named `a`") && told.contains("store: routes/a:1:1"), "{told}");
+    assert!(
+        rendered.contains("two routes are named `a`") && rendered.contains("store: routes/a:1:1"),
+        "{rendered}"
+    );
     let parts = || CombinedResources::of(&base).with(&documents);
     let document = documents.get(routes(), "a").expect("there").clone();
     let unknown = documents.unknown([&*document], |name| name == "users", parts);

@@ -183,7 +183,7 @@ mod tests {
     }
 
     /// Returns the policies that a request passes if these places are nested.
-    fn met(plugins: &'static Plugins, places: &[&str]) -> Vec<String> {
+    fn chain_keys(plugins: &'static Plugins, places: &[&str]) -> Vec<String> {
         let mut chains = chains(plugins);
         let name = |number: usize| format!("place{number}");
         let placed: Vec<PlacePolicies> = places
@@ -204,7 +204,7 @@ mod tests {
         let text = "plugins: {d: on, c2: on, c: on, b: on, a: on}\n  decompression: on\n  compression: on\n  \
             cors: {origins: \"*\"}\n  ip: {deny: 10.0.0.1}\n  fault: {abort: {status: 500}}\n  \
             authorize: {allow: {groups: x}}\n  api_key: on\n  headers: {request: {remove: A}}";
-        let kinds: Vec<_> = met(known, &[text]).iter().map(|key| key.replace("place0/", "")).collect();
+        let kinds: Vec<_> = chain_keys(known, &[text]).iter().map(|key| key.replace("place0/", "")).collect();
         assert_eq!(
             kinds,
             [
@@ -229,11 +229,11 @@ mod tests {
     fn for_each_plugin_the_innermost_place_decides() {
         let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
         let outer = "plugins: {a: on, b: {x: 1}}";
-        assert_eq!(met(known, &[outer, "plugins: {b: on}"]), ["place0/plugins/a", "place1/plugins/b"]);
-        assert_eq!(met(known, &[outer, "plugins: {a: off}"]), ["place0/plugins/b"]);
-        assert_eq!(met(known, &[outer, "plugins: {}"]), ["place0/plugins/a", "place0/plugins/b"]);
-        assert!(met(known, &[outer, "plugins: off"]).is_empty());
-        assert_eq!(met(known, &[outer, "plugins: off", "plugins: {b: on}"]), ["place2/plugins/b"]);
+        assert_eq!(chain_keys(known, &[outer, "plugins: {b: on}"]), ["place0/plugins/a", "place1/plugins/b"]);
+        assert_eq!(chain_keys(known, &[outer, "plugins: {a: off}"]), ["place0/plugins/b"]);
+        assert_eq!(chain_keys(known, &[outer, "plugins: {}"]), ["place0/plugins/a", "place0/plugins/b"]);
+        assert!(chain_keys(known, &[outer, "plugins: off"]).is_empty());
+        assert_eq!(chain_keys(known, &[outer, "plugins: off", "plugins: {b: on}"]), ["place2/plugins/b"]);
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
             policy_sets: {one: {plugins: {a: on, b: {x: 1}}}, two: {plugins: {b: off}}, no: {plugins: off}}\n";
         tollgate_policy::register();
         let config = config::from_text("t", text, &|_| None).config.expect("a good config");
-        let met = |text: &str| {
+        let chain_keys = |text: &str| {
             let mut chains = chains(known);
             chains.sets =
                 Sets::new(&config::CombinedResources::of(&config), |policies| chains.compile(policies));
@@ -254,12 +254,12 @@ mod tests {
             attached.map(|one| (one.key.clone(), one.set.is_some())).collect::<Vec<_>>()
         };
         let (a, b) = (("gateway/plugins/a".to_owned(), true), ("gateway/plugins/b".to_owned(), true));
-        assert_eq!(met("use: one"), [a.clone(), b.clone()]);
-        assert_eq!(met("use: [one, two]").as_slice(), std::slice::from_ref(&a));
-        assert_eq!(met("use: [two, one]"), [a.clone(), b.clone()]);
-        assert!(met("use: [one, no]").is_empty());
-        assert_eq!(met("use: one\n  plugins: {b: on}"), [a.clone(), (b.0.clone(), false)]);
-        assert!(met("use: one\n  plugins: off").is_empty());
+        assert_eq!(chain_keys("use: one"), [a.clone(), b.clone()]);
+        assert_eq!(chain_keys("use: [one, two]").as_slice(), std::slice::from_ref(&a));
+        assert_eq!(chain_keys("use: [two, one]"), [a.clone(), b.clone()]);
+        assert!(chain_keys("use: [one, no]").is_empty());
+        assert_eq!(chain_keys("use: one\n  plugins: {b: on}"), [a.clone(), (b.0.clone(), false)]);
+        assert!(chain_keys("use: one\n  plugins: off").is_empty());
     }
 
     fn problems(known: &'static Plugins, text: &str) -> Vec<Problem> {
@@ -271,29 +271,30 @@ mod tests {
     #[test]
     fn an_unknown_plugin_is_reported_with_the_nearest_name() {
         let known = plugins(&[("maintenance", Stage::Request)]);
-        let told = problems(known, "plugins: {maintenence: off}");
-        assert_eq!(told[0].message, "there is no plugin `maintenence`");
-        assert_eq!((told[0].at.line, told[0].at.column), (4, 13));
-        assert_eq!(told[0].help, ["did you mean `maintenance`?"]);
-        assert!(told[0].expected.as_ref().is_some_and(|text| text.ends_with(": `maintenance`")));
-        let told = problems(plugins(&[]), "plugins: {maintenence: on}");
-        assert_eq!(told[0].help[0], "this tollgate was built without plugins");
+        let found = problems(known, "plugins: {maintenence: off}");
+        assert_eq!(found[0].message, "there is no plugin `maintenence`");
+        assert_eq!((found[0].at.line, found[0].at.column), (4, 13));
+        assert_eq!(found[0].help, ["did you mean `maintenance`?"]);
+        assert!(found[0].expected.as_ref().is_some_and(|text| text.ends_with(": `maintenance`")));
+        let found = problems(plugins(&[]), "plugins: {maintenence: on}");
+        assert_eq!(found[0].help[0], "this tollgate was built without plugins");
     }
 
     #[test]
     fn problems_of_a_plugin_have_a_position_and_show_no_secret() {
         let known = plugins(&[("a", Stage::Request)]);
-        let told = problems(known, "plugins: {a: {colour: gren, secret: \"${KEY}\"}}");
-        let told: Vec<_> = told.iter().map(|problem| (problem.at.column, problem.message.as_str())).collect();
+        let found = problems(known, "plugins: {a: {colour: gren, secret: \"${KEY}\"}}");
+        let found: Vec<_> =
+            found.iter().map(|problem| (problem.at.column, problem.message.as_str())).collect();
         assert_eq!(
-            told,
+            found,
             [
                 (39, "plugin `a`: what `${KEY}` holds is not good here"),
                 (16, "plugin `a`: unlike \"${KEY}\""),
                 (25, "plugin `a`: this is no colour"),
             ]
         );
-        let told = problems(known, "plugins: {a: {colour: gren}}");
-        assert_eq!(told[0].help, ["did you mean `green`?"]);
+        let found = problems(known, "plugins: {a: {colour: gren}}");
+        assert_eq!(found[0].help, ["did you mean `green`?"]);
     }
 }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// Returns the fields of a response head without a body, after the policy has processed it.
-    fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
+    fn changed_fields(line: &str, accepts: &str, status: u16, fields: &str) -> String {
         fields_without_body(asked(line, &format!("{accepts}\r\n")), line, status, fields)
     }
 
@@ -278,7 +278,7 @@ mod tests {
             (get, "gzip\r\nIf-None-Match: \"b\", \"a\"", STRONG, format!("{STRONG}{VARY}")),
             (get, "gzip\r\nIf-None-Match: W/\"a\"", STRONG, format!("{VARY}{WEAK}")),
         ] {
-            assert_eq!(told(line, accepts, 304, fields), becomes, "{line}, {accepts}: {fields}");
+            assert_eq!(changed_fields(line, accepts, 304, fields), becomes, "{line}, {accepts}: {fields}");
         }
     }
 
@@ -294,7 +294,7 @@ mod tests {
             // A response of the gateway itself, whose body does not change.
             ("GET / HTTP/1.1", "gzip", &text, format!("{text}{VARY}")),
         ] {
-            assert_eq!(told(line, accepts, 200, fields), becomes, "{line}, {accepts}: {fields}");
+            assert_eq!(changed_fields(line, accepts, 200, fields), becomes, "{line}, {accepts}: {fields}");
         }
     }
 

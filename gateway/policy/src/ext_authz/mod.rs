@@ -134,12 +134,12 @@ impl ExtAuthzClient {
         });
         let (rules, reserved) = (self.rules.clone(), self.reserved.clone());
         Verdict::Wait(Box::pin(async move {
-            let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
+            let response = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| {
                 request.reserve(&reserved);
                 // The consumer of an earlier policy stays, unless the service names another one.
                 rules.identity.rewrite(request);
-                match said {
+                match response {
                     Ok(ServiceDecision::Allows(allowed)) => rules.admit(request, allowed),
                     Ok(ServiceDecision::Denies(denied)) => refuse(&denied),
                     Err(_) if rules.fail_open => Verdict::Continue,
@@ -353,13 +353,13 @@ impl ExtAuthzRules {
         for option in headers {
             change_field(request, option);
         }
-        let told = |name: &Option<String>| {
+        let set_value = |name: &Option<String>| {
             let name = name.as_ref()?;
-            let mut told = headers.iter().filter_map(|option| option.header.as_ref());
-            let told = told.find(|header| header.key.eq_ignore_ascii_case(name))?;
-            String::from_utf8(told.bytes().to_vec()).ok()
+            let mut set_headers = headers.iter().filter_map(|option| option.header.as_ref());
+            let header = set_headers.find(|header| header.key.eq_ignore_ascii_case(name))?;
+            String::from_utf8(header.bytes().to_vec()).ok()
         };
-        if let Some(consumer) = Consumer::from_service(told(&self.consumer), told(&self.groups)) {
+        if let Some(consumer) = Consumer::from_service(set_value(&self.consumer), set_value(&self.groups)) {
             self.identity.remove(request);
             self.identity.set_consumer(request, &consumer);
         }

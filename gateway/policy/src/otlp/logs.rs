@@ -101,8 +101,8 @@ fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
         fields.insert("server.port".to_owned(), port.into());
     }
     let ids = ["trace_id", "span_id"].map(|name| fields.remove(name));
-    let told = fields.into_iter().filter(|(name, value)| !value.is_null() && name != "time");
-    let attributes: Vec<Value> = told.map(attribute).collect();
+    let present = fields.into_iter().filter(|(name, value)| !value.is_null() && name != "time");
+    let attributes: Vec<Value> = present.map(attribute).collect();
     let observed = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos()).to_string();
     let mut record = json!({
         "timeUnixNano": nanos(&time).unwrap_or_else(|| observed.clone()),

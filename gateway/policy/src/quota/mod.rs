@@ -173,16 +173,16 @@ impl QuotaState {
             Some(remote) if !remote.store.is_lost() => {
                 let account = remote.account(&self.rule, request, span);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        account.settle(taken, said);
+                    if let Some(reported) = cost.take_reported(response) {
+                        account.settle(taken, reported);
                     }
                 });
             }
             _ => {
                 let (counts, key) = (self.counts.clone(), self.counts.key(request));
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        counts.settle(key, span, taken, said);
+                    if let Some(reported) = cost.take_reported(response) {
+                        counts.settle(key, span, taken, reported);
                     }
                 });
             }
@@ -236,10 +236,10 @@ struct QuotaAccount {
 impl QuotaAccount {
     /// Corrects the count to the reported cost. No request waits for the store; if it does not respond, the
     /// count stays.
-    fn settle(self, taken: u64, said: u64) {
+    fn settle(self, taken: u64, reported: u64) {
         let Self { store, shared, key, keep } = self;
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let more = signed(said).saturating_sub(signed(taken));
+        let more = signed(reported).saturating_sub(signed(taken));
         if more == 0 || store.is_lost() {
             return;
         }
@@ -287,14 +287,14 @@ impl QuotaCounts {
 
     /// Corrects a cost that was counted in this period to the reported one. If the period has ended since, the next
     /// one's count stays as it is.
-    fn settle(&self, key: u64, span: CalendarPeriod, taken: u64, said: u64) {
+    fn settle(&self, key: u64, span: CalendarPeriod, taken: u64, reported: u64) {
         let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
         let PeriodCounts { begun, each, overflow } = &mut *period_counts;
         if *begun == span.begin {
             let count = each.get_mut(&key).unwrap_or(overflow);
-            *count = match said.checked_sub(taken) {
+            *count = match reported.checked_sub(taken) {
                 Some(more) => count.saturating_add(more),
-                None => count.saturating_sub(taken - said),
+                None => count.saturating_sub(taken - reported),
             };
         }
     }

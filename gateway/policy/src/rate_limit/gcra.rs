@@ -208,17 +208,17 @@ mod tests {
     fn remaining_requests_and_times() {
         let gcra = Gcra::new(1, Duration::from_secs(1), 3);
         let bucket = Bucket::default();
-        let told = |now: u64| {
+        let taken = |now: u64| {
             let (full, decided) = bucket.decide(&gcra, now * SECOND, 1);
             let decision = gcra.decision(full, now * SECOND, decided);
             (decision.passes, decision.remaining, decision.wait.as_secs(), decision.full.as_secs())
         };
-        assert_eq!([told(10), told(10), told(10)], [(true, 2, 0, 1), (true, 1, 0, 2), (true, 0, 0, 3)]);
-        assert_eq!(told(10), (false, 0, 1, 3));
-        assert_eq!(told(11), (true, 0, 0, 3));
-        assert_eq!(told(100), (true, 2, 0, 1));
+        assert_eq!([taken(10), taken(10), taken(10)], [(true, 2, 0, 1), (true, 1, 0, 2), (true, 0, 0, 3)]);
+        assert_eq!(taken(10), (false, 0, 1, 3));
+        assert_eq!(taken(11), (true, 0, 0, 3));
+        assert_eq!(taken(100), (true, 2, 0, 1));
         bucket.undo(&gcra, 1);
-        assert_eq!(told(100), (true, 2, 0, 1), "taken back");
+        assert_eq!(taken(100), (true, 2, 0, 1), "taken back");
     }
 
     #[test]

@@ -168,16 +168,16 @@ impl RateLimitState {
             Some(remote) if !remote.is_lost() => {
                 let account = remote.account(request, &self.rule.by, counts.gcra);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        account.settle(taken, said);
+                    if let Some(reported) = cost.take_reported(response) {
+                        account.settle(taken, reported);
                     }
                 });
             }
             _ => {
                 let key = counts.key(request);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        counts.settle(key, taken, said, cost.debt());
+                    if let Some(reported) = cost.take_reported(response) {
+                        counts.settle(key, taken, reported, cost.debt());
                     }
                 });
             }
@@ -222,11 +222,11 @@ impl RateCounts {
     }
 
     /// Corrects the count to the reported cost.
-    fn settle(&self, key: Option<u64>, taken: u64, said: u64, debt: u64) {
+    fn settle(&self, key: Option<u64>, taken: u64, reported: u64, debt: u64) {
         let now = self.clock.now();
-        match (said.checked_sub(taken), key) {
+        match (reported.checked_sub(taken), key) {
             (Some(0), _) => {}
-            (None, key) => self.refund(key, taken - said),
+            (None, key) => self.refund(key, taken - reported),
             (Some(more), None) => self.all.debit(&self.gcra, now, more, debt),
             (Some(more), Some(key)) => self.each.debit(key, &self.gcra, now, more, debt),
         }

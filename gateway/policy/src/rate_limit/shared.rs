@@ -199,13 +199,13 @@ pub(super) struct RateAccount {
 impl RateAccount {
     /// Corrects the bucket to the reported cost. No request waits for the store; if it does not respond, the
     /// bucket stays.
-    pub fn settle(self, taken: u64, said: u64) {
+    pub fn settle(self, taken: u64, reported: u64) {
         let Self { store, shared, key, gcra, debt } = self;
-        if taken == said || store.is_lost() {
+        if taken == reported || store.is_lost() {
             return;
         }
         let (interval, tolerance) = gcra.microseconds();
-        let amount = interval * (said as f64 - taken as f64);
+        let amount = interval * (reported as f64 - taken as f64);
         let question = StoreCall::Adjust { key, amount, ceiling: tolerance + interval * debt as f64 };
         let there = shared.clone();
         shared.background().spawn(async move {

@@ -105,14 +105,15 @@ impl Announced {
         };
         // The client may have written every element before its own.
         let behind = forwarded.get(named.at..).unwrap_or_default();
-        let told = |name: &[u8]| behind.iter().find_map(|element| parameter(element, name));
+        let parameter_of = |name: &[u8]| behind.iter().find_map(|element| parameter(element, name));
         self.secure = chain
             .pick(head, Name::XForwardedProto)
             .and_then(scheme)
-            .or_else(|| told(b"proto").and_then(scheme))
+            .or_else(|| parameter_of(b"proto").and_then(scheme))
             .or_else(|| other_scheme(head));
         let authority = chain.pick(head, Name::XForwardedHost).filter(|host| host_length(host).is_some());
-        let authority = authority.or_else(|| told(b"host").filter(|host| host_length(host).is_some()));
+        let authority =
+            authority.or_else(|| parameter_of(b"host").filter(|host| host_length(host).is_some()));
         self.authority.extend_from_slice(authority.unwrap_or_default());
         self.port = chain.pick(head, Name::XForwardedPort).and_then(|port| {
             // A proxy behind the one that terminates TLS announces its own port of plain text.

@@ -316,8 +316,8 @@ fn no_endpoint_stays_ejected_when_the_monitor_ends() {
 
 #[test]
 fn notices_of_workers_are_logged() {
-    let told = Arc::new(Mutex::new(0));
-    let count = told.clone();
+    let notices = Arc::new(Mutex::new(0));
+    let count = notices.clone();
     Runtime::new().expect("a runtime").run(async move {
         let (shared, timers) = (UpstreamStates::new(), Timers::start().expect("timers"));
         let health =
@@ -330,7 +330,7 @@ fn notices_of_workers_are_logged() {
         thread::spawn(move || state.eject(&endpoint, EjectionCause::Consecutive5xx))
             .join()
             .expect("no panic");
-        while *told.lock().expect("a count") == 0 {
+        while *notices.lock().expect("a count") == 0 {
             tollgate_net::yield_now().await;
         }
     });

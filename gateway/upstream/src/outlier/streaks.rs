@@ -109,11 +109,11 @@ mod tests {
     fn no_failure_is_lost_between_threads() {
         let streaks = Streaks::default();
         let limits = limits(Some(5), None);
-        let told: usize = std::thread::scope(|scope| {
+        let ejections: usize = std::thread::scope(|scope| {
             let count = || (0..10_000).filter(|_| streaks.failure(false, limits).is_some()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
-        assert_eq!(told, 40_000 / 5);
+        assert_eq!(ejections, 40_000 / 5);
     }
 }

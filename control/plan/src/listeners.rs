@@ -104,7 +104,7 @@ fn strict_transport_security(hsts: &StrictTransportSecurity) -> Vec<u8> {
 pub(crate) fn problems(parts: &CombinedResources<'_>) -> Vec<Problem> {
     let mut problems = unknown_listeners(parts);
     problems.extend(streams::routes_without_requests(parts));
-    // The reader has compared those of the file.
+    // The reader has compared the listeners of the file.
     if parts.listeners.len() > parts.config.listen.len() {
         problems.extend(config::listener_conflicts(&parts.listeners, parts.config.admin.as_ref()));
     }

@@ -55,8 +55,8 @@ impl Plan {
         self.listeners.get(self.listener_index.at(bind)?)
     }
 
-    /// Returns the listener for a host among those of an address whose hosts tell them apart. The host may be in any case, and
-    /// is empty if a request or a handshake names none.
+    /// Returns the listener for a host among listeners with hosts that share an address. The host may be in any case, and is
+    /// empty if a request or a handshake names none.
     #[must_use]
     pub fn listener_for_host(&self, bind: &ListenAddress, host: &[u8]) -> Option<&Arc<PlannedListener>> {
         self.listeners.get(self.listener_index.for_host(bind, host)?)
@@ -69,7 +69,7 @@ impl Plan {
     }
 
     /// Returns the number of the router for connections of a listener, which may be a listener of another plan:
-    /// that of the listener with its address, else of the one with its name, else of the first router.
+    /// the router of the listener with its address, else of the listener with its name, else the first router.
     #[must_use]
     pub fn router_of(&self, listener: &PlannedListener) -> u32 {
         if self.routers.is_single() {
@@ -107,7 +107,7 @@ pub struct PlannedListener {
     pub streams: Option<Arc<StreamTable>>,
     /// The number of its router in [`Plan::routers`].
     pub router: u32,
-    /// The hosts that it serves, exact or `*.` and a name; empty: all that no other listener of its address has.
+    /// The hosts that it serves, exact or `*.` and a name; empty: every host that no other listener of its address has.
     pub hosts: Vec<String>,
     /// Whether the host of a request chooses among the listeners of this address. TLS, HTTP/2, timeouts and the PROXY
     /// protocol are the same at all of them.

@@ -77,7 +77,7 @@ pub struct Context {
     pub upstream: Option<Arc<str>>,
     /// Whether a service admitted the client by credentials that the gateway does not know, such as a cookie.
     pub is_personal: bool,
-    /// What the cache may do for the request; `None`: there is no cache.
+    /// The permitted use of the cache for the request; `None`: there is no cache.
     pub cache: Option<CacheUse>,
     /// The key of the request in the cache.
     pub cache_key: Vec<u8>,

@@ -85,7 +85,7 @@ pub struct Gateway {
     retired: Vec<Arc<Rollout>>,
 }
 
-/// What the admin API needs of the control thread.
+/// The parts of the control thread that the admin API uses.
 #[derive(Debug)]
 pub struct ApiChannels {
     /// The contents of the sources.

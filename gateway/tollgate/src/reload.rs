@@ -79,7 +79,7 @@ pub struct PreparedRollout {
     listeners: ListenersChange,
 }
 
-/// What a job needs of the gateway.
+/// The parts of the gateway that a job uses.
 #[derive(Debug)]
 pub struct JobContext {
     /// The plan in force.

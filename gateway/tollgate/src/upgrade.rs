@@ -222,7 +222,8 @@ fn exit_message(status: ExitStatus) -> String {
 impl Drop for Successor {
     fn drop(&mut self) {
         if self.serving_addresses.is_none() {
-            // Killed before the channel closes, since it would take that for the end of this process, and serve.
+            // The successor is killed before the channel closes: it would take a closed channel for the end of this
+            // process, and serve.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

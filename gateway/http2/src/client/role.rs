@@ -231,7 +231,7 @@ impl Core<ClientRole> {
         self.ended.is_none() && !self.peer_sent_goaway && self.last < LAST_ID_MAX
     }
 
-    /// The error with which the connection was ended here. One that is lost ends with CANCEL.
+    /// The error with which this side ended the connection; CANCEL if the connection was lost.
     pub fn violation(&self) -> Option<ErrorCode> {
         self.ended.filter(|code| *code != ErrorCode::CANCEL)
     }

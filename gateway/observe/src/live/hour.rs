@@ -33,7 +33,7 @@ const SCORE_DECAY: f64 = 0.99;
 /// names do not take turns.
 const SCORE_FACTOR: f64 = 2.0;
 
-/// What a history is about.
+/// The subject of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryScope {
     /// All requests.

@@ -23,7 +23,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(900);
 /// Age at which a sample is dropped.
 const SAMPLE_AGE_MAX: Duration = Duration::from_secs(30);
 
-/// What happened in the last seconds.
+/// Counts of the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecentRates {
     /// Requests, or attempts, per second.

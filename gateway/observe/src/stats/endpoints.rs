@@ -226,7 +226,7 @@ mod tests {
         let all = ["a", "b", "c"].map(|name| UpstreamStatus { name: name.to_owned(), ..shop() }).to_vec();
         let labels = ["other".into(), "other".into(), "other".into()];
         let mut other = OtherUpstreams::default();
-        // What they counted before is not counted for `other`.
+        // Their earlier counts do not belong to `other`.
         let fresh = all.iter().map(|upstream| UpstreamStatus {
             name: upstream.name.clone(),
             lookups: upstream.lookups.clone().map(|lookups| LookupStatus {

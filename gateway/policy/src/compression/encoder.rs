@@ -74,7 +74,7 @@ pub(super) enum Encoder {
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
     Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
     Gzip(Box<flate2::write::GzEncoder<Vec<u8>>>),
-    /// The body has ended.
+    /// The end of the body.
     Done,
 }
 

@@ -90,7 +90,7 @@ impl Policy for Mirrors {
 }
 
 impl MirrorRules {
-    /// `key` is the place of the policy, whose counters its mirrors share, and `state` that of the mirror's own state.
+    /// `key` finds the counters of the policy, which its mirrors share; `state` finds the mirror's own state.
     fn activate(self: &Arc<Self>, key: &str, state: &str, shared: &Arc<PolicyStates>) -> Mirror {
         let place = key.strip_suffix("/mirror").unwrap_or(key);
         let count = |event| shared.events().counter("mirror", place, event);

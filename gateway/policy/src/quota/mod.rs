@@ -105,7 +105,7 @@ struct QuotaStore {
     name: String,
 }
 
-/// The counts of this process. They survive a change of plan, even one that changes the limit.
+/// The counts of this process. They survive a change of plan, even if it changes the limit.
 #[derive(Debug)]
 struct QuotaCounts {
     by: CountKey,
@@ -285,8 +285,8 @@ impl QuotaCounts {
         self.settle(key, span, cost, 0);
     }
 
-    /// Corrects a cost that was counted in this period to the reported one. If the period has ended since, the next
-    /// one's count stays as it is.
+    /// Corrects a cost that was counted in this period to the reported one. If the period is over, the count of the
+    /// next period stays unchanged.
     fn settle(&self, key: u64, span: CalendarPeriod, taken: u64, reported: u64) {
         let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
         let PeriodCounts { begun, each, overflow } = &mut *period_counts;

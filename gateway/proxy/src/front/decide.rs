@@ -12,7 +12,7 @@ use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 
 /// Returns the route of the request in `state`. If the normal path differs from the path as sent, leaves it
-/// in `state.path`. `listener` is the one that the request came in at, and `router` finds its routes.
+/// in `state.path`. The request arrived at `listener`, and `router` finds its routes.
 ///
 /// # Errors
 /// If there is no route, or if no route can take such a request.

@@ -4,7 +4,7 @@
 //! requests, [`receive`] reads heads of HTTP/1, and [`http2`] serves the streams of HTTP/2, in the order of
 //! the [`scheduler`]. [`request`] drives each request: [`decide`] finds its route, policies are evaluated, and
 //! the exchange layer carries out the action. [`rehearse`] does the same without a socket, and
-//! [`trace`] builds the trace of a request that has ended. [`stream`] and [`datagrams`] are the fronts of layer 4, for connections
+//! [`trace`] builds the trace of a finished request. [`stream`] and [`datagrams`] are the fronts of layer 4, for connections
 //! that carry no requests, and for UDP. A further front, for another protocol, is a sibling of these files.
 
 pub(crate) mod accept;

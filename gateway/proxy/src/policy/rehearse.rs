@@ -88,8 +88,8 @@ pub(crate) struct RehearsedSender<'a> {
     pub listener: Option<&'a PlannedListener>,
 }
 
-/// Evaluates the policies of the route, then the policies of an upstream: the one that a policy named, or
-/// else the first with a weight above 0.
+/// Evaluates the policies of the route, then the policies of the upstream that a policy named, or
+/// else of the first upstream with a weight above 0.
 pub(crate) fn rehearse(
     plan: &Plan,
     route: &Route,

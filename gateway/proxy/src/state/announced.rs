@@ -116,7 +116,7 @@ impl Announced {
             authority.or_else(|| parameter_of(b"host").filter(|host| host_length(host).is_some()));
         self.authority.extend_from_slice(authority.unwrap_or_default());
         self.port = chain.pick(head, Name::XForwardedPort).and_then(|port| {
-            // A proxy behind the one that terminates TLS announces its own port of plain text.
+            // A proxy behind the TLS terminator announces its own port of plain text.
             port_of(port).filter(|port| !matches!(port, 0 | 80 | 443))
         });
         self.contradicted = contradicts;

@@ -93,7 +93,7 @@ impl TraceFollower {
 }
 
 impl TraceFilter {
-    /// Returns whether a request that has ended is asked for.
+    /// Returns whether a follower wants the trace of a finished request.
     fn takes(&self, state: &RequestState, record: &Record<'_>) -> bool {
         let is_known = !state.request.head.bytes().is_empty();
         let routed = || Routed { request: &state.request, path: normal_path(&state.request, &state.path) };
@@ -104,8 +104,8 @@ impl TraceFilter {
     }
 }
 
-/// Builds the trace of a request that has ended on the worker with this number. The plan is the worker's,
-/// for a request that no route of its own plan took.
+/// Builds the trace of a finished request on the worker with this number. A request without a route uses the worker's
+/// plan.
 pub(crate) type BuildTrace = fn(usize, &Arc<Rollout>, &RequestState, &Record<'_>) -> GatheredTrace;
 
 /// The followers of a worker's requests.

@@ -82,7 +82,7 @@ fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
 }
 
 /// Returns the enabled routes that share their key with another one, in order. They are few, and only they can
-/// be identical or tie: a disabled route takes nothing, so it may stand beside the route that replaces it.
+/// be identical or tie: a disabled route takes no request, so it may coexist with its replacement.
 pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let mut seen: HashMap<u64, bool> = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
     for route in routes.iter().filter(|route| !route.spec.disabled) {

@@ -49,8 +49,8 @@ impl AccessRules {
         Self { tokens, anonymous, needs_certificate, audit_log, hosts, prometheus }
     }
 
-    /// Returns whether the listener answers to this host name: one that the configuration names. Without such
-    /// names, every name if a token is required, since an attacker's page has no token.
+    /// Returns whether the listener answers to this host name: a configured name, or, without any, every name if a
+    /// token is required, since an attacker's page has no token.
     pub fn allows_host(&self, name: &str) -> bool {
         match self.hosts.is_empty() {
             true => self.requires_token() && !name.is_empty(),

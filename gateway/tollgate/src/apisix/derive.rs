@@ -35,7 +35,7 @@ pub fn documents(objects: &Objects, object: &ObjectId) -> Result<DerivedDocument
             if let Some(own) = service.upstream {
                 out.insert(("upstreams", service_upstream_name(id)), own.resource);
             }
-            // Reports errors of its plugins to the client that writes the service, not later to one that writes a route.
+            // Reports errors of its plugins to the client that writes the service, not later to the writer of a route.
             PluginEffect::default().add_all(&service.plugins, &PluginOrigin::service(id))?;
         }
         ObjectKind::PluginConfigs | ObjectKind::GlobalRules => {

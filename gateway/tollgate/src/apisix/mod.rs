@@ -293,7 +293,7 @@ async fn serve_subpath(
     }
 }
 
-/// `/apisix/admin/consumers/NAME/credentials`: lists the credentials of a consumer, or writes one that contains its id.
+/// `/apisix/admin/consumers/NAME/credentials`: lists the credentials of a consumer, or writes a credential by the id in its body.
 async fn serve_credentials(
     context: &AdminContext,
     client: ClientName,

@@ -178,8 +178,8 @@ struct EditedObject {
     precondition: Precondition,
 }
 
-/// Applies an edit to the stored object, which has this version. The result is not checked yet, except that no other object uses one that is
-/// deleted.
+/// Applies an edit to the stored object, which has this version. A deletion is checked here; other results are not checked
+/// yet.
 fn edited_object(
     context: &AdminContext,
     before: &Objects,

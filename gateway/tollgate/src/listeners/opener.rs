@@ -36,7 +36,7 @@ pub struct SocketOpener {
 /// A listener that a plan needs: its address, and where that is written.
 pub type WantedListener = (ListenAddress, At);
 
-/// Returns the listeners of a plan, those that share an address only once.
+/// Returns the listeners of a plan, only one for each shared address.
 pub fn wanted_listeners(plan: &Plan) -> Vec<WantedListener> {
     let mut shared = HashSet::new();
     let mut is_first = |bind: &ListenAddress| shared.insert(bind.to_string());
@@ -48,7 +48,7 @@ pub fn wanted_listeners(plan: &Plan) -> Vec<WantedListener> {
 #[derive(Debug)]
 pub struct FailedListener {
     address: ListenAddress,
-    /// Where the address is written.
+    /// Position of the address in the configuration.
     pub at: At,
     /// The reason.
     pub error: io::Error,
@@ -79,7 +79,7 @@ impl SocketOpener {
     /// Opens the sockets of these listeners that are not open yet. Returns the listeners whose sockets cannot be opened.
     pub fn open(&mut self, wanted: &[WantedListener]) -> Vec<FailedListener> {
         let mut failed = Vec::new();
-        // A free port may be written several times, for as many sockets.
+        // A free port may be written several times, for several sockets.
         let opened_before = self.opened.len();
         for (bind, at) in wanted {
             let result = match self.by_text.get(&bind.to_string()) {
@@ -314,7 +314,7 @@ mod tests {
         assert!(problems[0].message.contains("something listens there already"), "{problems:?}");
         let change = opener.finish(&wanted);
         assert_eq!((change.added.len(), change.missing.len()), (1, 1), "what could be opened is kept");
-        // What was missing before is no reason to refuse another change; it is opened as soon as that is possible.
+        // A listener that was missing before does not block another change; it is opened as soon as that is possible.
         let listeners = Listeners { missing: change.missing.clone(), ..Listeners::default() };
         let mut opener = listeners.opener(1, InheritedSockets::default());
         opener.open_documents(&wanted).expect("known");

@@ -94,7 +94,7 @@ fn read_bytes_return_to_the_window() {
     endpoint.send(FrameType::DATA, 0, 3, &[1; 16_000]);
     endpoint.frames();
     drop(stream);
-    // What is not read any more goes back to the connection.
+    // Bytes that are dropped unread return to the window of the connection.
     assert_eq!(kinds(&endpoint.frames()), [FrameType::RST_STREAM, FrameType::WINDOW_UPDATE]);
 }
 

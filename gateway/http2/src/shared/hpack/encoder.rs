@@ -151,7 +151,7 @@ const PATH: usize = 4;
 const HTTP: usize = 6;
 
 impl HpackEncoder {
-    /// Adds the pseudo-fields of a request. `protocol` is that of an extended CONNECT.
+    /// Adds the pseudo-fields of a request. `protocol` is the `:protocol` of an extended CONNECT.
     pub fn request(
         &mut self,
         method: &[u8],

@@ -46,7 +46,7 @@ pub(super) enum TurnState {
     Taken,
 }
 
-/// A connection that has ended while some of its streams do not know it yet.
+/// A closed connection of which some streams are still running.
 pub(crate) trait EndedConnection {
     /// Notifies at most `max_count` streams. Returns how many it notified.
     fn notify_streams(&self, max_count: usize) -> usize;

@@ -66,7 +66,7 @@ impl Collector for Scrape {
             &self.snapshot.endpoints,
             &mut page,
         )?;
-        shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.guards, &mut page)?;
+        shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.resources, &mut page)?;
         streams::encode(&self.snapshot.streams, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.log_and_cost(&mut page)?;

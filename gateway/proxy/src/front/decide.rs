@@ -1,5 +1,5 @@
 //! Finds the route of a request: normalises the path, then asks the router. [`request`](crate::front::request) calls
-//! [`decide`] once per request, and `rehearse` does for `tollgate explain`. Matching, policies and the
+//! [`decide`] once per request, and `dry_run` does for `tollgate explain`. Matching, policies and the
 //! upstream all use the same normal path.
 
 use tollgate_http::{Method, TargetForm};

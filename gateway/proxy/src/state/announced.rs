@@ -1,6 +1,6 @@
 //! The client as trusted proxies announce it: its address, and the scheme, host and port that it asked for.
 //!
-//! [`request`](crate::front::request::request) and [`rehearse`](crate::front::rehearse()) call [`Announced::read`] once for
+//! [`request`](crate::front::request::request) and [`dry_run`](crate::front::dry_run::dry_run) call [`Announced::read`] once for
 //! each request, with the head as received. The log, policies, redirects, balancing and the fields for the
 //! endpoint use the result. Invariant: no other code reads these fields, so those users cannot disagree.
 //! Without `trusted_proxies` it costs one look at the settings.

@@ -379,15 +379,15 @@ impl ExtAuthzRules {
 fn change_field(request: &mut Request<'_>, option: &HeaderOption) {
     let Some(header) = &option.header else { return };
     let (name, value) = (header.key.as_str(), header.bytes());
-    let there = request.header(name).is_some();
+    let is_present = request.header(name).is_some();
     if option.append.as_ref().is_some_and(|append| append.value) {
         return request.append(name, value);
     }
     match option.append_action {
         // ADD_IF_ABSENT
-        1 if there => {}
+        1 if is_present => {}
         // OVERWRITE_IF_EXISTS
-        3 if !there => {}
+        3 if !is_present => {}
         _ => {
             // Also removes fields that endpoints may confuse with it.
             request.reserve(&Reserved::new([name]));

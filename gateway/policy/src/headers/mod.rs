@@ -44,13 +44,13 @@ impl HeaderChange {
         let may = |name: &&String| may_be_changed(name.as_bytes());
         let set = self.set.iter().filter(|(name, _)| may(&name));
         let (begins, remove): (Vec<_>, Vec<_>) = self.remove.iter().partition(|name| name.ends_with('*'));
-        let gone = remove.into_iter().filter(may).chain(set.clone().map(|(name, _)| name));
+        let removed = remove.into_iter().filter(may).chain(set.clone().map(|(name, _)| name));
         let mut lines = HeaderLines {
             removed_prefixes: begins
                 .into_iter()
                 .map(|name| name.trim_end_matches('*').as_bytes().into())
                 .collect(),
-            removed: FieldFinder::new(gone.map(String::as_bytes)),
+            removed: FieldFinder::new(removed.map(String::as_bytes)),
             set: set.filter_map(|(name, value)| line(name, value)).collect(),
             add: Vec::new(),
         };
@@ -252,8 +252,8 @@ mod tests {
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
         let head = &sent.head.head;
         assert_eq!(head.get_by_text(b"x-new"), Some(&b"a b"[..]));
-        for gone in ["x-old", "x-gone", "x-more"] {
-            assert_eq!(head.get_by_text(gone.as_bytes()), None, "{gone}");
+        for removed in ["x-old", "x-gone", "x-more"] {
+            assert_eq!(head.get_by_text(removed.as_bytes()), None, "{removed}");
         }
         let mut bytes = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
         context.respond(&mut bytes, BodyKind::Fixed, false);

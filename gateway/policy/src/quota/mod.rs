@@ -243,10 +243,10 @@ impl QuotaAccount {
         if more == 0 || store.is_lost() {
             return;
         }
-        let there = shared.clone();
+        let states = shared.clone();
         let question = StoreCall::Recount { key, more, keep };
         shared.background().spawn(async move {
-            let _ = store.ask(there.background(), question).await;
+            let _ = store.ask(states.background(), question).await;
         });
     }
 }
@@ -344,8 +344,8 @@ fn ask(
     let (rule, QuotaStore { store, shared, .. }) = (&quotas[index].rule, remote);
     let key = remote.key(rule, request, span);
     let question = StoreCall::Quota { key, limit: rule.limit, keep: keep(span), cost };
-    let (store, there, quotas) = (store.clone(), shared.clone(), quotas.clone());
-    let asked = shared.background().run(async move { store.ask(there.background(), question).await });
+    let (store, states, quotas) = (store.clone(), shared.clone(), quotas.clone());
+    let asked = shared.background().run(async move { store.ask(states.background(), question).await });
     Verdict::Wait(Box::pin(async move {
         let answer = asked.await;
         let after: Continuation = Box::new(move |request| {

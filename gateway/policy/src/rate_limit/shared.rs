@@ -207,9 +207,9 @@ impl RateAccount {
         let (interval, tolerance) = gcra.microseconds();
         let amount = interval * (reported as f64 - taken as f64);
         let question = StoreCall::Adjust { key, amount, ceiling: tolerance + interval * debt as f64 };
-        let there = shared.clone();
+        let states = shared.clone();
         shared.background().spawn(async move {
-            let _ = store.ask(there.background(), question).await;
+            let _ = store.ask(states.background(), question).await;
         });
     }
 }
@@ -269,9 +269,9 @@ impl PreparedCall {
     /// limit.
     pub fn ask(self) -> impl Future<Output = Result<Decision, Unavailable>> {
         let shared = self.shared.clone();
-        let there = shared.clone();
+        let states = shared.clone();
         let leased = self.lease.is_some();
-        let run = async move { self.run(&there).await };
+        let run = async move { self.run(&states).await };
         let asked = shared.background().run(async move {
             if leased { tokio::spawn(run).await.unwrap_or(Err(Unavailable)) } else { run.await }
         });

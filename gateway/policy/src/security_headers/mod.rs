@@ -64,11 +64,11 @@ impl Policy for SecurityHeaderLines {
 
 impl HeadEdit for SecurityLines {
     fn edit(&self, response: &mut Response<'_>) {
-        let there = if self.overwrite { 0 } else { response.present_mask(&self.names) };
+        let present = if self.overwrite { 0 } else { response.present_mask(&self.names) };
         if self.overwrite {
             response.remove_all(&self.names);
         }
-        let missing = self.lines.iter().enumerate().filter(|(at, _)| there >> at & 1 == 0);
+        let missing = self.lines.iter().enumerate().filter(|(at, _)| present >> at & 1 == 0);
         missing.for_each(|(_, line)| response.push(line));
     }
 }

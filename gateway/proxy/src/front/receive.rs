@@ -255,8 +255,8 @@ fn refused(
     worker: &Worker,
     state: &mut RequestState,
 ) -> Received {
-    let begins = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
-    if begins && state.inbox.starts_with(PREFACE_LINE) {
+    let may_be_preface = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
+    if may_be_preface && state.inbox.starts_with(PREFACE_LINE) {
         state.record.discard(&worker.stats);
         return Received::Http2;
     }

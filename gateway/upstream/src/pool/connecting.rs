@@ -148,9 +148,9 @@ async fn open(pool: &Pool) -> io::Result<Stream> {
             deadline.set(tollgate_net::now(), Some(RETIRED_CONNECT_TIMEOUT));
             deadline
         });
-        let gone =
+        let retired =
             || io::Error::new(ErrorKind::TimedOut, "the endpoint is no longer a member of the upstream");
-        bound.poll_passed(cx).map(|()| Err(gone()))
+        bound.poll_passed(cx).map(|()| Err(retired()))
     })
     .await
 }

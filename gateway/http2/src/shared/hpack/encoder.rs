@@ -124,13 +124,13 @@ impl HpackEncoder {
             return literal(0, 4, name, value, out);
         }
         // The entry's index, counted from the newest.
-        let behind = self.added.wrapping_sub(recent.number) as usize;
+        let distance = self.added.wrapping_sub(recent.number) as usize;
         if recent.number > 0
-            && let Some(entry) = self.table.get(behind)
+            && let Some(entry) = self.table.get(distance)
             && entry.value() == value
             && entry.name().eq_ignore_ascii_case(name)
         {
-            return integer::write(out, 0x80, 7, STATIC.len() + 1 + behind);
+            return integer::write(out, 0x80, 7, STATIC.len() + 1 + distance);
         }
         if name.len() + value.len() > INDEXED_FIELD_MAX_BYTES {
             return literal(0, 4, name, value, out);
@@ -246,9 +246,9 @@ impl HpackEncoder {
     /// Returns a dynamic entry by its number, with its index.
     fn entry(&self, number: u64) -> Option<(usize, &TableEntry)> {
         // The position, counted from the newest.
-        let behind = self.added.wrapping_sub(number) as usize;
-        let entry = self.table.get(behind).filter(|_| number > 0)?;
-        Some((STATIC.len() + 1 + behind, entry))
+        let distance = self.added.wrapping_sub(number) as usize;
+        let entry = self.table.get(distance).filter(|_| number > 0)?;
+        Some((STATIC.len() + 1 + distance, entry))
     }
 
     /// Appends the start of a literal: its kind above a prefix of `bits` bits, and its name as an index or,

@@ -1,3 +1,5 @@
+//! Tests the merge of documents with the file, and their changes.
+
 use serde_json::json;
 
 use super::*;

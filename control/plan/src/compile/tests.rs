@@ -1,8 +1,11 @@
+//! Tests the compilation of upstreams, routes and rewrites.
+
 use std::time::Duration;
 
-use tollgate_config::{Spanned, Target, from_text};
+use tollgate_config::{Spanned, Target, TargetKind, from_text};
 
 use super::*;
+use crate::{PathRewrite, Pool, Redirect, Targets};
 
 fn config(text: &str) -> Config {
     tollgate_policy::register();

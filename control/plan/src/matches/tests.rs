@@ -1,3 +1,5 @@
+//! Tests the problems and warnings of matches.
+
 use tollgate_config::{Severity, from_text};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests backups of the store.
+
 use super::*;
 use crate::store::open;
 use crate::{DocumentChange, NewVersion};

@@ -1,3 +1,5 @@
+//! Tests how alternatives admit and refuse.
+
 use tollgate_observe::Reason;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests signatures: what they cover, and when they are refused.
+
 use std::time::Duration;
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};

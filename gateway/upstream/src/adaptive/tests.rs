@@ -1,3 +1,5 @@
+//! Tests the adaptive limit and its permits.
+
 use tollgate_observe::Registry;
 
 use super::*;

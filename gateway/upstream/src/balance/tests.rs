@@ -1,3 +1,5 @@
+//! Tests properties that all balancers share.
+
 use std::cell::Cell;
 
 use fastrand::Rng;

@@ -1,3 +1,5 @@
+//! Tests the table of upstreams across changes of plan.
+
 use std::time::Duration;
 
 use tollgate_net::{Address, Runtime};

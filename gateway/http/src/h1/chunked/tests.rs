@@ -1,3 +1,5 @@
+//! Tests the chunked coding: every split of the input, and every refusal.
+
 use super::*;
 use crate::h1::{BodyLength, BodyReader};
 

@@ -1,3 +1,5 @@
+//! Tests the parser of request heads.
+
 use super::*;
 use crate::Head;
 

@@ -1,3 +1,5 @@
+//! Tests the parser of response heads.
+
 use super::*;
 use crate::Name;
 

@@ -1,3 +1,5 @@
+//! Tests the conversion of HTTP/2 request heads.
+
 use super::*;
 
 const LIMITS: HeadLimits = HeadLimits { line: 64, head: 256, fields: 5 };

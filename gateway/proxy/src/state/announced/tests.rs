@@ -1,3 +1,5 @@
+//! Tests which client trusted proxies announce.
+
 use tollgate_http::HeadLimits;
 use tollgate_http::h1::RequestParser;
 use tollgate_plan::Cidr;

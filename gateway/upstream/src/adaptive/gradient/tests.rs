@@ -1,3 +1,5 @@
+//! Tests the gradient against simulated upstreams.
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 

@@ -1,3 +1,5 @@
+//! Tests probes by the gRPC health protocol.
+
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
 use std::pin::pin;

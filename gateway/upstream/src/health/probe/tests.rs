@@ -1,3 +1,5 @@
+//! Tests probes over HTTP and TCP.
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;

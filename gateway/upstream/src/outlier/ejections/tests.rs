@@ -1,3 +1,5 @@
+//! Tests which endpoints are ejected, and when an ejection ends.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -45,7 +45,7 @@ fn keys_of_tokens_that_are_missing_or_none() {
     files.write("broken.pem", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n");
     for (file, why) in [
         ("missing.json", "missing.json"),
-        ("own.key", "a private key stands in it"),
+        ("own.key", "it holds a private key"),
         ("set.json", "no key that verifies"),
         ("broken.pem", "none of RSA"),
     ] {

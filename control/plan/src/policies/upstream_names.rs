@@ -67,7 +67,7 @@ pub(super) fn canary_off_route(
     let off = spec.upstreams().into_iter().filter(|name| {
         !shares.iter().any(|share| is(share.upstream, &name.value)) && known.contains(&name.value)
     });
-    let help = "name it in `to` as well, with `weight: 0` if nobody else is to come to it";
+    let help = "name it in `to` as well, with `weight: 0` if it gets no other requests";
     let problem = |name: &Spanned<String>| {
         let message = format!("`{}` is none of the upstreams of this route", name.value);
         match by {

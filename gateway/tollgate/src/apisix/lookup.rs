@@ -22,7 +22,7 @@ pub fn find_kind(name: &str) -> Result<ObjectKind, Box<Response>> {
             "protos" => "this gateway translates no JSON to gRPC",
             "secrets" => "a secret of the file is a variable of the environment, `${NAME}`",
             "plugin_metadata" => "a plugin's settings stand where it is used: write them in `plugins` of each object",
-            "plugins" => "`GET /apisix/admin/plugins/list` has their names, and nothing is loaded anew",
+            "plugins" => "`GET /apisix/admin/plugins/list` has their names, and nothing is reloaded",
             "schema" => "an object is checked by `POST /apisix/admin/schema/validate/KIND`; docs/admin-api.md says what it may have",
             "credentials" => "a credential is one of a consumer: `/apisix/admin/consumers/NAME/credentials/ID`",
             _ => "it has `routes`, `upstreams`, `services`, `consumers`, `consumer_groups`, `ssls`, `plugin_configs` and `global_rules`",

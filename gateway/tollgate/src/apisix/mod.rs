@@ -200,7 +200,7 @@ fn refuse_ttl(kind: ObjectKind, args: &QueryArgs) -> Result<ObjectKind, Box<Resp
     match args.get("ttl").map(String::as_str) {
         None | Some("0") => Ok(kind),
         Some(_) => {
-            let message = "`ttl`: no object goes by itself here: `DELETE` it when its time is over";
+            let message = "`ttl`: objects do not expire here: `DELETE` it when its time is over";
             Err(Box::new(wrong(StatusCode::BAD_REQUEST, message)))
         }
     }

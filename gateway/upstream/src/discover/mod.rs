@@ -147,7 +147,7 @@ impl Drop for Discovery {
 
 /// Upstreams whose lookups ended, and which may still be in a worker's plan.
 #[derive(Debug)]
-#[must_use = "what was looked up is to be forgotten when no plan names it any longer"]
+#[must_use = "call `forget` once no plan uses these upstreams"]
 pub struct EndedLookups(Vec<Arc<UpstreamState>>);
 
 impl EndedLookups {

@@ -161,6 +161,14 @@ impl ListenerKey {
         Self { bind: listener.bind.value.clone(), name: name.map(|name| name.value.clone()) }
     }
 
+    /// Returns the place of its policies in the configuration.
+    pub(crate) fn place(&self) -> String {
+        match &self.name {
+            Some(name) => format!("listener/{}/{name}", self.bind),
+            None => format!("listener/{}", self.bind),
+        }
+    }
+
     fn is_of(&self, listener: &PlannedListener) -> bool {
         let name = listener.name.as_ref().filter(|_| !listener.hosts.is_empty());
         self.bind.is_same_address(&listener.bind) && self.name.as_ref() == name

@@ -69,11 +69,8 @@ impl PolicyCompiler {
         let own = parts.listeners.iter().filter(|listener| !listener.policies.is_empty());
         let listeners = own.map(|listener| {
             let key = ListenerKey::new(listener);
-            let place = match &key.name {
-                Some(name) => format!("listener/{}/{name}", key.bind),
-                None => format!("listener/{}", key.bind),
-            };
-            (key, chains.place(&place, &listener.policies))
+            let placed = chains.place(&key.place(), &listener.policies);
+            (key, placed)
         });
         let listeners = listeners.collect();
         let mut problems = unknown_upstreams(parts);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_config::{Spanned, Target, TargetKind, from_text};
 
 use super::*;
-use crate::{PathRewrite, Pool, Redirect, Targets};
+use crate::{PathRewrite, Pool, Targets};
 
 fn config(text: &str) -> Config {
     tollgate_policy::register();

@@ -17,7 +17,7 @@ use super::objects::{ObjectId, ObjectKind, Objects, raw_kind};
 use super::parts::DerivedDocuments;
 use super::response::{self, change_error_response, not_found, object_response, wrong};
 use super::stored::stored;
-use super::{consumer, derive};
+use super::{consumer, derive, ssl};
 use crate::access::ClientName;
 use crate::admin_context::AdminContext;
 use crate::api::submit_change;
@@ -275,13 +275,13 @@ fn prepare_entries(
 
 /// Returns the stored documents of a certificate object, without their values: one for each of its certificates.
 fn stored_certificates(context: &AdminContext, id: &ObjectId) -> DerivedDocuments {
-    let name = |index: usize| match index {
-        0 => resource_name(&id.id),
-        index => format!("{}/{index}", resource_name(&id.id)),
-    };
     let is_stored =
         |name: &String| kind("certificates").is_some_and(|kind| context.view.get(kind, name).is_some());
-    (0..).map(name).take_while(is_stored).map(|name| (("certificates", name), Value::Null)).collect()
+    (0..)
+        .map(|index| ssl::certificate_name(&id.id, index))
+        .take_while(is_stored)
+        .map(|name| (("certificates", name), Value::Null))
+        .collect()
 }
 
 fn deletion(kind: &'static ResourceKind, name: String) -> ResourceChange {

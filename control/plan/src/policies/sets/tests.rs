@@ -160,7 +160,7 @@ fn an_error_in_a_set_is_reported_once() {
             let other = problem.related.first().map(|(at, _)| at.line);
             (problem.message, problem.at.line, other)
         });
-        policies.collect()
+        found.collect()
     };
     let used =
         "routes:\n- {match: /a, to: v, policies: {use: far}}\n- {match: /b, to: v, policies: {use: far}}\n";

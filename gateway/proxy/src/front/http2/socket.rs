@@ -124,8 +124,8 @@ impl Http2Socket {
         let most = if shared.tls.is_some() { BYTES_PER_TURN } else { self.frame_budget.read_size() };
         let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
         let accepted = self.meter_bytes(shared, &buffer[..count]);
-        let taken = self.pass(shared, &buffer[..good]);
-        self.early.extend_from_slice(&buffer[taken..good]);
+        let taken = self.pass(shared, &buffer[..accepted]);
+        self.early.extend_from_slice(&buffer[taken..accepted]);
         Poll::Ready(Ok(count))
     }
 

@@ -37,6 +37,8 @@ impl Duplex for AbsentClient {
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         Poll::Ready(Ok(()))
     }
+
+    fn reset(&mut self) {}
 }
 
 impl ClientStream for AbsentClient {

@@ -314,6 +314,8 @@ impl Duplex for CallClient {
     fn poll_shutdown(&mut self, _: &mut Task<'_>) -> Poll<Result<(), PeerError>> {
         Poll::Ready(Ok(()))
     }
+
+    fn reset(&mut self) {}
 }
 
 impl ClientStream for CallClient {

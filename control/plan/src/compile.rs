@@ -23,7 +23,7 @@ use crate::{
     ListenerIndex, Location, LocationGroups, PathRewrite, Plan, Pool, QueryRewrite, Rates, Redirect,
     Replacement, Respond, Rewrite, Route, Rules, Targets, Upstream, UpstreamShare,
 };
-use crate::{self_loops, semicolon_bypass};
+use crate::{self_loops, semicolon_bypass, unreachable_hosts};
 
 /// A plan and its warnings.
 #[derive(Debug)]
@@ -126,6 +126,7 @@ pub fn compile_with_cache(
     let tables = streams::tables(parts, &streams, &upstreams, &mut problems, &mut warnings);
     let listeners = tls::listeners(parts, &numbers, &tables, cache, &mut problems);
     let listener_index = ListenerIndex::new(listeners.iter().map(|listener| listener.indexed()));
+    warnings.extend(unreachable_hosts::warnings(parts, &listeners, &listener_index));
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
     if routers.is_some() && problems.is_empty() {

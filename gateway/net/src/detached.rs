@@ -102,10 +102,7 @@ impl DetachedSocket {
 
 /// Makes the kernel send a reset when a TCP socket is closed. On failure the peer sees an orderly end; nothing better can
 /// be done.
-pub(crate) fn reset_on_close<'s, S>(socket: &'s S)
-where
-    SockRef<'s>: From<&'s S>,
-{
+pub(crate) fn reset_on_close(socket: &impl AsFd) {
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 

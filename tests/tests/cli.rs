@@ -164,6 +164,25 @@ fn check_gives_a_hint_for_an_exact_path_that_looks_like_a_prefix() {
 }
 
 #[test]
+fn check_reports_a_route_that_no_request_reaches() {
+    let text = "listen: 127.0.0.1:80\nroutes:\n\
+                - {name: all, match: {path: {regex: \"/.*\"}}, respond: 204}\n\
+                - {name: api, match: {path: /api/*, method: GET}, respond: 204}\n\
+                - {name: user, match: \"/users/{id}\", respond: 204}\n";
+    let ran = File::new("shadowed", text).run("check", &[]);
+    let message =
+        "warning: no request reaches this route: another one precedes it and takes all that it matches";
+    assert!(ran.code == Some(0) && ran.err.matches(message).count() == 2, "{ran:?}");
+    // The offending match is shown with its place, and the other one beside it.
+    for part in [":4:", ":5:", "/api/*", "^", "the other one", ":3:", "2 warnings in"] {
+        assert!(ran.err.contains(part), "{part}: {ran:?}");
+    }
+    let narrow = text.replace("/.*", "/files/.*");
+    let ran = File::new("unshadowed", &narrow).run("check", &[]);
+    assert!(ran.code == Some(0) && !ran.err.contains("no request reaches"), "{ran:?}");
+}
+
+#[test]
 fn check_of_a_missing_file() {
     let ran = tollgate(&["check", "/no/such/file.yaml"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");

@@ -27,7 +27,7 @@ use crate::{
     Action, Fallback, FallbackAction, Files, GatewaySettings, ListenerIndex, Plan, Rates, Respond, Rewrite,
     Route, Upstream,
 };
-use crate::{self_loops, semicolon_bypass};
+use crate::{self_loops, semicolon_bypass, unreachable_hosts};
 
 mod rewrites;
 pub(crate) mod upstreams;
@@ -117,6 +117,7 @@ pub fn compile_with_cache(
     let tables = streams::tables(parts, &streams, &upstreams, &mut problems, &mut warnings);
     let listeners = listeners::compile(parts, &numbers, &tables, cache, &mut problems);
     let listener_index = ListenerIndex::new(listeners.iter().map(|listener| listener.indexed()));
+    warnings.extend(unreachable_hosts::warnings(parts, &listeners, &listener_index));
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
     if routers.is_some() && problems.is_empty() {

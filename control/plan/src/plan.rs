@@ -62,7 +62,7 @@ impl Plan {
         self.listeners.get(self.listener_index.for_host(bind, host)?)
     }
 
-    /// Returns the names of the routes that an older one with the same conditions shadows, each with the older one's.
+    /// Returns the names of the routes that another one shadows, each with the other one's.
     pub fn shadowed_routes(&self) -> impl Iterator<Item = (&str, &str)> {
         let name = |route: u32| self.routes[route as usize].name.as_str();
         self.routers.shadows().iter().map(move |shadow| (name(shadow.route), name(shadow.by)))

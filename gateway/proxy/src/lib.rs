@@ -41,6 +41,6 @@ pub use front::run::{run_worker, work};
 pub use policy::dry_run_outcome::DryRunOutcome;
 pub use policy::{DryRunPolicy, DryRunVerdict};
 pub use state::command::{Mailbox, WorkerCommand, WorkerSetup};
-pub use state::followers::{GatheredTrace, TraceFilter, TraceFollower};
+pub use state::followers::{GatheredTrace, TraceFilter, TraceFollower, TraceSubject};
 pub use state::listener::{ListenerId, Queued};
 pub use state::rollout::{Receipt, Receipts, Rollout};

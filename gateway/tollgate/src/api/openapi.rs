@@ -140,13 +140,14 @@ pub fn openapi() -> Value {
         "/api/v1/trace".to_owned(),
         get(
             "traceRequests",
-            "Follows requests: one line of JSON for each that ends, with its steps. Needs the role `write`.",
+            "Follows requests and streams: one line of JSON for each that ends, with its steps. Needs the role `write`.",
             json!([
                 query("host", "string"),
                 query("path", "string"),
                 query("client", "string"),
                 query("status", "string"),
                 query("reason", "string"),
+                query("stream", "string"),
                 query("limit", "integer"),
             ]),
             &[400, 401, 403],

@@ -219,3 +219,20 @@ fn an_endpoint_marks_fields_as_never_indexed() {
     let Poll::Ready(Ok(head)) = stream.poll_head(&mut cx()) else { panic!("no head") };
     assert!(head.has_never_indexed());
 }
+
+#[test]
+fn a_connection_that_is_closed_in_order_says_so() {
+    let endpoint = Endpoint::new();
+    let open = endpoint.ask(true);
+    let _ = endpoint.frames();
+    endpoint.connection.go_away();
+    assert!(!endpoint.connection.can_open());
+    let frames = endpoint.frames();
+    assert_eq!(kinds(&frames), [FrameType::GOAWAY]);
+    assert_eq!(frames[0].payload, [0; 8], "no stream of the endpoint, and no error");
+    // The endpoint broke no rule, so the request fails as on a connection that ends.
+    assert_eq!(endpoint.connection.violation(), None);
+    assert_eq!(status(&open), Some(Err(ResponseFailure::Closed)));
+    endpoint.connection.go_away();
+    assert_eq!(endpoint.frames(), []);
+}

@@ -226,6 +226,12 @@ impl Duplex for Http2Stream {
         }
         Poll::Ready(Ok(()))
     }
+
+    /// RFC 8441, 5: a reset of a connection becomes RST_STREAM with CANCEL.
+    fn reset(&mut self) {
+        self.stream.reset(ErrorCode::CANCEL);
+        self.end = ResponseEnd::Sent;
+    }
 }
 
 impl ClientSide for Http2Stream {

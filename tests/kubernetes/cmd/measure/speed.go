@@ -27,21 +27,7 @@ var (
 
 // speed measures how soon changes are in force.
 func speed(c *cluster) {
-	port := c.serve()
-	ctx := context.Background()
-	serviceSpec := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: serviceSpec}
-	_, err := c.core.CoreV1().Services(c.namespace).Create(ctx, service, metav1.CreateOptions{})
-	must(err)
-	name, number, yes := "http", int32(port), true
-	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "s-1", Labels: map[string]string{discoveryv1.LabelServiceName: "s"}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &number}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{*host}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
-	}
-	_, err = c.core.DiscoveryV1().EndpointSlices(c.namespace).Create(ctx, slice, metav1.CreateOptions{})
-	must(err)
+	c.backend("s", c.serve("ok"))
 
 	accepted := c.watchAccepted()
 	writes := func() float64 {
@@ -90,12 +76,34 @@ func speed(c *cluster) {
 	fmt.Printf("writes of statuses: %.0f for %d routes\n", writes()-before, made)
 }
 
-// serve starts a server that answers every request with 200. It returns its port.
-func (c *cluster) serve() int {
+// backend makes a Service with one endpoint, a port of this machine.
+func (c *cluster) backend(service string, port int) {
+	ctx := context.Background()
+	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}
+	object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: service}, Spec: spec}
+	_, err := c.core.CoreV1().Services(c.namespace).Create(ctx, object, metav1.CreateOptions{})
+	must(err)
+	_, err = c.core.DiscoveryV1().EndpointSlices(c.namespace).Create(ctx, slice(service, port), metav1.CreateOptions{})
+	must(err)
+}
+
+// slice returns the endpoints of a Service: one port of this machine.
+func slice(service string, port int) *discoveryv1.EndpointSlice {
+	name, number, yes := "http", int32(port), true
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &number}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{*host}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
+	}
+}
+
+// serve starts a server that answers every request with 200 and a text. It returns its port.
+func (c *cluster) serve(text string) int {
 	listener, err := net.Listen("tcp", net.JoinHostPort(*host, "0"))
 	must(err)
 	go func() {
-		must(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })))
+		must(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })))
 	}()
 	return listener.Addr().(*net.TCPAddr).Port
 }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ func speed(c *cluster) {
 	await(accepted, made)
 	fmt.Printf("300 routes at once: created in %s; after that all answer within %s and are accepted within %s\n",
 		milliseconds(created.Sub(begin)), milliseconds(answering), milliseconds(time.Since(created)))
+	bar("300 routes at once", time.Since(created), 500*time.Millisecond)
 
 	begin = time.Now()
 	c.many("row", 1000, 1)
@@ -61,6 +63,7 @@ func speed(c *cluster) {
 	await(accepted, made)
 	fmt.Printf("1,000 routes one by one: created in %s; after that all answer within %s and are accepted within %s\n",
 		milliseconds(created.Sub(begin)), milliseconds(answering), milliseconds(time.Since(created)))
+	bar("1,000 routes one by one", time.Since(created), 500*time.Millisecond)
 
 	if rest := *total - made - *samples; rest > 0 {
 		c.many("fill", rest, 8)
@@ -69,11 +72,34 @@ func speed(c *cluster) {
 		await(accepted, made)
 	}
 	if *pid != 0 {
-		fmt.Printf("memory: %d MiB with %d routes, %.1f KiB a route\n", memory()/1024, made, float64(memory()-memoryBefore)/float64(made))
+		each := float64(memory()-memoryBefore) / float64(made)
+		fmt.Printf("memory: %d MiB with %d routes, %.1f KiB a route\n", memory()/1024, made, each)
+		if each > memoryMax {
+			missed = append(missed, fmt.Sprintf("%.1f KiB a route, and not %.0f", each, memoryMax))
+		}
 	}
 	made += c.single("many", made)
 	await(accepted, made)
 	fmt.Printf("writes of statuses: %.0f for %d routes\n", writes()-before, made)
+	if written := int(writes() - before); written != made {
+		missed = append(missed, fmt.Sprintf("%d writes of statuses for %d routes", written, made))
+	}
+	if len(missed) > 0 {
+		c.close()
+		log.Fatalf("bars missed: %s", strings.Join(missed, "; "))
+	}
+}
+
+// memoryMax is the bar of the memory for each route, in KiB.
+const memoryMax = 10.0
+
+var missed []string
+
+// bar notes that something took longer than it may.
+func bar(what string, took, atMost time.Duration) {
+	if took > atMost {
+		missed = append(missed, fmt.Sprintf("%s took %s, and not %s", what, milliseconds(took), milliseconds(atMost)))
+	}
 }
 
 // backend makes a Service with one endpoint, a port of this machine.
@@ -147,6 +173,8 @@ func (c *cluster) single(prefix string, present int) int {
 	fmt.Printf("one route among %d: median %s, p99 %s, at most %s; %d of %d other requests failed\n", present,
 		milliseconds(quantile(times, 0.5)), milliseconds(quantile(times, 0.99)), milliseconds(quantile(times, 1)),
 		failed.Load(), sent.Load())
+	bar(fmt.Sprintf("the median of one route among %d", present), quantile(times, 0.5), 30*time.Millisecond)
+	bar(fmt.Sprintf("p99 of one route among %d", present), quantile(times, 0.99), 100*time.Millisecond)
 	return *samples
 }
 

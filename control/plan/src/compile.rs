@@ -93,7 +93,7 @@ pub fn compile_with_cache(
                 Arc::make_mut(&mut planned).policies = policies;
             }
             // Do not remember a faulty route: its error must be reported again the next time.
-            if compiler.problems.len() == before {
+            if compiler.problems.len() == before && known.is_none_or(|known| !Arc::ptr_eq(known, &planned)) {
                 cache.store_route(route.identity, &planned);
             }
             planned

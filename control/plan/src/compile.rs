@@ -228,7 +228,7 @@ impl<'a> Compiler<'a> {
                 Arc::make_mut(&mut planned).policies = policies;
             }
             // Do not remember a faulty route: its error must be reported again the next time.
-            if self.problems.len() == before {
+            if self.problems.len() == before && known.is_none_or(|known| !Arc::ptr_eq(known, &planned)) {
                 cache.store_route(route.identity, &planned);
             }
             planned

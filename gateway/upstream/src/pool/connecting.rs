@@ -184,6 +184,7 @@ impl Drop for Dial<'_> {
 pub(super) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stream, ConnectError> {
     let address = &pool.address;
     let mut stream = open(pool).await.map_err(|error| connect_failed(pool, &error))?;
+    pool.refusing_until.set(None);
     let upstream = pool.context.shared.name.as_str();
     trace!(target: component::UPSTREAM, upstream, endpoint = %address, "connected to the endpoint");
     if stream.is_self_connection() {
@@ -218,6 +219,9 @@ fn connect_failed(pool: &Pool, error: &io::Error) -> ConnectError {
     match error.kind() {
         ErrorKind::NotFound if matches!(endpoint, Address::Name { .. }) => ConnectError::Dns,
         _ if tollgate_net::is_shortage(error) => ConnectError::Shortage,
-        _ => ConnectError::Refused,
+        _ => {
+            pool.refused();
+            ConnectError::Refused
+        }
     }
 }

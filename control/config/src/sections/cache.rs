@@ -102,7 +102,8 @@ pub(crate) fn folder_problem(folder: &Spanned<PathBuf>) -> Option<Problem> {
             let is_possible = above.into_iter().find(|it| it.exists()).is_some_and(is_writable);
             let message = format!("{name} does not exist, and cannot be made by this user");
             (!is_possible).then(|| {
-                Problem::warning(folder.at, message).help("until it exists, responses are stored in memory alone")
+                Problem::warning(folder.at, message)
+                    .help("until it exists, responses are stored in memory alone")
             })
         }
         Err(error) => Some(Problem::error(folder.at, format!("{name} cannot be used: {error}"))),
@@ -121,7 +122,8 @@ mod tests {
     #[test]
     fn a_folder_must_be_one() {
         let of = |path: &Path| {
-            folder_problem(&Spanned { value: path.to_owned(), at: At::default() }).map(|problem| problem.message)
+            folder_problem(&Spanned { value: path.to_owned(), at: At::default() })
+                .map(|problem| problem.message)
         };
         let directory = std::env::temp_dir().join(format!("tollgate-cache-folder-{}", std::process::id()));
         std::fs::create_dir_all(&directory).expect("a directory");

@@ -222,8 +222,7 @@ impl Index {
     pub fn candidates(&self, hash: u64) -> Vec<Candidate> {
         let mut shard = self.shard(hash);
         let waiting = shard.waiting.get(&hash).into_iter().flatten().rev();
-        let mut found: Vec<_> =
-            waiting.filter(|it| !it.is_gone()).cloned().map(Candidate::Waiting).collect();
+        let mut found: Vec<_> = waiting.filter(|it| !it.is_gone()).cloned().map(Candidate::Waiting).collect();
         if let Some(entries) = shard.entries.get_mut(&hash) {
             for entry in entries.as_mut_slice().iter_mut().rev() {
                 entry.bits |= READ;
@@ -237,7 +236,8 @@ impl Index {
     pub fn is_current(&self, hash: u64, place: Place) -> bool {
         let shard = self.shard(hash);
         let waits = shard.waiting.get(&hash).is_some_and(|all| all.iter().any(|it| !it.is_gone()));
-        !waits && shard.entries.get(&hash).is_some_and(|all| all.as_slice().iter().any(|it| it.place == place))
+        !waits
+            && shard.entries.get(&hash).is_some_and(|all| all.as_slice().iter().any(|it| it.place == place))
     }
 
     /// Adds an object that waits, and removes what it replaces.

@@ -254,7 +254,10 @@ mod tests {
         marks.settle(&Purged::All, PurgeMode::Remove, first, at(1, 0));
         assert_eq!(of(&marks, at(2, 0), "a", ""), Verdict::Removed, "the second is not in the log yet");
         marks.settle(&Purged::All, PurgeMode::Remove, second, at(3, 0));
-        assert_eq!((of(&marks, at(2, 0), "a", ""), of(&marks, at(3, 1), "a", "")), (Verdict::Removed, Verdict::Valid));
+        assert_eq!(
+            (of(&marks, at(2, 0), "a", ""), of(&marks, at(3, 1), "a", "")),
+            (Verdict::Removed, Verdict::Valid)
+        );
     }
 
     #[test]

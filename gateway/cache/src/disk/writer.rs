@@ -14,7 +14,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::format::{
-    BLOCK_BYTES, HEADER_BYTES, Header, Kind, Place, Purged, block_sum, block_sums, blocks, write_meta, write_purge,
+    BLOCK_BYTES, HEADER_BYTES, Header, Kind, Place, Purged, block_sum, block_sums, blocks, write_meta,
+    write_purge,
 };
 use super::index::{Entry, Waiting};
 use super::marks::Verdict;
@@ -92,6 +93,12 @@ impl<M: Medium> Writer<M> {
         disk.set_state(DiskState::Closed);
         drop(queue);
         disk.wake.notify_all();
+    }
+
+    /// Writes again after a failure, without the wait.
+    #[cfg(test)]
+    pub fn end_pause(&mut self) {
+        self.paused_until = None;
     }
 
     /// Claims the folder. Returns whether it is this process's now.
@@ -400,7 +407,8 @@ impl<M: Medium> Writer<M> {
     /// Removes the oldest segment. `copies`: copies what was read since it was written to the end of the log. Returns
     /// whether there was one, and it is gone.
     fn evict(&mut self, copies: bool) -> bool {
-        let Some((number, length)) = self.segments.first_key_value().map(|(number, length)| (*number, *length))
+        let Some((number, length)) =
+            self.segments.first_key_value().map(|(number, length)| (*number, *length))
         else {
             return false;
         };
@@ -487,12 +495,20 @@ impl<M: Medium> Writer<M> {
         self.remove_old_segments();
     }
 
-    /// Gives up: nothing is served from the folder any more.
+    /// Gives up: nothing is served from the folder any more. What can be removed is removed, since the next start must not
+    /// find what is out of date by then.
     fn fail(&mut self, problem: &str) {
         self.disk.counters.count_error();
         self.disk.note_problem(problem.to_owned());
         self.disk.set_state(DiskState::Closed);
         self.disk.index.clear();
         self.current = None;
+        self.disk.files.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.segments.clear();
+        for number in self.medium.segments().unwrap_or_default() {
+            // The first failure was noted.
+            let _ = self.medium.remove(number);
+        }
+        self.count_bytes();
     }
 }

@@ -31,6 +31,17 @@ impl Store {
         }
     }
 
+    /// Sets a disk tier that a test makes with the store's hash function.
+    #[cfg(test)]
+    pub(crate) fn attach_disk(
+        &self,
+        make: impl FnOnce(foldhash::quality::RandomState) -> std::sync::Arc<Disk>,
+    ) -> std::sync::Arc<Disk> {
+        let disk = make(self.hasher.clone());
+        self.disk.store(Some(disk.clone()));
+        disk
+    }
+
     /// Ends the disk tier, and waits at most this long until another process can have its folder. Memory stays in use.
     /// Returns whether the folder is free.
     pub fn release_disk(&self, most: Duration) -> bool {

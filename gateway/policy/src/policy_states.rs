@@ -107,10 +107,10 @@ impl PolicyStates {
 
     /// Sets how many bytes the store of responses may hold, and its disk tier.
     pub fn configure_cache(&self, settings: &CacheStore) {
-        let disk = settings.disk.as_ref().map(|disk| DiskSettings {
-            path: disk.path.value.clone(),
-            size_bytes: disk.size,
-        });
+        let disk = settings
+            .disk
+            .as_ref()
+            .map(|disk| DiskSettings { path: disk.path.value.clone(), size_bytes: disk.size });
         *self.cache_disk.lock().unwrap_or_else(PoisonError::into_inner) = disk;
         let before = self.cache_bytes.swap(settings.memory, Ordering::Relaxed);
         if let Some(store) = self.cache.get() {

@@ -126,13 +126,17 @@ fn a_killed_gateway_starts_warm() {
     for turn in 0..2 {
         for target in targets {
             let response = ask(&gateway, target);
-            assert_eq!((response.status, response.body == content(target, 1)), (200, true), "{target} {turn}");
+            assert_eq!(
+                (response.status, response.body == content(target, 1)),
+                (200, true),
+                "{target} {turn}"
+            );
             assert!(response.header("Cache-Status").is_some_and(|it| it.contains("; hit")), "{response:?}");
             assert!(response.header("Age").is_some() && response.header("ETag") == Some("\"a\""));
         }
     }
     assert_eq!(versioned.origin.count(), targets.len(), "all comes from disk");
-    // What is short is in memory since the first turn; what is long is sent from disk again.
+    // Short bodies are in memory since the first turn; the long one is sent from disk again.
     let expected: Vec<&str> = [&["miss"; 7][..], &["hit_disk"; 7], &["hit"; 6], &["hit_disk"; 1]].concat();
     assert_eq!(outcomes(&gateway, 21), expected);
     let events = |event: &str| {
@@ -151,9 +155,12 @@ fn ranges_conditions_and_heads_come_from_disk() {
     assert_eq!(ask(&gateway, target).body, whole);
     await_writes(&gateway, 1);
     restart(&mut gateway);
-    for (range, expected) in
-        [("0-0", 0..1), ("65535-65537", 65_535..65_538), ("2999999-", 2_999_999..3_000_000), ("-5", 2_999_995..3_000_000)]
-    {
+    for (range, expected) in [
+        ("0-0", 0..1),
+        ("65535-65537", 65_535..65_538),
+        ("2999999-", 2_999_999..3_000_000),
+        ("-5", 2_999_995..3_000_000),
+    ] {
         let part = get(&gateway, target, &format!("Range: bytes={range}\r\n"));
         assert_eq!((part.status, part.body == whole[expected]), (206, true), "{range}");
     }
@@ -175,7 +182,9 @@ fn a_validation_refreshes_what_is_on_disk() {
         let validates = request.headers.has("If-None-Match");
         counted.fetch_add(usize::from(validates), Ordering::SeqCst);
         match validates {
-            true => "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nCache-Control: max-age=600\r\n\r\n".to_owned(),
+            true => {
+                "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nCache-Control: max-age=600\r\n\r\n".to_owned()
+            }
             false => format!(
                 "HTTP/1.1 200 OK\r\nETag: \"a\"\r\nCache-Control: max-age=0\r\nContent-Length: 2000000\r\n\r\n{}",
                 "x".repeat(2_000_000)
@@ -192,7 +201,11 @@ fn a_validation_refreshes_what_is_on_disk() {
     assert_eq!(ask(&gateway, "/").body.len(), 2_000_000);
     restart(&mut gateway);
     assert_eq!(ask(&gateway, "/").body.len(), 2_000_000);
-    assert_eq!((origin.count(), version.load(Ordering::SeqCst)), (2, 1), "one validation, and one whole response");
+    assert_eq!(
+        (origin.count(), version.load(Ordering::SeqCst)),
+        (2, 1),
+        "one validation, and one whole response"
+    );
 }
 
 #[test]
@@ -241,8 +254,9 @@ fn a_purge_survives_a_kill() {
 fn kills(rounds: usize) {
     let versioned = Versioned::start();
     let mut gateway = versioned.gateway("{memory: 16MiB, disk: {path: $DIR/cache, size: 32MiB}}");
-    let targets: Vec<String> =
-        (0..40).map(|n| format!("/{}/{n}/{}", [50, 3_000, 70_000, 1_500_000][n % 4], ["odd", "even"][n % 2])).collect();
+    let targets: Vec<String> = (0..40)
+        .map(|n| format!("/{}/{n}/{}", [50, 3_000, 70_000, 1_500_000][n % 4], ["odd", "even"][n % 2]))
+        .collect();
     let (mut oldest, mut from_disk) = (1, 0);
     for round in 0..rounds {
         let address = gateway.address();
@@ -258,8 +272,13 @@ fn kills(rounds: usize) {
                         // The gateway may be killed at any time.
                         let Ok(response) = client.try_exchange(target) else { return };
                         let newest = versioned.version.load(Ordering::SeqCst);
-                        let is_right = (oldest..=newest).any(|version| response.body == content(target, version));
-                        assert!(is_right, "round {round}: {target} {:?}", &response.body[..response.body.len().min(60)]);
+                        let is_right =
+                            (oldest..=newest).any(|version| response.body == content(target, version));
+                        assert!(
+                            is_right,
+                            "round {round}: {target} {:?}",
+                            &response.body[..response.body.len().min(60)]
+                        );
                     }
                 });
             }
@@ -310,7 +329,8 @@ fn flip(path: &PathBuf, position: u64, bit: u32) {
 fn flips(rounds: u64) {
     let versioned = Versioned::start();
     let mut gateway = versioned.gateway(TIERS);
-    let targets: Vec<String> = (0..24).map(|n| format!("/{}/{n}", [50, 3_000, 70_000, 1_500_000][n % 4])).collect();
+    let targets: Vec<String> =
+        (0..24).map(|n| format!("/{}/{n}", [50, 3_000, 70_000, 1_500_000][n % 4])).collect();
     let mut random = 12_345_u64;
     let mut next = move |bound: u64| {
         // A generator of Knuth's: the places need be spread, not more.

@@ -18,7 +18,7 @@ pub struct DiskBody {
     pub(super) key: Box<[u8]>,
     pub(super) place: Place,
     pub(super) file: Arc<dyn SegmentFile>,
-    /// Where it begins in the file.
+    /// Offset of its first byte in the file.
     pub(super) start: u64,
     pub(super) length: u64,
     /// The checksums of its blocks.

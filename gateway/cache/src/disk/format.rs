@@ -178,7 +178,7 @@ pub(super) fn read_meta(bytes: &[u8], body_bytes: u64) -> Option<Meta> {
     (reader.0.is_empty() && sums.len() as u64 == blocks(body_bytes)).then_some(Meta { key, head, sums })
 }
 
-/// What a purge concerns, as the log keeps it.
+/// The scope of a purge, as the log keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Purged {
     Key(Box<[u8]>),

@@ -218,7 +218,7 @@ impl Index {
         shard.entries.contains_key(&hash) || shard.waiting.contains_key(&hash)
     }
 
-    /// What there may be for a hash, the newest first. The records count as read.
+    /// Returns the candidates for a hash, the newest first, and counts the records as read.
     pub fn candidates(&self, hash: u64) -> Vec<Candidate> {
         let mut shard = self.shard(hash);
         let waiting = shard.waiting.get(&hash).into_iter().flatten().rev();
@@ -309,7 +309,7 @@ impl Index {
         true
     }
 
-    /// Purges a key: all that is there for its hash. `is_written`: the purge is in the log, and so concerns no object that
+    /// Purges a key: everything under its hash. `is_written`: the purge is in the log, and so concerns no object that
     /// still waits.
     pub fn purge(&self, hash: u64, mode: PurgeMode, is_written: bool) -> usize {
         let mut shard = self.shard(hash);
@@ -333,7 +333,7 @@ impl Index {
         }
     }
 
-    /// Removes the records of a segment. Returns those that were read since they were written.
+    /// Removes the records of a segment, except the ones that were read since they were written, which it returns.
     pub fn evict(&self, segment: u32) -> Vec<(u64, Entry)> {
         let mut read = Vec::new();
         for shard in &self.shards {

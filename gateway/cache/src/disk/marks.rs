@@ -1,8 +1,8 @@
-//! The purges that records on disk may have to be checked against.
+//! Remembers purges, to check records on disk against them.
 //!
 //! A purge of a prefix, of tags or of everything visits no record. It leaves a mark, and a record that is read is compared
 //! with the marks: the keys and tags of millions of records need not be in memory, and the purge takes no time. A mark
-//! concerns the records that precede it in the log. Until the purge is in the log, the mark concerns all records, since
+//! concerns the records before it in the log. Until the purge is in the log, the mark concerns all records, since
 //! whatever is in the log by then precedes it. The number of marks is bounded: too many become one that concerns
 //! everything. A mark ends when no record precedes it any more.
 
@@ -17,7 +17,7 @@ const TEXT_BYTES_MAX: usize = 16 << 20;
 /// The place of a purge that is not in the log yet: after all records.
 const PENDING: Place = Place { segment: u32::MAX, offset: u32::MAX };
 
-/// What the purges say about a record.
+/// The effect of the purges on a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Valid,
@@ -94,7 +94,7 @@ impl Marks {
     pub fn settle(&mut self, purged: &Purged, mode: PurgeMode, number: u64, place: Place) {
         let settle = |mark: &mut Mark| {
             let newest = mark.newest(mode);
-            // Otherwise another one follows, which concerns at least as much.
+            // Otherwise a later purge of the same kind follows in the log.
             if newest.number == number && newest.place == PENDING {
                 newest.place = place;
             }
@@ -145,7 +145,7 @@ impl Marks {
         }
     }
 
-    /// Replaces all marks by one that concerns at least as much.
+    /// Replaces all marks by a single mark, which concerns every record that they concern.
     fn collapse(&mut self) {
         let marks = self.prefixes.drain().chain(self.tags.drain()).map(|(_, mark)| mark);
         let merged = marks.fold(self.all, Mark::max);
@@ -154,7 +154,7 @@ impl Marks {
         self.text_bytes = 0;
     }
 
-    /// What the purges say about the record at a place.
+    /// The effect of the purges on the record at a place.
     pub fn of_record<'t>(&self, place: Place, key: &[u8], tags: impl Iterator<Item = &'t [u8]>) -> Verdict {
         let mark = self.concerning(key, tags);
         verdict(place < mark.removed.place, place < mark.stale.place)

@@ -62,7 +62,7 @@ const WAITING_PURGES_MAX: usize = 1 << 16;
 /// How long the tier is left alone after a call that did not return in time.
 const SUSPENDED_TIME: Duration = Duration::from_secs(10);
 
-/// Where the disk tier is, and how large.
+/// The folder and the size of the disk tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSettings {
     /// The folder. It belongs to one process at a time.
@@ -81,7 +81,7 @@ pub enum DiskState {
     Starting,
     /// It serves.
     Ready,
-    /// It has ended, or has given up because the folder cannot be changed any more.
+    /// It ended, or gave up because the folder cannot be changed any more.
     Closed,
 }
 
@@ -100,7 +100,7 @@ impl DiskState {
     }
 }
 
-/// What the disk tier holds.
+/// The state and the contents of the disk tier.
 #[derive(Clone, Debug)]
 pub struct DiskStatus {
     /// Whether it serves.
@@ -119,7 +119,7 @@ pub struct DiskStatus {
     pub counters: DiskCounters,
 }
 
-/// What the writer does next.
+/// A task of the writer.
 #[derive(Debug)]
 enum Operation {
     Write(Arc<Waiting>),
@@ -219,13 +219,13 @@ impl Disk {
         }
     }
 
-    /// Where it is, and how large.
+    /// Returns its settings.
     #[must_use]
     pub fn settings(&self) -> &DiskSettings {
         &self.settings
     }
 
-    /// What it holds.
+    /// Returns its state and contents.
     #[must_use]
     pub fn status(&self) -> DiskStatus {
         DiskStatus {
@@ -310,7 +310,7 @@ impl Disk {
             queue.operations.push_back(Operation::Write(object));
         } else {
             self.counters.count_drop();
-            // What the log has for the key is older than what memory has, so it must not be found again.
+            // The log has only older versions of what memory has, and no look-up may find them again.
             if self.index.displace(hash, variant) || self.state() != DiskState::Ready {
                 Self::push_purge(&mut queue, WaitingPurge::of_key(stored.key(), PurgeMode::Remove));
             }
@@ -363,7 +363,7 @@ impl Disk {
         self.state() == DiskState::Ready && self.index.has(hash) && !self.is_suspended()
     }
 
-    /// What there may be for a key, the newest first.
+    /// Returns the candidates for a key, the newest first.
     pub(crate) fn candidates(self: &Arc<Self>, hash: u64, key: &[u8]) -> Vec<DiskCandidate> {
         // While the log is read, a newer record or a purge may follow.
         if self.state() != DiskState::Ready || self.is_suspended() {
@@ -386,7 +386,7 @@ impl Disk {
         self.index.candidates(hash).into_iter().filter_map(of).collect()
     }
 
-    /// What the purges say about a response that a look-up found, and that is about to be put in memory. The caller holds
+    /// Returns the effect of the purges on a response that a look-up found, just before it is put in memory. The caller holds
     /// the lock of the key's stripe.
     pub(crate) fn recheck(&self, loaded: &Loaded) -> Verdict {
         let stored = &loaded.stored;
@@ -474,7 +474,7 @@ impl Drop for LookupTurn {
     }
 }
 
-/// What the disk tier may have for a key.
+/// A response that the disk tier may have for a key.
 #[derive(Debug)]
 pub enum DiskCandidate {
     /// It is in memory still, since it waits to be written.

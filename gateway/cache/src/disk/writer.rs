@@ -246,7 +246,7 @@ impl<M: Medium> Writer<M> {
         let mut meta = Vec::new();
         write_purge(&mut meta, purged, mode);
         loop {
-            let written = self.append(Kind::Purge, &meta, &[], false).and_then(|place| {
+            let written = self.append_purge(&meta).and_then(|place| {
                 let file = self.current.as_ref().filter(|_| is_synced).map(|current| current.file.clone());
                 file.map_or(Ok(()), |file| file.sync()).map(|()| place)
             });
@@ -325,12 +325,11 @@ impl<M: Medium> Writer<M> {
         Ok(Entry::new(place, header.meta_bytes, body.length(), variant(head)))
     }
 
-    fn append(&mut self, kind: Kind, meta: &[u8], body: &[u8], makes_room: bool) -> io::Result<Place> {
-        let header = Header::new(kind, meta, body.len() as u64);
-        let place = self.place_for(header.record_bytes(), makes_room)?;
+    fn append_purge(&mut self, meta: &[u8]) -> io::Result<Place> {
+        let header = Header::new(Kind::Purge, meta, 0);
+        let place = self.place_for(header.record_bytes(), false)?;
         let mut bytes = header.write(place).to_vec();
         bytes.extend_from_slice(meta);
-        bytes.extend_from_slice(body);
         let written = self.extend(&bytes);
         self.end_append(written)?;
         Ok(place)
@@ -477,7 +476,7 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    /// Removes all segments but the one that is being written.
+    /// Removes all segments except the current one.
     fn remove_old_segments(&mut self) {
         let current = self.current.as_ref().map(|current| current.number);
         let numbers: Vec<u32> = self.segments.keys().copied().filter(|it| Some(*it) != current).collect();
@@ -495,8 +494,8 @@ impl<M: Medium> Writer<M> {
         self.remove_old_segments();
     }
 
-    /// Gives up: nothing is served from the folder any more. What can be removed is removed, since the next start must not
-    /// find what is out of date by then.
+    /// Gives up: nothing is served from the folder any more. Removes every segment that can be removed, since the next start must
+    /// not find outdated responses.
     fn fail(&mut self, problem: &str) {
         self.disk.counters.count_error();
         self.disk.note_problem(problem.to_owned());

@@ -48,7 +48,7 @@ impl Store {
         self.disk.swap(None).is_none_or(|disk| disk.close_and_wait(most))
     }
 
-    /// What the disk tier holds; `None`: there is none.
+    /// Returns the state and the contents of the disk tier; `None`: there is none.
     #[must_use]
     pub fn disk_status(&self) -> Option<DiskStatus> {
         self.disk.load().as_ref().map(|disk| disk.status())
@@ -78,7 +78,7 @@ impl Store {
         }
     }
 
-    /// What the disk tier may have for a key, the newest first.
+    /// Returns the candidates of the disk tier for a key, the newest first.
     #[must_use]
     pub fn disk_candidates(&self, key: &[u8]) -> Vec<DiskCandidate> {
         self.disk.load_full().map(|disk| disk.candidates(self.hash(key), key)).unwrap_or_default()

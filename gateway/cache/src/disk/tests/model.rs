@@ -64,12 +64,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What may be found under a key besides nothing: versions, the newest last. There are several only after a restart
+/// The versions that may be found under a key, the newest last; a miss is always allowed. There are several only after a restart
 /// that lost what waited to be written.
 #[derive(Debug, Default)]
 struct Model {
     found: BTreeMap<usize, Vec<u32>>,
-    /// What may be found after a restart: the states that are or will be in the log.
+    /// The states that a restart may find: the states that are or will be in the log.
     logged: BTreeMap<usize, Vec<Option<u32>>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a process finds that starts with the log of another one.
+//! A process that starts with the log of an earlier one.
 
 use super::simulated::Simulated;
 use super::*;
@@ -97,7 +97,7 @@ fn the_head_and_its_age_come_back() {
     assert_eq!(after.head().age(Moment::from_seconds(1_000_000_010)), 17, "by the wall clock");
 }
 
-/// What is purged, and whether it concerns the key `a/1` with the tag `t`.
+/// Purges, and whether each concerns the key `a/1` with the tag `t`.
 const PURGES: [(Purge<'static>, bool); 7] = [
     (Purge::Key(b"a/1"), true),
     (Purge::Key(b"a/"), false),

@@ -11,7 +11,7 @@ use super::super::medium::{Medium, SegmentFile};
 const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
-/// What goes wrong.
+/// A failure of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call fails.
@@ -27,10 +27,10 @@ pub enum Fault {
 #[derive(Default)]
 struct World {
     files: BTreeMap<u32, Vec<u8>>,
-    /// Files that are gone, for those who have them open.
+    /// Removed files, which stay readable through open handles.
     removed: BTreeMap<u32, Vec<u8>>,
     calls: u64,
-    /// What goes wrong at which call.
+    /// The failures, by the number of the call.
     faults: BTreeMap<u64, Fault>,
     is_dead: bool,
     /// The most bytes of all files together.

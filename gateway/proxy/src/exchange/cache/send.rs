@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-use bytes::Bytes;
 use tollgate_cache::{CacheStatus, Chunk, DiskBody, Follower, Stored};
 use tollgate_http::h1::{BodyLength, BodyReader, write_decimal};
 use tollgate_http::{Method, Version, find_field_line, reason_phrase};
@@ -234,33 +233,28 @@ async fn send_from_disk<S: ClientSide>(
     Range { start: mut at, end }: Range<u64>,
 ) -> Result<(), Reason> {
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
-    // What was read and does not fit in the client's window yet.
-    let mut data = Bytes::new();
     while at < end {
-        let room = wait_for_room(client, state, route, &mut pace).await?;
-        if data.is_empty() {
-            let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
-            let of = body.clone();
-            let problem = match on_thread(client, move || of.read(at, most)).await {
-                Ok(Ok(read)) if !read.is_empty() => {
-                    data = read;
-                    None
+        let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        let of = body.clone();
+        let problem = match on_thread(client, move || of.read(at, most)).await {
+            Ok(Ok(mut data)) if !data.is_empty() => {
+                while !data.is_empty() {
+                    let room = wait_for_room(client, state, route, &mut pace).await?;
+                    let now = data.split_to(data.len().min(room.max(1)));
+                    at += now.len() as u64;
+                    state.record.bytes_out += now.len() as u64;
+                    let (to, head) = (&mut state.to_client, &mut Vec::new());
+                    let sent = client.stream.respond(to, head, &reader(at == end), false, &now);
+                    sent.map_err(|error| error.write_reason())?;
                 }
-                Ok(Ok(_)) => Some("the stored body ends early".to_owned()),
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(TooSlow) => Some("the disk of the cache does not answer".to_owned()),
-            };
-            if problem.is_some() {
-                state.record.remarks().detail = problem.map(Into::into);
-                return Err(Reason::HttpResponseIncomplete);
+                continue;
             }
-        }
-        let now = data.split_to(data.len().min(room.max(1)));
-        at += now.len() as u64;
-        state.record.bytes_out += now.len() as u64;
-        let sent =
-            client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader(at == end), false, &now);
-        sent.map_err(|error| error.write_reason())?;
+            Ok(Ok(_)) => "the stored body ends early".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(TooSlow) => "the disk of the cache does not answer".to_owned(),
+        };
+        state.record.remarks().detail = Some(problem.into());
+        return Err(Reason::HttpResponseIncomplete);
     }
     Ok(())
 }

@@ -232,11 +232,12 @@ impl Index {
         found
     }
 
-    /// Whether a record that was read is still the newest for its variant, and nothing waits under its hash.
-    pub fn is_current(&self, hash: u64, place: Place) -> bool {
+    /// Whether a record that was read is still the newest of its variant.
+    pub fn is_current(&self, hash: u64, variant: u32, place: Place) -> bool {
         let shard = self.shard(hash);
-        let waits = shard.waiting.get(&hash).is_some_and(|all| all.iter().any(|it| !it.is_gone()));
-        !waits
+        let mut waiting = shard.waiting.get(&hash).into_iter().flatten();
+        let is_replaced = waiting.any(|it| it.variant == variant && !it.is_gone());
+        !is_replaced
             && shard.entries.get(&hash).is_some_and(|all| all.as_slice().iter().any(|it| it.place == place))
     }
 

@@ -113,6 +113,8 @@ pub struct DiskStatus {
     pub size_bytes: u64,
     /// Bytes that wait to be written.
     pub waiting_bytes: u64,
+    /// Purges that wait to be written.
+    pub waiting_purges: usize,
     /// The last problem, if it has not passed.
     pub problem: Option<String>,
     /// The counters.
@@ -228,12 +230,17 @@ impl Disk {
     /// Returns its state and contents.
     #[must_use]
     pub fn status(&self) -> DiskStatus {
+        let (waiting_bytes, waiting_purges) = {
+            let queue = lock(&self.queue);
+            (queue.bytes, queue.purges)
+        };
         DiskStatus {
             state: self.state(),
             objects: self.index.count() as u64,
             bytes: self.bytes.load(Ordering::Relaxed),
             size_bytes: self.settings.size_bytes,
-            waiting_bytes: lock(&self.queue).bytes,
+            waiting_bytes,
+            waiting_purges,
             problem: lock(&self.problem).clone(),
             counters: self.counters.clone(),
         }
@@ -392,7 +399,7 @@ impl Disk {
         let stored = &loaded.stored;
         let is_current = match &loaded.source {
             Source::Waiting(waiting) => !waiting.is_gone(),
-            Source::Record(place) => self.index.is_current(stored.hash(), *place),
+            Source::Record(place) => self.index.is_current(stored.hash(), variant(stored.head()), *place),
         };
         if !is_current {
             return Verdict::Removed;

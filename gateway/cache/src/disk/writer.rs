@@ -154,9 +154,6 @@ impl<M: Medium> Writer<M> {
             }
             queue = disk.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
         };
-        if let Operation::Purge(_) = operation {
-            queue.purges -= 1;
-        }
         drop(queue);
         match operation {
             Operation::Write(object) => {
@@ -164,7 +161,10 @@ impl<M: Medium> Writer<M> {
                 // Until now it holds memory.
                 lock(&disk.queue).bytes -= object.cost();
             }
-            Operation::Purge(purge) => self.purge(purge),
+            Operation::Purge(purge) => {
+                self.purge(purge);
+                lock(&disk.queue).purges -= 1;
+            }
         }
         ControlFlow::Continue(())
     }

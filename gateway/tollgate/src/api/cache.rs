@@ -54,6 +54,7 @@ fn disk_tier(status: &DiskStatus) -> Value {
         "bytes": status.bytes,
         "capacity": status.size_bytes,
         "waiting_bytes": status.waiting_bytes,
+        "waiting_purges": status.waiting_purges,
         "hits": count(&counters.hits),
         "read_bytes": count(&counters.read_bytes),
         "writes": count(&counters.writes),

@@ -141,9 +141,9 @@ impl<M: Medium> Writer<M> {
                 return ControlFlow::Break(());
             }
             if std::mem::take(&mut queue.is_overrun) {
-                Self::forget_purges(&mut queue);
+                let dropped = Self::forget_waiting(&mut queue);
                 drop(queue);
-                self.remove_all();
+                self.remove_all(&dropped);
                 return ControlFlow::Continue(());
             }
             if let Some(operation) = queue.operations.pop_front() {
@@ -169,13 +169,20 @@ impl<M: Medium> Writer<M> {
         ControlFlow::Continue(())
     }
 
-    /// Drops the purges that wait: the log is about to be removed, and nothing is left for them.
-    fn forget_purges(queue: &mut Queue) {
+    /// Takes everything out of the queue except purges that a caller waits for: the log is about to be removed, and a purge
+    /// that was left out may concern an object that waits.
+    fn forget_waiting(queue: &mut Queue) -> Vec<Arc<Waiting>> {
+        let mut dropped = Vec::new();
         queue.operations.retain(|operation| match operation {
-            Operation::Write(_) => true,
+            Operation::Write(object) => {
+                dropped.push(object.clone());
+                false
+            }
             Operation::Purge(purge) => purge.done.is_some(),
         });
-        queue.purges = queue.operations.iter().filter(|it| matches!(it, Operation::Purge(_))).count();
+        queue.bytes = 0;
+        queue.purges = queue.operations.len();
+        dropped
     }
 
     fn write(&mut self, object: &Arc<Waiting>) {
@@ -488,7 +495,11 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    fn remove_all(&mut self) {
+    fn remove_all(&mut self, dropped: &[Arc<Waiting>]) {
+        for object in dropped {
+            self.disk.counters.count_drop();
+            self.disk.index.settle(object, None);
+        }
         self.current = None;
         self.disk.index.clear();
         self.remove_old_segments();

@@ -271,6 +271,22 @@ fn too_much_that_waits_is_not_written() {
 }
 
 #[test]
+fn too_many_purges_remove_the_log() {
+    let folder = Simulated::default();
+    let mut tiers = Tiers::open(&folder);
+    tiers.put(b"a/1", FRESH, b"written").expect("stored");
+    tiers.flush();
+    tiers.put(b"b/1", FRESH, b"waiting").expect("stored");
+    for _ in 0..=crate::disk::WAITING_PURGES_MAX {
+        drop(tiers.disk.purge(Purge::Prefix(b"b/"), PurgeMode::Remove));
+    }
+    tiers.flush();
+    assert_eq!((tiers.disk.status().waiting_bytes, tiers.disk.status().waiting_purges), (0, 0));
+    let tiers = Tiers::open(&folder);
+    assert_eq!((tiers.body_on_disk(b"a/1"), tiers.body_on_disk(b"b/1")), (None, None));
+}
+
+#[test]
 fn a_torn_end_is_no_damage() {
     let folder = Simulated::default();
     let mut tiers = Tiers::open(&folder);

@@ -3,7 +3,7 @@
 pub(crate) mod access_log;
 pub(crate) mod admin;
 mod buffer;
-mod cache;
+pub(crate) mod cache;
 pub(crate) mod certificates;
 mod collector;
 pub(crate) mod condition;

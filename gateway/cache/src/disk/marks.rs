@@ -65,7 +65,7 @@ impl Mark {
     }
 }
 
-/// The marks, and the number of purges of this process.
+/// The marks, and the number of purges of this process so far.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     count: u64,
@@ -78,11 +78,6 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// The number of purges of this process so far.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Notes a purge that is about to be written to the log. Returns its number.
     pub fn begin(&mut self, purged: &Purged, mode: PurgeMode) -> u64 {
         self.count += 1;
@@ -263,10 +258,10 @@ mod tests {
     #[test]
     fn a_fetch_that_began_before_a_purge_is_concerned() {
         let mut marks = Marks::default();
-        let before = marks.count();
+        let before = marks.count;
         marks.begin(&tag("t"), PurgeMode::Remove);
         let of = |count| marks.of_fetch(count, b"k", [&b"t"[..]].into_iter());
-        assert_eq!((of(before), of(marks.count())), (Verdict::Removed, Verdict::Valid));
+        assert_eq!((of(before), of(marks.count)), (Verdict::Removed, Verdict::Valid));
         assert_eq!(marks.of_fetch(before, b"k", [].into_iter()), Verdict::Valid);
     }
 

@@ -156,7 +156,7 @@ pub struct Disk {
     hasher: foldhash::quality::RandomState,
     index: Index,
     marks: Mutex<Marks>,
-    /// [`Marks::count`], to be read without the lock.
+    /// The number of purges among the marks, to be read without the lock.
     purges: AtomicU64,
     files: RwLock<BTreeMap<u32, Arc<dyn SegmentFile>>>,
     queue: Mutex<Queue>,

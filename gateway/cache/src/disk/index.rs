@@ -18,8 +18,8 @@ pub(super) const ENTRY_BYTES: u64 = 96;
 const VARIANTS_MAX: usize = 32;
 const SHARDS: usize = 64;
 
-/// Bits of a hash of the varying fields. With the flags they fill a word.
-const VARIANT_BITS: u32 = 24;
+/// The bits of a hash of the varying fields. With the flags they fill a word.
+pub(super) const VARIANT_MASK: u32 = (1 << 24) - 1;
 /// A soft purge marked the record.
 const STALE: u32 = 1 << 31;
 /// It was read since it was written.
@@ -38,11 +38,11 @@ pub(super) struct Entry {
 impl Entry {
     /// `variant`: a hash of the varying fields.
     pub fn new(place: Place, meta_bytes: u32, body_bytes: u64, variant: u32) -> Self {
-        Self { place, meta_bytes, bits: variant & ((1 << VARIANT_BITS) - 1), body_bytes }
+        Self { place, meta_bytes, bits: variant & VARIANT_MASK, body_bytes }
     }
 
     fn variant(&self) -> u32 {
-        self.bits & ((1 << VARIANT_BITS) - 1)
+        self.bits & VARIANT_MASK
     }
 
     pub fn is_stale(&self) -> bool {

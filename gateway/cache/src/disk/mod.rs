@@ -40,7 +40,7 @@ use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 use self::format::{HEADER_BYTES, Header, Kind, Place, Purged, read_meta};
-use self::index::{Candidate, ENTRY_BYTES, Entry, Index, Waiting};
+use self::index::{Candidate, ENTRY_BYTES, Entry, Index, VARIANT_MASK, Waiting};
 use self::marks::Marks;
 use self::medium::{Folder, SegmentFile, read_exact};
 use self::writer::Writer;
@@ -590,7 +590,7 @@ impl DiskRecord {
 
 /// A hash of the varying fields: responses under one key that differ in it are variants.
 fn variant(head: &StoredHead) -> u32 {
-    xxh3_64(head.vary().map_or(b"", |vary| vary.as_bytes())) as u32
+    xxh3_64(head.vary().map_or(b"", |vary| vary.as_bytes())) as u32 & VARIANT_MASK
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -252,6 +252,7 @@ impl<M: Medium> Writer<M> {
     fn write_purge(&mut self, purged: &Purged, mode: PurgeMode, is_synced: bool) -> Option<Place> {
         let mut meta = Vec::new();
         write_purge(&mut meta, purged, mode);
+        let mut attempts_left = self.segments.len() + 1;
         loop {
             let written = self.append_purge(&meta).and_then(|place| {
                 let file = self.current.as_ref().filter(|_| is_synced).map(|current| current.file.clone());
@@ -264,9 +265,16 @@ impl<M: Medium> Writer<M> {
                     self.current = None;
                 }
             }
-            if self.segments.is_empty() {
-                // Nothing is left that it could concern.
-                return Some(Place { segment: self.next_number, offset: 0 });
+            attempts_left = attempts_left.saturating_sub(1);
+            // At the end, nothing is left that it could concern.
+            while attempts_left == 0 || self.segments.is_empty() {
+                if self.segments.is_empty() {
+                    let is_given_up = self.disk.state() == DiskState::Closed;
+                    return (!is_given_up).then_some(Place { segment: self.next_number, offset: 0 });
+                }
+                if !self.evict(false) {
+                    return None;
+                }
             }
             if !self.evict(false) {
                 return None;
@@ -327,7 +335,7 @@ impl<M: Medium> Writer<M> {
                 Ok(())
             }),
         };
-        self.end_append(written)?;
+        self.end_append(place, written)?;
         self.disk.counters.count_write(record_bytes);
         Ok(Entry::new(place, header.meta_bytes, body.length(), variant(head)))
     }
@@ -338,7 +346,7 @@ impl<M: Medium> Writer<M> {
         let mut bytes = header.write(place).to_vec();
         bytes.extend_from_slice(meta);
         let written = self.extend(&bytes);
-        self.end_append(written)?;
+        self.end_append(place, written)?;
         Ok(place)
     }
 
@@ -376,7 +384,7 @@ impl<M: Medium> Writer<M> {
     }
 
     /// Counts what was appended. After a failure, nothing more is written to the segment.
-    fn end_append(&mut self, written: io::Result<()>) -> io::Result<()> {
+    fn end_append(&mut self, place: Place, written: io::Result<()>) -> io::Result<()> {
         if let Some(Current { number, file, end }) = &self.current {
             let length = match &written {
                 Ok(()) => *end,
@@ -386,6 +394,11 @@ impl<M: Medium> Writer<M> {
         }
         if written.is_err() {
             self.current = None;
+            if place.offset == 0 {
+                // It has no whole record.
+                self.disk.files.write().unwrap_or_else(PoisonError::into_inner).remove(&place.segment);
+                self.remove_segment(place.segment);
+            }
         }
         self.count_bytes();
         written

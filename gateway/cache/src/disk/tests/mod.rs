@@ -122,7 +122,9 @@ fn body(stored: &Stored) -> Option<Vec<u8>> {
 fn head_for(asked: &str, fields: &str) -> StoredHead {
     let (asked, received) = (request("GET", "/", asked), response(200, fields));
     let times = Received { requested: NOW, received: NOW };
-    admit(&asked, &RequestControl::default(), &received, &Admission::default(), times).expect("storable")
+    let tag_fields = vec!["surrogate-key".into(), "cache-tag".into()];
+    let admission = Admission { tag_fields, ..Admission::default() };
+    admit(&asked, &RequestControl::default(), &received, &admission, times).expect("storable")
 }
 
 fn get(fields: &str) -> Head {

@@ -44,6 +44,8 @@ use crate::workers::WorkerThreads;
 
 /// How long a log may take to write its last lines when the gateway ends.
 const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the disk tier of the cache may take to write what waits when the gateway ends.
+const CACHE_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The running gateway.
 #[derive(Debug)]
@@ -349,6 +351,11 @@ impl Gateway {
         receipts
     }
 
+    /// Returns the problem of the cache's disk tier, if it has one.
+    pub fn cache_problem(&self) -> Option<String> {
+        self.current.policies().known_cache()?.disk_status()?.problem
+    }
+
     /// Drops plans that no request uses. With many routes that takes milliseconds, so neither a worker nor
     /// this thread does it.
     pub fn drop_retired(&mut self) {
@@ -377,6 +384,7 @@ impl Gateway {
         self.listeners.close();
         self.workers.send(|_| WorkerCommand::Drain(bound));
         let result = self.workers.join();
+        self.current.policies().release_cache_disk(CACHE_CLOSE_TIMEOUT);
         self.log.close(LOG_CLOSE_TIMEOUT);
         result
     }

@@ -30,6 +30,8 @@ macro_rules! outcomes {
 outcomes! {
     /// A fresh response was stored.
     Hit = "hit", true;
+    /// A fresh response was stored on disk, and not in memory.
+    HitDisk = "hit_disk", true;
     /// A stale response was served: while it is fetched again, in place of an error, or because the client takes it.
     Stale = "stale", true;
     /// The upstream has confirmed the stored response.

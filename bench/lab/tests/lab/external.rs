@@ -194,7 +194,7 @@ fn what_cannot_be_reached_is_a_row_with_its_reason() {
     bench.write("mine.yaml", &site.study("cpu: {pid: 1, unit: a}"));
     bench
         .run(&["run", "mine.yaml"])
-        .refused(1, &["mine.yaml:5:", "expected one of `pid`, `cgroup` and `unit`"]);
+        .refused(1, &["mine.yaml:5:", "expected one of `pid`, `cgroup`, `unit` and `pod`"]);
     bench.write("mine.yaml", &site.study("").replace("target: http", "target: ftp"));
     bench.run(&["run", "mine.yaml"]).refused(1, &["mine.yaml:4:", "the scheme `ftp` is not supported"]);
 }

@@ -39,8 +39,7 @@ pub use election::LeaseSettings;
 pub use import::{Imported, ImportedObject, import};
 pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
 pub use objects::{Change, Changes, Objects};
-pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};
+pub use thread::{KubernetesSettings, KubernetesThread};
 pub use translate::{
-    AnnotationReport, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, Translation,
-    TranslationSettings, Translator, Update, annotations, translate,
+    AnnotationReport, Behaviour, Document, Finding, SUPPORTED_FEATURES, Translation, TranslationSettings, Translator, Update, annotations, translate,
 };

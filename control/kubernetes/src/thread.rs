@@ -9,14 +9,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch as latest};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tollgate_documents::{DocumentChanges, Refused, SourceEvent};
 use tollgate_net::component;
 use tracing::{debug, info, warn};
 
@@ -25,7 +24,7 @@ use crate::election::{self, LeaseSettings};
 use crate::events;
 use crate::object::{Kind, Reference};
 use crate::objects::Objects;
-use crate::translate::{DocumentKey, TranslationSettings, Translator, Update};
+use crate::translate::{TranslationSettings, Translator, Update};
 use crate::watch::{self, Observation, Scope};
 use crate::writer::StatusWriter;
 
@@ -54,25 +53,6 @@ pub struct KubernetesSettings {
     pub translation: TranslationSettings,
 }
 
-/// Documents that changed.
-#[derive(Debug)]
-pub struct DocumentChanges {
-    /// The changed documents; `None`: the document is gone.
-    pub changes: Vec<(DocumentKey, Option<Arc<Value>>)>,
-    /// Takes the documents that are refused, with the reasons: all of them, not only those that changed. It is
-    /// answered when the others are in force.
-    pub answer: oneshot::Sender<BTreeMap<DocumentKey, String>>,
-}
-
-/// A message of the source to the gateway.
-#[derive(Debug)]
-pub enum KubernetesEvent {
-    /// Documents changed.
-    Documents(DocumentChanges),
-    /// Whether the API server answers, with the reason if it does not.
-    Connected(Result<(), String>),
-}
-
 /// The thread of the source. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct KubernetesThread {
@@ -85,7 +65,7 @@ impl KubernetesThread {
     ///
     /// # Errors
     /// Returns an error if no thread can be started, or the access to the API server is not configured.
-    pub fn start(settings: KubernetesSettings) -> io::Result<(Self, mpsc::Receiver<KubernetesEvent>)> {
+    pub fn start(settings: KubernetesSettings) -> io::Result<(Self, mpsc::Receiver<SourceEvent>)> {
         let (event_sender, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -130,14 +110,11 @@ impl Drop for KubernetesThread {
     }
 }
 
-/// The documents that the gateway refused.
-type Refused = BTreeMap<DocumentKey, String>;
-
 /// The state of the thread.
 struct Source {
     settings: KubernetesSettings,
     client: Client,
-    events: mpsc::Sender<KubernetesEvent>,
+    events: mpsc::Sender<SourceEvent>,
     observations: mpsc::Receiver<Observation>,
     observation_sender: mpsc::Sender<Observation>,
     objects: Objects,
@@ -164,7 +141,7 @@ struct Source {
 }
 
 impl Source {
-    fn new(settings: KubernetesSettings, client: Client, events: mpsc::Sender<KubernetesEvent>) -> Self {
+    fn new(settings: KubernetesSettings, client: Client, events: mpsc::Sender<SourceEvent>) -> Self {
         let (observation_sender, observations) = mpsc::channel(OBSERVATIONS_MAX);
         let controller = settings.translation.controller.clone();
         let writer = StatusWriter::new(client.clone(), controller, observation_sender.clone());
@@ -312,7 +289,7 @@ impl Source {
                     warn!(target: component::KUBERNETES, "{}: {why}", kind.name());
                 }
                 if self.failures.len() == 1 {
-                    let _ = self.events.send(KubernetesEvent::Connected(Err(why))).await;
+                    let _ = self.events.send(SourceEvent::Connected(Err(why))).await;
                 }
             }
             Observation::Written(reference, object) => {
@@ -328,7 +305,7 @@ impl Source {
 
     async fn recovered(&mut self, kind: Kind) {
         if self.failures.remove(&kind).is_some() && self.failures.is_empty() {
-            let _ = self.events.send(KubernetesEvent::Connected(Ok(()))).await;
+            let _ = self.events.send(SourceEvent::Connected(Ok(()))).await;
         }
     }
 
@@ -385,7 +362,7 @@ impl Source {
             "translated"
         );
         let (answer, refused) = oneshot::channel();
-        let event = KubernetesEvent::Documents(DocumentChanges { changes, answer });
+        let event = SourceEvent::Documents(DocumentChanges { changes, answer });
         self.events.send(event).await.map_err(drop)?;
         Ok(Some(refused))
     }

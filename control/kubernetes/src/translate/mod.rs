@@ -48,6 +48,7 @@ use crate::object::{Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
 
 pub use conditions::SUPPORTED_FEATURES;
+pub use tollgate_documents::DocumentKey;
 pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
 pub(crate) use names::fingerprint;
 pub use translator::{Translator, Update};
@@ -59,15 +60,6 @@ pub struct TranslationSettings {
     pub controller: String,
     /// The addresses that Gateways get, one each.
     pub addresses: AddressPool,
-}
-
-/// The key of a document: its kind, such as `routes`, and its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DocumentKey {
-    /// The kind of resource.
-    pub kind: &'static str,
-    /// The name.
-    pub name: String,
 }
 
 /// A document of the gateway.

@@ -47,7 +47,7 @@ mod tree;
 pub use credentials::{MASK, register_plugin_secrets};
 pub use documents::{
     CombinedResources, Document, DocumentProblem, Documents, FileResource, KINDS, ResourceKind, Undo,
-    file_resources, from_yaml, kind, masked, to_yaml, unmasked,
+    file_documents, file_resources, from_yaml, kind, masked, to_yaml, unmasked,
 };
 pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
 pub use hints::{exact_path_hints, open_listener_hints};

@@ -319,7 +319,10 @@ impl Client {
     fn refused(&self) -> BTreeMap<String, String> {
         let refused = self.delivery.in_force().refused.iter();
         let unknown = self.replica.unknown().map(|(kind, name)| {
-            (format!("{kind}/{name}"), "this gateway's program does not know this kind of resource".to_owned())
+            (
+                format!("{kind}/{name}"),
+                "this gateway's program does not know this kind of resource".to_owned(),
+            )
         });
         refused.map(|(key, why)| (format!("{}/{}", key.kind, key.name), why.clone())).chain(unknown).collect()
     }

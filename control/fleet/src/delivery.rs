@@ -192,9 +192,8 @@ impl Delivery {
     /// Takes in the answer of the batch.
     fn finish(&mut self, refused: Refused) {
         let Some((position, _)) = self.sent.take() else { return };
-        let (kept, decided) = std::mem::take(&mut self.undecided)
-            .into_iter()
-            .partition(|(key, _)| refused.contains_key(key));
+        let (kept, decided) =
+            std::mem::take(&mut self.undecided).into_iter().partition(|(key, _)| refused.contains_key(key));
         self.undecided = kept;
         let decided: Changes = decided;
         for (key, value) in decided {

@@ -110,7 +110,8 @@ pub fn apply_edits(value: &mut Value, edits: Vec<Edit>) -> Result<(), String> {
         match edit {
             Edit::Set { at, value: new } => *place(value, &at)? = new,
             Edit::Splice { at, start, removed, inserted } => {
-                let list = place(value, &at)?.as_array_mut().ok_or("an edit is for a list, and finds none")?;
+                let list =
+                    place(value, &at)?.as_array_mut().ok_or("an edit is for a list, and finds none")?;
                 let end = start.checked_add(removed).filter(|end| *end <= list.len());
                 let end = end.ok_or("an edit is past the end of a list")?;
                 list.splice(start..end, inserted);
@@ -183,8 +184,7 @@ mod tests {
             let all = (0..1000).filter(|number| *number != skipped);
             all.map(|number| Value::from(format!("10.0.{}.{}:80", number / 250, number % 250))).collect()
         };
-        let (old, new) =
-            (json!({ "endpoints": endpoints(900) }), json!({ "endpoints": endpoints(3) }));
+        let (old, new) = (json!({ "endpoints": endpoints(900) }), json!({ "endpoints": endpoints(3) }));
         let all = edits(&old, &new);
         assert_eq!(all.len(), 2, "one endpoint is removed and one is added");
         assert!(serde_json::to_string(&all).expect("a text").len() < 250, "{all:?}");

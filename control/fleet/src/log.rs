@@ -74,11 +74,7 @@ impl DocumentLog {
     /// Returns the present position.
     #[must_use]
     pub fn position(&self) -> Position {
-        Position {
-            epoch: self.epoch.clone(),
-            version: self.version,
-            digest: format!("{:032x}", self.digest),
-        }
+        Position { epoch: self.epoch.clone(), version: self.version, digest: format!("{:032x}", self.digest) }
     }
 
     /// Returns the number of documents.
@@ -163,8 +159,7 @@ impl DocumentLog {
         let position = self.position();
         let lines = match known {
             Some(known)
-                if known.epoch == self.epoch
-                    && (self.forgotten..=self.version).contains(&known.version) =>
+                if known.epoch == self.epoch && (self.forgotten..=self.version).contains(&known.version) =>
             {
                 let changed = self.entries.range(known.version + 1..).map(|(_, entry)| entry);
                 changed.map(|entry| entry.line_for(known.version)).collect()

@@ -42,6 +42,12 @@ pub enum Command {
         /// `./tollgate.yaml`, else `/etc/tollgate/tollgate.yaml`.
         file: Option<PathBuf>,
     },
+    /// Run a controller: hand the resources of a file, Kubernetes or etcd to any number of gateways.
+    ///
+    /// Its file has the section `fleet`; the files of the gateways have the section `controller`. It serves no requests
+    /// itself. Runs in the foreground.
+    #[command(after_long_help = CONTROLLER)]
+    Controller(remote::ControllerArgs),
     /// Check configuration files: report every problem at once, each with its position.
     ///
     /// Reports what `run` would report, and opens no socket. Also gives hints, which `run` does not repeat.
@@ -312,6 +318,21 @@ Examples:
   tollgate run
   tollgate run /etc/tollgate/tollgate.yaml";
 
+const CONTROLLER: &str = "\
+Signals:
+  TERM, INT  stop; gateways keep what they serve
+  HUP        load the configuration file again; if it is invalid, nothing changes
+
+Exit status:
+  0  stopped by a signal; `status`: the controller answers
+  1  it could not start; `status`: it does not answer
+  2  the command line is invalid, or there is no configuration file
+
+Examples:
+  tollgate controller /etc/tollgate/controller.yaml
+  tollgate controller status
+  tollgate controller status --output json | jq '.gateways[] | select(.connected | not)'";
+
 const HASH: &str = "\
 Which hash goes where:
   consumers: {alice: {api_keys: \"sha256:...\"}}           tollgate hash
@@ -512,8 +533,8 @@ Examples:
 
 const LOG: &str = "\
 Components:
-  admin, discovery, etcd, gateway, health, kubernetes, listener, overload, policy, reload, tls,
-  upgrade, upstream
+  admin, controller, discovery, etcd, gateway, health, kubernetes, listener, overload, policy,
+  reload, tls, upgrade, upstream
 
 Exit status:
   0  the levels were shown, or are in force

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -79,6 +80,8 @@ pub struct FleetClientSettings {
     pub program: String,
     /// The kinds of resources that this program has.
     pub kinds: KindNames,
+    /// The address of listeners, in place of the one in their documents.
+    pub bind: Option<IpAddr>,
     /// The file of the last good state.
     pub cache: Option<PathBuf>,
     /// The contents of that file.
@@ -192,7 +195,7 @@ impl Client {
     ) -> Self {
         let saved = settings.saved.take().map(|saved| saved.into_parts(settings.kinds));
         let for_delivery = saved.as_ref().map(|(documents, position)| (documents, position.as_ref()));
-        let delivery = Delivery::new(events.clone(), for_delivery);
+        let delivery = Delivery::new(events.clone(), settings.bind, for_delivery);
         let (documents, position) = saved.unwrap_or_default();
         let replica = Replica::new(settings.kinds, documents, position);
         Self { settings, tls, file, events, status, replica, delivery }

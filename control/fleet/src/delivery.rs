@@ -4,6 +4,7 @@
 //! one compilation, and the memory for it is bounded by the number of documents.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ type Changes = BTreeMap<DocumentKey, Option<Arc<Value>>>;
 #[derive(Debug)]
 pub(crate) struct Delivery {
     events: mpsc::Sender<SourceEvent>,
+    /// The address of listeners, in place of the one in their documents.
+    bind: Option<IpAddr>,
     /// Changes that the gateway does not have.
     pending: Changes,
     /// The position after them.
@@ -103,9 +106,14 @@ pub(crate) struct Delivery {
 impl Delivery {
     /// Hands over the state of the file, if there is one, by itself: the last good version of a document must come into
     /// force even if the controller has a later one that is not valid.
-    pub fn new(events: mpsc::Sender<SourceEvent>, saved: Option<(&Documents, Option<&Position>)>) -> Self {
+    pub fn new(
+        events: mpsc::Sender<SourceEvent>,
+        bind: Option<IpAddr>,
+        saved: Option<(&Documents, Option<&Position>)>,
+    ) -> Self {
         let mut delivery = Self {
             events,
+            bind,
             pending: Changes::new(),
             next: None,
             is_due: false,
@@ -181,7 +189,10 @@ impl Delivery {
 
     fn hand_over(&mut self, permit: mpsc::Permit<'_, SourceEvent>) {
         let pending = std::mem::take(&mut self.pending);
-        let changes = pending.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let here = |key: &DocumentKey, value: &Option<Arc<Value>>| {
+            Some(on_this_machine(key, value.as_ref()?, self.bind))
+        };
+        let changes = pending.iter().map(|(key, value)| (key.clone(), here(key, value))).collect();
         let (answer, answer_receiver) = oneshot::channel();
         permit.send(SourceEvent::Documents(DocumentChanges { changes, answer }));
         self.undecided.extend(pending);
@@ -204,6 +215,19 @@ impl Delivery {
         }
         self.retry_at = Instant::now() + RETRY_INTERVAL;
         self.in_force = InForce { position, refused };
+    }
+}
+
+/// Returns a document with this machine's address, if it is a listener.
+fn on_this_machine(key: &DocumentKey, value: &Arc<Value>, bind: Option<IpAddr>) -> Arc<Value> {
+    let written = value.get("bind").and_then(Value::as_str).and_then(|text| text.parse::<SocketAddr>().ok());
+    match (key.kind, bind, written) {
+        ("listeners", Some(bind), Some(written)) => {
+            let mut value = Value::clone(value);
+            value["bind"] = SocketAddr::new(bind, written.port()).to_string().into();
+            Arc::new(value)
+        }
+        _ => value.clone(),
     }
 }
 
@@ -243,12 +267,23 @@ mod tests {
     }
 
     #[test]
+    fn listeners_get_the_address_of_the_machine_and_keep_their_port() {
+        let at = |kind, value: Value| {
+            let key = DocumentKey { kind, name: "a".to_owned() };
+            Value::clone(&on_this_machine(&key, &Arc::new(value), "10.0.0.7".parse().ok()))
+        };
+        assert_eq!(at("listeners", json!({ "bind": "192.0.2.1:80" })), json!({ "bind": "10.0.0.7:80" }));
+        assert_eq!(at("listeners", json!({ "bind": "unix:/run/x" })), json!({ "bind": "unix:/run/x" }));
+        assert_eq!(at("routes", json!({ "bind": "192.0.2.1:80" })), json!({ "bind": "192.0.2.1:80" }));
+    }
+
+    #[test]
     fn one_batch_is_on_its_way_and_the_last_good_version_is_kept() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let (sender, mut events) = mpsc::channel(4);
             let saved = Documents::from([(key("a"), Arc::new(json!(0)))]);
-            let mut delivery = Delivery::new(sender, Some((&saved, Some(&position(1)))));
+            let mut delivery = Delivery::new(sender, None, Some((&saved, Some(&position(1)))));
             delivery.add(commit(2, "a", 1));
             delivery.add(commit(3, "b", 1));
             let first = next(&mut events);

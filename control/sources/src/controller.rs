@@ -58,6 +58,7 @@ impl Sources {
             name: from.name.clone().unwrap_or(identity.name),
             program: identity.program,
             kinds: |name| kind(name).map(|kind| kind.name),
+            bind: from.bind,
             cache: from.cache.clone(),
             saved,
         };

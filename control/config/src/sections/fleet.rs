@@ -58,6 +58,8 @@ pub struct ControllerSettings {
     pub cache: Option<PathBuf>,
     /// Name of this gateway at the controller. Default the host name and the process id.
     pub name: Option<String>,
+    /// The address of listeners of the controller's documents. Default: as the documents say.
+    pub bind: Option<IpAddr>,
 }
 
 /// Hands the resources of this file and its source to gateways. The file then belongs to `tollgate controller`, which
@@ -93,7 +95,7 @@ struct ControllerKeys {
     /// Addresses of controllers. Port 9920, if none is written.
     #[key(
         text = ENDPOINT, list, read = endpoints_of, required,
-        also = ["endpoint", "host", "hosts", "address", "url", "urls"]
+        also = ["endpoint", "host", "hosts", "url", "urls"]
     )]
     endpoints: Option<Vec<Spanned<EndpointAddress>>>,
     /// A PEM file or PEM text of CA certificates, one of which must have signed the controller's certificate.
@@ -121,13 +123,20 @@ struct ControllerKeys {
         also = ["id", "node", "instance"]
     )]
     name: Option<String>,
+    /// The address on which listeners of the controller's documents listen, in place of the addresses that are written
+    /// there: that of this machine or pod. Their ports stay. Default: as the documents say.
+    #[key(
+        expected = "an IP address such as `10.0.0.7`, or `0.0.0.0`", pattern = r"^[0-9A-Fa-f:.]+$", parse = bind,
+        also = ["address", "listen", "pod_ip"]
+    )]
+    bind: Option<IpAddr>,
 }
 
 fn controller(_: &mut Reader, _: &Fields<'_>, keys: ControllerKeys) -> Option<ControllerSettings> {
-    let ControllerKeys { endpoints, ca, certificate: chain, key, server_name, cache, name } = keys;
+    let ControllerKeys { endpoints, ca, certificate: chain, key, server_name, cache, name, bind } = keys;
     let endpoints = endpoints.filter(|endpoints| !endpoints.is_empty())?;
     let certificate = Certificate { key: key.unwrap_or_else(|| chain.clone()), chain };
-    Some(ControllerSettings { endpoints, ca, certificate, server_name, cache, name })
+    Some(ControllerSettings { endpoints, ca, certificate, server_name, cache, name, bind })
 }
 
 impl ControllerSettings {
@@ -170,6 +179,10 @@ fn endpoint(text: &str) -> Result<EndpointAddress, ScalarError> {
 
 fn listen(text: &str) -> Result<SocketAddr, ScalarError> {
     address::bind(text, IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+}
+
+fn bind(text: &str) -> Result<IpAddr, ScalarError> {
+    text.parse().map_err(|_| ScalarError::new("{} is not an IP address"))
 }
 
 fn name(text: &str) -> Result<String, ScalarError> {

@@ -1,6 +1,7 @@
 // measure: what a gateway in the cluster takes for changes, and what clients see of them.
 //
 //	measure speed    from a new route to its first answer, many routes at once, writes of statuses, memory
+//	measure fleet    requests and watches of the API server, with a fleet of gateways
 //	measure roll     requests during rolling restarts, and while a Deployment has no pods
 package main
 
@@ -48,7 +49,7 @@ func main() {
 	log.SetFlags(0)
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig")
 	if len(os.Args) < 2 {
-		log.Fatal("measure speed|roll [flags]")
+		log.Fatal("measure speed|roll|fleet [flags]")
 	}
 	what := os.Args[1]
 	os.Args = append(os.Args[:1], os.Args[2:]...)
@@ -64,8 +65,10 @@ func main() {
 		speed(c)
 	case "roll":
 		roll(c)
+	case "fleet":
+		fleet(c)
 	default:
-		log.Fatalf("measure speed|roll, not %s", what)
+		log.Fatalf("measure speed|roll|fleet, not %s", what)
 	}
 }
 

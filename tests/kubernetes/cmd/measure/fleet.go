@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -65,20 +62,7 @@ func (c *cluster) await(client *http.Client, address, name string) {
 
 // apiServerLoad returns how many requests the API server has answered, and how many watches are open.
 func (c *cluster) apiServerLoad() (requests, watches int) {
-	page, err := c.core.RESTClient().Get().AbsPath("/metrics").DoRaw(context.Background())
-	must(err)
-	for _, line := range strings.Split(string(page), "\n") {
-		name, value, _ := strings.Cut(line, " ")
-		number, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			continue
-		}
-		switch {
-		case strings.HasPrefix(name, "apiserver_request_total{"):
-			requests += int(number)
-		case strings.HasPrefix(name, "apiserver_longrunning_requests{") && strings.Contains(name, `verb="WATCH"`):
-			watches += int(number)
-		}
-	}
+	requests = int(c.metric("apiserver_request_total"))
+	watches = int(c.metric("apiserver_longrunning_requests", `verb="WATCH"`))
 	return requests, watches
 }

@@ -331,7 +331,7 @@ impl Client {
     }
 
     /// Keeps what has come into force.
-    fn record_in_force(&mut self) {
+    fn record_in_force(&self) {
         let position = self.delivery.in_force().position.clone();
         let refused = self.refused();
         let is_cached = {

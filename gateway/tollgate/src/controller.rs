@@ -9,13 +9,12 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::{Value, json};
 use tollgate_observe::ControllerStatus;
-use tollgate_plan::CompileCache;
 use tollgate_sources::{GatewayIdentity, Sources, View};
 
 use crate::admin_context::AdminContext;
 use crate::documents::{self, JoinedSource};
 use crate::fleet::position_to_json;
-use crate::load::{LoadedPlan, compile_documents};
+use crate::load::{LoadedPlan, compile_at_start};
 use crate::time::since_1970;
 
 /// Joins the controller that the configuration names, if any. The plan made with its documents replaces the plan of the
@@ -25,8 +24,7 @@ use crate::time::since_1970;
 /// A message: no controller answers, and no last good state is kept.
 pub fn join(sources: &mut Sources, loaded: &mut LoadedPlan) -> Result<Option<JoinedSource>, String> {
     let Some(settings) = &loaded.config.controller else { return Ok(None) };
-    let compile = |parts: &_| Ok(compile_documents(parts, &mut CompileCache::default())?.plan);
-    let (applied, first, events) = sources.join_controller(settings, identity(), compile)?;
+    let (applied, first, events) = sources.join_controller(settings, identity(), compile_at_start)?;
     applied.messages.iter().for_each(|message| documents::log_message(applied.source, message));
     if let Some(plan) = applied.compiled {
         loaded.plan = plan;

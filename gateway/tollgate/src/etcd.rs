@@ -10,14 +10,13 @@ use tokio::sync::mpsc;
 use tollgate_config::LogLevel;
 use tollgate_net::component;
 use tollgate_observe::EtcdStatus;
-use tollgate_plan::CompileCache;
 use tollgate_sources::{EtcdEvent, EtcdView, RefusedEntry, Sources, View, list_gateways};
 use tracing::{error, info, warn};
 
 use crate::admin_context::AdminContext;
 use crate::api::problem_to_json;
 use crate::controller::identity;
-use crate::load::{LoadedPlan, compile_documents};
+use crate::load::{LoadedPlan, compile_at_start};
 use crate::time::since_1970;
 
 /// Joins the etcd that the configuration names, if any. The plan made with its resources replaces the plan of
@@ -30,8 +29,7 @@ pub fn join(
     loaded: &mut LoadedPlan,
 ) -> Result<Option<mpsc::Receiver<EtcdEvent>>, String> {
     let Some(settings) = &loaded.config.etcd else { return Ok(None) };
-    let compile = |parts: &_| Ok(compile_documents(parts, &mut CompileCache::default())?.plan);
-    let (applied, etcd_events) = sources.join(settings, identity(), compile)?;
+    let (applied, etcd_events) = sources.join(settings, identity(), compile_at_start)?;
     applied.messages.iter().for_each(log_message);
     if let Some(plan) = applied.compiled {
         loaded.plan = plan;

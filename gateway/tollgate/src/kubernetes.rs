@@ -1,12 +1,11 @@
 //! Kubernetes as a source: joins the cluster at the start.
 
 use tollgate_net::component;
-use tollgate_plan::CompileCache;
 use tollgate_sources::Sources;
 use tracing::{info, warn};
 
 use crate::documents::{self, JoinedSource};
-use crate::load::{LoadedPlan, compile_documents};
+use crate::load::{LoadedPlan, compile_at_start};
 
 /// Joins the cluster that the configuration names, if any. The plan made with its objects replaces the plan of
 /// the file.
@@ -15,8 +14,7 @@ use crate::load::{LoadedPlan, compile_documents};
 /// A message: the API server does not answer.
 pub fn join(sources: &mut Sources, loaded: &mut LoadedPlan) -> Result<Option<JoinedSource>, String> {
     let Some(settings) = &loaded.config.kubernetes else { return Ok(None) };
-    let compile = |parts: &_| Ok(compile_documents(parts, &mut CompileCache::default())?.plan);
-    let (applied, first, events) = sources.join_cluster(settings, compile)?;
+    let (applied, first, events) = sources.join_cluster(settings, compile_at_start)?;
     applied.messages.iter().for_each(|message| documents::log_message(applied.source, message));
     if let Some(plan) = applied.compiled {
         loaded.plan = plan;

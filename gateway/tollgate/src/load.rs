@@ -101,6 +101,14 @@ pub fn compile_documents(
     Ok(Compiled { plan: compile(&settings)?.plan, warnings: compiled.warnings })
 }
 
+/// Compiles the documents that a source has at the start.
+///
+/// # Errors
+/// All errors and warnings.
+pub fn compile_at_start(parts: &CombinedResources<'_>) -> Result<Plan, Vec<Problem>> {
+    Ok(compile_documents(parts, &mut CompileCache::default())?.plan)
+}
+
 /// Takes the result if it is valid. The caller adopts `reload` once the plan is in force.
 pub fn take_loaded(reload: &mut PlanReload) -> Option<LoadedPlan> {
     let (config, plan) = reload.compiled.take()?;

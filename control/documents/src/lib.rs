@@ -31,8 +31,7 @@ pub type Refused = BTreeMap<DocumentKey, String>;
 pub struct DocumentChanges {
     /// The changed documents; `None`: the document is gone.
     pub changes: Vec<(DocumentKey, Option<Arc<Value>>)>,
-    /// Takes the documents that are refused: all of them, not only those that changed. It is answered when the others
-    /// are in force.
+    /// Takes all refused documents, changed or not. It is answered when the others are in force.
     pub answer: oneshot::Sender<Refused>,
 }
 

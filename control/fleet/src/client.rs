@@ -42,7 +42,7 @@ const MESSAGE_MAX_BYTES: usize = 64 << 20;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Last pause between attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// A connection that lasted so long makes the next pause the first one again.
+/// After a connection of this duration, the next pause is the first one again.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// Capacity of the queue of events. One batch is on its way at a time.
 const EVENTS_MAX: usize = 4;
@@ -101,9 +101,9 @@ pub struct ControllerStatus {
     pub since: SystemTime,
     /// How often a connection was lost.
     pub losses: u64,
-    /// Whether the documents are those of the file, and no controller has confirmed them.
+    /// Whether the documents are from the file, and no controller confirmed them.
     pub cached: bool,
-    /// What the gateway serves.
+    /// The position that the gateway serves.
     pub position: Option<Position>,
     /// The refused documents, as `kind/name`, with the reasons.
     pub refused: BTreeMap<String, String>,
@@ -201,7 +201,7 @@ impl Client {
         Self { settings, tls, file, events, status, replica, delivery }
     }
 
-    /// Follows one controller after the other, until the gateway has ended.
+    /// Follows one controller after the other, until the gateway ends.
     async fn run(mut self) -> Result<(), GatewayEnded> {
         let mut pause = PAUSE_MIN;
         let mut next = 0;
@@ -330,7 +330,7 @@ impl Client {
         refused.map(|(key, why)| (format!("{}/{}", key.kind, key.name), why.clone())).chain(unknown).collect()
     }
 
-    /// Keeps what has come into force.
+    /// Keeps the state in force.
     fn record_in_force(&self) {
         let position = self.delivery.in_force().position.clone();
         let refused = self.refused();
@@ -382,7 +382,7 @@ impl Client {
 enum Failure {
     /// For this reason.
     Connection(String),
-    /// The gateway has ended.
+    /// The gateway ended.
     Gateway,
 }
 

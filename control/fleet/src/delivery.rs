@@ -69,7 +69,7 @@ impl SavedState {
     }
 }
 
-/// What the gateway serves.
+/// The state that the gateway serves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct InForce {
     /// The position; `None`: nothing has been in force, or the file had no position.
@@ -94,8 +94,8 @@ pub(crate) struct Delivery {
     is_due: bool,
     /// The answer to the batch that is on its way, and the position after that batch.
     sent: Option<(Option<Position>, oneshot::Receiver<Refused>)>,
-    /// Changes that were handed over and are not known to be in force: the batch on its way, and refused documents, which
-    /// the gateway tries again by itself.
+    /// Changes that were handed over and are not known to be in force: the batch on its way, and refused documents. The
+    /// gateway tries those again without being asked.
     undecided: Changes,
     /// The last valid versions of all documents: what the gateway serves.
     good: Documents,
@@ -104,7 +104,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Hands over the state of the file, if there is one, by itself: the last good version of a document must come into
+    /// Hands over the state of the file, if there is one, as a batch of its own: the last good version of a document must come into
     /// force even if the controller has a later one that is not valid.
     pub fn new(
         events: mpsc::Sender<SourceEvent>,
@@ -161,10 +161,10 @@ impl Delivery {
         }
     }
 
-    /// Hands over what is due, and returns when the gateway has answered. It may be dropped at any time.
+    /// Hands over due changes, and returns at the next answer of the gateway. It may be dropped at any time.
     ///
     /// # Errors
-    /// The gateway has ended.
+    /// The gateway ended.
     pub async fn progress(&mut self) -> Result<(), GatewayEnded> {
         loop {
             match &mut self.sent {
@@ -231,7 +231,7 @@ fn on_this_machine(key: &DocumentKey, value: &Arc<Value>, bind: Option<IpAddr>) 
     }
 }
 
-/// The gateway has ended.
+/// The thread that takes documents ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GatewayEnded;
 

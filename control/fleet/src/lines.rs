@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Bytes that are written at a time.
 const WRITE_BYTES: usize = 64 << 10;
-/// Time limit for writing so much: a peer that reads slower is cut off.
+/// Time limit for writing [`WRITE_BYTES`]: a peer that reads slower is cut off.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
 /// First size of the receive buffer, in bytes.
 const READ_BYTES: usize = 16 << 10;
@@ -37,7 +37,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     /// called again: no byte is lost, and silence is counted from the last bytes.
     ///
     /// # Errors
-    /// A description: the connection has ended, nothing arrived in time, or a line is too long or no message.
+    /// A description: the connection ended, nothing arrived in time, or a line is too long or no message.
     pub async fn next<T: DeserializeOwned>(&mut self, silence_max: Duration) -> Result<T, String> {
         loop {
             if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 /// Writes lines, many at a time.
 ///
 /// # Errors
-/// The connection has ended, or the peer reads too slowly.
+/// The connection ended, or the peer reads too slowly.
 pub async fn write_lines<W: AsyncWrite + Unpin>(
     stream: &mut W,
     lines: impl IntoIterator<Item = Bytes>,

@@ -1,7 +1,7 @@
 //! The controller's documents, by the version that last changed each.
 //!
-//! The log has one entry for each document, and one for each of the last removals. What has changed since a position
-//! is therefore the end of the log; a document that changed twice is in it once. There is no queue for a gateway, and
+//! The log has one entry for each document, and one for each of the last removals. The changes since a position
+//! are therefore the end of the log; a document that changed twice is in it once. There is no queue for a gateway, and
 //! the log does not grow with the number of changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -47,7 +47,7 @@ struct Entry {
     digest: u128,
 }
 
-/// What changes a gateway's documents from its position to the present one.
+/// The changes that bring a gateway's documents from its position to the present one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delta {
     /// The lines of the changes.
@@ -83,7 +83,7 @@ impl DocumentLog {
         self.entries.len() - self.removals.len()
     }
 
-    /// Makes these all documents. Those that are equal to the present ones keep their versions. Returns whether
+    /// Makes these all documents. A document that is equal to the present one keeps its version. Returns whether
     /// anything changed.
     pub fn replace(&mut self, all: impl IntoIterator<Item = (DocumentKey, Arc<Value>)>) -> bool {
         let before = self.version;
@@ -152,7 +152,7 @@ impl DocumentLog {
         self.entries.insert(self.version, entry);
     }
 
-    /// Returns what has changed since a position; everything, if the position is unknown. A position of another run
+    /// Returns the changes since a position; everything, if the position is unknown. A position of another run
     /// is known if it has the same documents.
     #[must_use]
     pub fn since(&self, known: Option<&Position>) -> Delta {

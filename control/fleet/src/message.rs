@@ -23,7 +23,7 @@ pub struct Position {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToGateway {
-    /// The documents up to the next commit are all that there are.
+    /// The documents up to the next commit replace the gateway's.
     Reset,
     /// A document is new or changed.
     Put {

@@ -1,7 +1,6 @@
 //! A gateway's copy of the controller's documents.
 //!
-//! Changes are collected until the commit, and take effect together. What was received of a batch whose commit never
-//! arrived is dropped with the connection: the next one continues at the last commit.
+//! Changes are collected until the commit, and take effect together. Messages without their commit are dropped with the connection: the next one continues at the last commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -66,7 +65,7 @@ impl Replica {
         self.unknown.iter()
     }
 
-    /// Forgets what was received since the last commit: the connection is gone.
+    /// Drops the messages since the last commit: the connection is gone.
     pub fn disconnect(&mut self) {
         self.batch.clear();
     }

@@ -60,7 +60,7 @@ pub struct GatewayStatus {
     pub heard_at: SystemTime,
     /// Why the connection ended; `None`: it is connected.
     pub left: Option<String>,
-    /// What it serves; `None`: it has not reported since it connected.
+    /// The position that it serves; `None`: it has not reported since it connected.
     pub position: Option<Position>,
     /// Since when it serves that.
     pub position_since: SystemTime,
@@ -192,7 +192,7 @@ impl FleetHandle {
         *self.0.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
-    /// Returns the gateways, by name; those that have left, too.
+    /// Returns the connected gateways and recent ones, by name.
     #[must_use]
     pub fn gateways(&self) -> Vec<GatewayStatus> {
         let mut all: Vec<_> = self.0.gateways().by_connection.values().cloned().collect();
@@ -388,7 +388,7 @@ async fn serve(stream: TcpStream, address: SocketAddr, fleet: &Fleet) {
     fleet.leave(connection, why);
 }
 
-/// Reads what a gateway serves. Returns why it has ended.
+/// Reads a gateway's reports. Returns why the connection ended.
 async fn read_reports<R: AsyncRead + Unpin>(
     lines: &mut LineReader<R>,
     fleet: &Fleet,
@@ -425,8 +425,8 @@ async fn read_reports<R: AsyncRead + Unpin>(
     }
 }
 
-/// Sends the difference between a gateway's position and the present documents whenever there is one. Returns why it
-/// has ended.
+/// Sends the difference between a gateway's position and the present documents whenever there is one. Returns why the
+/// connection ended.
 async fn send_changes<W: AsyncWrite + Unpin>(
     writer: &mut W,
     fleet: &Fleet,

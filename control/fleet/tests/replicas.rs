@@ -13,7 +13,7 @@ use tollgate_fleet::{DocumentLog, Position, Replica, ToGateway};
 /// How many gateways follow the log.
 const GATEWAYS: usize = 3;
 
-/// What happens, one after the other.
+/// A step of a test.
 #[derive(Clone, Debug)]
 enum Step {
     /// A document is set.
@@ -68,7 +68,7 @@ fn kinds(name: &str) -> Option<&'static str> {
 /// A gateway, and its connection.
 struct Gateway {
     replica: Replica,
-    /// The position that the controller knows of it, and the lines on their way.
+    /// The position up to which the controller has sent changes, and the lines on their way.
     connection: Option<(Option<Position>, Vec<Bytes>)>,
     edits: usize,
 }
@@ -143,7 +143,7 @@ fn run(steps: Vec<Step>) -> usize {
             }
         }
         for gateway in &gateways {
-            // Between commits, the documents are those of a position that the log had.
+            // No step makes more documents.
             assert!(gateway.replica.documents().len() <= 6);
         }
     }

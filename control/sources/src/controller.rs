@@ -26,7 +26,7 @@ const FILE_MAX_BYTES: usize = 1 << 30;
 /// The connection to a controller, for readers of the view.
 pub type SharedControllerStatus = Arc<Mutex<ControllerStatus>>;
 
-/// What a gateway starts with: the compiled documents, the changes to answer when they are in force, and the receiver of
+/// The start of a gateway: the compiled documents, the changes to answer when they are in force, and the receiver of
 /// further events.
 pub type Joined<T> = (AppliedObjects<T>, DocumentChanges, mpsc::Receiver<SourceEvent>);
 
@@ -78,7 +78,7 @@ impl Sources {
         };
         let mut joined = self.apply_first(first, &mut compile);
         if has_state {
-            // The first documents were those of the file. Nothing serves them yet, so the controller's may follow at once.
+            // The first documents are from the file. Nothing serves them yet, so the controller's may follow at once.
             let DocumentChanges { answer, .. } = std::mem::replace(&mut joined.1, unanswered());
             let _ = answer.send(joined.0.refused.clone());
             match next_documents(&mut events, end) {

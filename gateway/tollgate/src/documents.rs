@@ -1,4 +1,4 @@
-//! What the sources of documents have in common, Kubernetes and a controller: their start, and their answers.
+//! The start and the answers of sources of documents: Kubernetes and a controller.
 
 use tokio::sync::mpsc;
 use tollgate_config::LogLevel;
@@ -26,7 +26,7 @@ impl JoinedSource {
 
 /// Reports that changes are in force, except for refused documents.
 pub fn answer(changes: DocumentChanges, refused: Refused) {
-    // If the thread of the source has ended, the gateway is about to end.
+    // If the thread of the source ended, the gateway is about to end.
     let _ = changes.answer.send(refused);
 }
 

@@ -1,7 +1,7 @@
 //! The fleet of a controller: `tollgate controller` serves its documents to gateways, and reports what each serves.
 //!
-//! A controller is a gateway without workers and listeners: the same sources, jobs and admin API. What it compiles is
-//! only checked. A version is in force when the connected gateways serve it.
+//! A controller is a gateway without workers and listeners: the same sources, jobs and admin API. It compiles documents
+//! only to check them. A version is in force when the connected gateways serve it.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

@@ -235,25 +235,34 @@ impl Client {
 
     /// Follows a controller while it answers. Returns why it does not.
     async fn follow(&mut self, controller: &ControllerAddress) -> Result<String, GatewayEnded> {
-        let connecting = connect(controller, self.settings.server_name.as_deref(), self.tls.borrow().clone());
-        tokio::pin!(connecting);
-        let stream = loop {
-            tokio::select! {
-                connected = &mut connecting => match connected {
-                    Ok(stream) => break stream,
-                    Err(why) => return Ok(why),
-                },
-                answered = self.delivery.progress() => {
-                    answered?;
-                    self.record_in_force();
-                }
-            }
+        let stream = match self.open(controller).await? {
+            Ok(stream) => stream,
+            Err(why) => return Ok(why),
         };
         let (reader, mut writer) = split(stream);
         match self.exchange(controller, reader, &mut writer).await {
             Err(Failure::Connection(why)) => Ok(why),
             Err(Failure::Gateway) => Err(GatewayEnded),
             Ok(never) => match never {},
+        }
+    }
+
+    /// Opens a connection, while batches are on their way to the gateway.
+    async fn open(
+        &mut self,
+        controller: &ControllerAddress,
+    ) -> Result<Result<TlsStream<TcpStream>, String>, GatewayEnded> {
+        let tls = self.tls.borrow().clone();
+        let connecting = connect(controller, self.settings.server_name.as_deref(), tls);
+        tokio::pin!(connecting);
+        loop {
+            tokio::select! {
+                connected = &mut connecting => return Ok(connected),
+                answered = self.delivery.progress() => {
+                    answered?;
+                    self.record_in_force();
+                }
+            }
         }
     }
 

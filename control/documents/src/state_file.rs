@@ -1,5 +1,6 @@
 //! A file with the last valid state of a source. A separate thread writes it, so that no change waits for the disk.
 
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,10 +17,16 @@ use tracing::warn;
 const WRITE_DELAY: Duration = Duration::from_millis(200);
 
 /// Writes states of the type `S` to a file. Dropping it writes the last state that is still pending.
-#[derive(Debug)]
 pub struct StateFile<S> {
     states: Option<Sender<S>>,
     thread: Option<JoinHandle<()>>,
+}
+
+// States can hold secrets.
+impl<S> fmt::Debug for StateFile<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateFile").finish_non_exhaustive()
+    }
 }
 
 impl<S: Serialize + Send + 'static> StateFile<S> {

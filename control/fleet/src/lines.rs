@@ -12,6 +12,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 const WRITE_BYTES: usize = 64 << 10;
 /// Time limit for writing [`WRITE_BYTES`]: a peer that reads slower is cut off.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(15);
+/// The reason for the end of a connection without an error.
+const ENDED: &str = "the connection ended";
 /// First size of the receive buffer, in bytes.
 const READ_BYTES: usize = 16 << 10;
 
@@ -53,7 +55,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             self.buffer.reserve(READ_BYTES);
             let reading = self.stream.read_buf(&mut self.buffer);
             match timeout_at(self.heard_at + silence_max, reading).await {
-                Ok(Ok(0)) => return Err("the connection has ended".to_owned()),
+                Ok(Ok(0)) => return Err(ENDED.to_owned()),
+                // The peer's process ended without a farewell in TLS.
+                Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    return Err(ENDED.to_owned());
+                }
                 Ok(Ok(_)) => self.heard_at = Instant::now(),
                 Ok(Err(error)) => return Err(error.to_string()),
                 Err(_) => return Err(format!("nothing arrived for {silence_max:?}")),

@@ -81,13 +81,13 @@ mod tests {
                 { "name": "a", "connected": true, "version": 7, "versions_behind": 0, "version_seconds": 61.2,
                   "refused_count": 1, "refused": [{ "resource": "routes/x", "problem": "bad" }], "problem": null },
                 { "name": "b", "connected": false, "version": 3, "versions_behind": 4, "version_seconds": 5.0,
-                  "refused_count": 0, "refused": [], "problem": "the connection has ended" },
+                  "refused_count": 0, "refused": [], "problem": "the connection ended" },
             ],
         });
         let text = status_text(&fleet);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "version 7, 2 documents");
         assert_eq!(lines[2], "a     current  7        61s  1        routes/x: bad");
-        assert_eq!(lines[3], "b     left     3        5s   0        the connection has ended");
+        assert_eq!(lines[3], "b     left     3        5s   0        the connection ended");
     }
 }

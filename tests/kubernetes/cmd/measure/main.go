@@ -58,6 +58,10 @@ func main() {
 	must(err)
 	config.QPS = -1 // the measurement shall not wait for itself
 	c := &cluster{core: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config), namespace: what}
+	if what == "fleet" {
+		// For 30 s after a namespace is gone, the API server looks up one of its name at each request.
+		c.namespace = fmt.Sprintf("fleet-%d", *fleetSize)
+	}
 	c.open()
 	defer c.close()
 	switch what {

@@ -1,15 +1,13 @@
 //! A controller as a source: the documents that it streams, and a file that keeps the last valid ones.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 use tollgate_config::file_access::{self, NamedFile, ReadError};
 use tollgate_config::{CombinedResources, ControllerSettings, LogLevel, PemFile, Problem, kind};
 use tollgate_documents::{DocumentChanges, SourceEvent};
-use tollgate_fleet::{
-    ControllerAddress, ControllerStatus, FleetClientSettings, FleetThread, PROTOCOL, SavedState,
-};
+use tollgate_fleet::{ControllerAddress, FleetClientSettings, FleetThread, PROTOCOL, SavedState};
 use tollgate_tls::{ClientOptions, Pem, TlsClientConfig, TlsIdentity};
 
 use crate::GatewayIdentity;
@@ -22,9 +20,6 @@ const FIRST_DOCUMENTS_TIMEOUT: Duration = Duration::from_secs(15);
 const FIRST_DOCUMENTS_TIMEOUT_CACHED: Duration = Duration::from_secs(2);
 /// Bound of the file, in bytes.
 const FILE_MAX_BYTES: usize = 1 << 30;
-
-/// The connection to a controller, for readers of the view.
-pub type SharedControllerStatus = Arc<Mutex<ControllerStatus>>;
 
 /// The start of a gateway: the compiled documents, the changes to answer when they are in force, and the receiver of
 /// further events.

@@ -7,9 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use serde_json::Value;
 use tollgate_config::{Document, FileResource, KINDS, ResourceKind, SourceFile, file_resources};
 use tollgate_documents::Refused;
+use tollgate_fleet::ControllerStatus;
 use tollgate_store::Store;
 
-use crate::controller::SharedControllerStatus;
+/// The connection to a controller. Its thread updates it.
+pub type SharedControllerStatus = Arc<Mutex<ControllerStatus>>;
 
 /// The state in force. The control thread updates it; the API and the admin listener read it.
 #[derive(Debug, Default)]

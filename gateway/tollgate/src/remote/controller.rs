@@ -36,11 +36,10 @@ fn status_text(fleet: &Value) -> String {
     }
     let gateways = fleet["gateways"].as_array();
     let rows: Vec<_> = gateways.into_iter().flatten().map(row).collect();
-    match rows.is_empty() {
-        true => out.push_str("no gateways\n"),
-        false => {
-            out.push_str(&format::table(&["NAME", "STATE", "VERSION", "AGE", "REFUSED", "PROBLEM"], &rows))
-        }
+    if rows.is_empty() {
+        out.push_str("no gateways\n");
+    } else {
+        out.push_str(&format::table(&["NAME", "STATE", "VERSION", "AGE", "REFUSED", "PROBLEM"], &rows));
     }
     out
 }

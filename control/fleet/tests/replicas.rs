@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn key(name: u8) -> DocumentKey {
-    DocumentKey { kind: if name % 2 == 0 { "routes" } else { "upstreams" }, name: name.to_string() }
+    DocumentKey { kind: if name.is_multiple_of(2) { "routes" } else { "upstreams" }, name: name.to_string() }
 }
 
 /// A document: some are long lists, so that edits are sent.

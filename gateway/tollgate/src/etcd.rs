@@ -74,7 +74,7 @@ async fn get_etcd(State(context): State<AdminContext>) -> (StatusCode, Json<Valu
         return (StatusCode::NOT_FOUND, Json(json!({ "error": "not_found", "message": message })));
     };
     let refused: Vec<Value> = etcd.refused.iter().map(refused_to_json).collect();
-    let there = match etcd.member {
+    let gateways = match etcd.member {
         Some(_) => list_gateways(&etcd.handle).await.ok(),
         None => None,
     };
@@ -89,7 +89,7 @@ async fn get_etcd(State(context): State<AdminContext>) -> (StatusCode, Json<Valu
         "name": etcd.handle.settings().name,
         "revision": etcd.revision,
         "refused": refused,
-        "gateways": there,
+        "gateways": gateways,
     });
     (StatusCode::OK, Json(value))
 }

@@ -82,7 +82,7 @@ pub struct PreparedRollout {
     listeners: ListenersChange,
 }
 
-/// What a job needs of the gateway.
+/// The parts of the gateway that a job uses.
 #[derive(Debug)]
 pub struct JobContext {
     /// The plan in force.
@@ -369,7 +369,7 @@ pub async fn apply_changes(
         }
         return;
     };
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
@@ -390,7 +390,7 @@ pub async fn apply_changes(
                 Err(error) => Err(ChangeError::StoreFailed(error.to_string())),
             });
         }
-        gone.forget();
+        ended_lookups.forget();
     });
 }
 
@@ -466,7 +466,7 @@ async fn put_in_force(
     published: Published,
     done: impl FnOnce(Refused) + Send + 'static,
 ) {
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
@@ -477,7 +477,7 @@ async fn put_in_force(
         }
         drop(rollout);
         done(published.wait_until_served().await);
-        gone.forget();
+        ended_lookups.forget();
     });
 }
 
@@ -565,7 +565,7 @@ pub async fn apply_file(
     }
     debug!(target: component::RELOAD, "opened the listeners and logs that are new");
     renew_certificates(&config, gateway, reader);
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let (receipts, admin_result) = gateway.change(rollout.clone(), config, prepared);
     log_rollout(&rollout);
     gateway.registry.update_status(|status| status.certificates.clone_from(&files.certificates));
@@ -591,7 +591,7 @@ pub async fn apply_file(
             problem,
             warnings: problems,
         }));
-        gone.forget();
+        ended_lookups.forget();
     });
 }
 

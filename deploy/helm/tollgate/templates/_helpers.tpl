@@ -52,7 +52,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "tollgate.secrets" -}}
 - apiGroups: [""]
   resources: [secrets, configmaps]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end -}}
 
 {{/* The cluster as a source. */}}

@@ -7,6 +7,7 @@
 //! | `resources` | the fields of each kind that are read |
 //! | [`translate`](translate()) | the pure function from objects to documents and statuses |
 //! | [`import`](import()) | manifests of ingress-nginx as a configuration file |
+//! | `definition` | the definition of TollgatePolicy |
 //! | `addresses` | the addresses that Gateways get |
 //! | `connection`, `watch` | the client of the API server, and its watches |
 //! | `rights` | explains requests that the API server refused |
@@ -20,6 +21,7 @@
 
 mod addresses;
 mod connection;
+mod definition;
 mod election;
 mod events;
 mod import;
@@ -35,6 +37,7 @@ mod writer;
 
 pub use addresses::{AddressBlock, AddressPool};
 pub use connection::ClusterAccess;
+pub use definition::{SectionRequest, policy_definition};
 pub use election::LeaseSettings;
 pub use import::{Imported, ImportedObject, import};
 pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};

@@ -189,14 +189,18 @@ pub enum Kind {
     UdpRoute,
     /// `ListenerSet`
     ListenerSet,
+    /// `TollgatePolicy`
+    TollgatePolicy,
 }
 
+/// The group of this project's own resources.
+pub const OWN_GROUP: &str = "tollgate.dev";
 /// The group of the Gateway API's resources.
 pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 impl Kind {
     /// The kinds of which the source watches all objects. The others are watched by name.
-    pub const WATCHED: [Self; 15] = [
+    pub const WATCHED: [Self; 16] = [
         Self::GatewayClass,
         Self::Gateway,
         Self::HttpRoute,
@@ -212,6 +216,7 @@ impl Kind {
         Self::TcpRoute,
         Self::UdpRoute,
         Self::ListenerSet,
+        Self::TollgatePolicy,
     ];
 
     /// Returns its group, version, name, and name in paths.
@@ -233,6 +238,7 @@ impl Kind {
             Self::TcpRoute => (GATEWAY_GROUP, "v1", "TCPRoute", "tcproutes"),
             Self::UdpRoute => (GATEWAY_GROUP, "v1", "UDPRoute", "udproutes"),
             Self::ListenerSet => (GATEWAY_GROUP, "v1", "ListenerSet", "listenersets"),
+            Self::TollgatePolicy => (OWN_GROUP, "v1alpha1", "TollgatePolicy", "tollgatepolicies"),
             Self::Ingress => ("networking.k8s.io", "v1", "Ingress", "ingresses"),
             Self::IngressClass => ("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
         }

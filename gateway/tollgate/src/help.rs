@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("Laboratory", &["bench"]),
-    ("Other", &["schema", "reference", "completions", "man", "help"]),
+    ("Other", &["schema", "crds", "reference", "completions", "man", "help"]),
 ];
 
 /// What users of other programs type, and the command for it here.

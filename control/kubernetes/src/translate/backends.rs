@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Condition, to_json};
 use super::filters::Filters;
+use super::policies::Policies;
 use super::{Statuses, TranslationSettings, grants, names, reference, secrets};
 use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
@@ -52,6 +54,8 @@ pub struct Backends<'a> {
     policies: HashMap<ObjectName, Vec<&'a Object<BackendTlsPolicy>>>,
     /// The certificates that Gateways show to backends.
     client_certificates: BTreeMap<ObjectName, Value>,
+    /// The TollgatePolicies.
+    attached: Arc<Policies>,
     found: Found,
 }
 
@@ -93,7 +97,11 @@ pub struct Source {
 
 impl<'a> Backends<'a> {
     /// Makes an index of the policies by Service.
-    pub fn new(objects: &'a Objects, client_certificates: BTreeMap<ObjectName, Value>) -> Self {
+    pub fn new(
+        objects: &'a Objects,
+        client_certificates: BTreeMap<ObjectName, Value>,
+        attached: Arc<Policies>,
+    ) -> Self {
         let mut policies: HashMap<ObjectName, Vec<_>> = HashMap::new();
         for policy in objects.backend_tls_policies.values() {
             let Ok(spec) = &policy.spec else { continue };
@@ -108,7 +116,7 @@ impl<'a> Backends<'a> {
             list.sort_by_key(|policy| policy.meta.precedence());
             list.dedup_by_key(|policy| policy.meta.object_name());
         }
-        Self { objects, policies, client_certificates, found: Found::default() }
+        Self { objects, policies, client_certificates, attached, found: Found::default() }
     }
 
     /// Returns what was found since the last call.
@@ -161,7 +169,7 @@ impl<'a> Backends<'a> {
                 &port.port.to_string(),
                 &protocol.to_ascii_lowercase(),
             ]);
-            self.want(&upstream, Source::new(name, port, "", Map::new()), route);
+            self.want(&upstream, Source::new(name, port, "", Map::new(), BTreeSet::new()), route);
             return Ok(Backend::Upstream(upstream));
         }
         let tls = match self.tls(&name, port, referrer.gateways) {
@@ -169,6 +177,10 @@ impl<'a> Backends<'a> {
             Some(Ok(tls)) => Some(tls),
             Some(Err(_)) => return Ok(Backend::Broken),
         };
+        let attached = self.attached.at(&reference(Kind::Service, &name), Some(&port.name));
+        if attached.is_broken {
+            return Ok(Backend::Broken);
+        }
         let asked = referrer.own.and_then(|own| own.scheme);
         let scheme = match (&tls, port.app_protocol.as_deref()) {
             (Some(_), _) => "https://",
@@ -189,7 +201,8 @@ impl<'a> Backends<'a> {
         }
         let client = referrer.gateways.iter().find_map(|name| self.client_certificates.get_key_value(name));
         let client = client.map(|(name, certificate)| (name.clone(), certificate.clone()));
-        let mut settings = Map::new();
+        let mut settings = attached.upstream;
+        let mut policies = attached.policies;
         if let Some(own) = referrer.own {
             settings.extend(own.keys.clone());
             parts.extend(own.suffix);
@@ -212,17 +225,20 @@ impl<'a> Backends<'a> {
         let place = format!("{}-{}-{index}", route.kind.name().to_ascii_lowercase(), referrer.rule);
         if !backend.filters.is_empty() {
             let filters = Filters::new(&backend.filters, referrer, self);
-            let policies = filters.policies();
+            let own = filters.policies();
             if let Some(why) = filters.unsupported {
                 return refused("InvalidKind", why);
             }
-            if !policies.is_empty() {
-                settings.insert("policies".to_owned(), policies.into());
+            if !own.is_empty() {
+                policies.extend(own);
                 parts.extend([place.as_str(), &route.name.namespace, &route.name.name]);
             }
         }
+        if !policies.is_empty() {
+            settings.insert("policies".to_owned(), policies.into());
+        }
         let upstream = names::join(&parts);
-        self.want(&upstream, Source::new(name, port, scheme, settings), route);
+        self.want(&upstream, Source::new(name, port, scheme, settings, attached.sources), route);
         Ok(Backend::Upstream(upstream))
     }
 
@@ -371,8 +387,9 @@ impl Source {
         port: &ServicePort,
         scheme: &'static str,
         settings: Map<String, Value>,
+        policies: BTreeSet<ObjectName>,
     ) -> Self {
-        Self { service, port: port.name.clone(), scheme, settings }
+        Self { service, port: port.name.clone(), scheme, settings, policies }
     }
 
     /// Returns the upstream's document.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::conditions::{Condition, SUPPORTED_FEATURES, to_json};
 use super::ingress::Ingresses;
 use super::listeners::{self, CertificateError, INSECURE, ListenerState, Owner};
+use super::policies::{Policies, Settings};
 use super::{Translation, TranslationSettings, names, reference};
 use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
@@ -84,6 +85,8 @@ pub struct ParentListener {
     pub documents: Vec<String>,
     /// Whether it passes TLS through, although its documents terminate TLS.
     pub is_passed: bool,
+    /// Whether a policy of it is not valid, so that no request may pass.
+    pub is_broken: bool,
 }
 
 /// The parents of routes.
@@ -170,7 +173,7 @@ impl Gateways {
     }
 
     /// Returns the Gateways and the ListenerSets as routes see them.
-    pub fn parents(&self) -> Parents {
+    pub fn parents(&self, policies: &Policies) -> Parents {
         let mut all = Parents::new();
         for (name, gateway) in &self.by_name {
             let client_certificate =
@@ -181,7 +184,10 @@ impl Gateways {
                     .listeners
                     .iter()
                     .filter(|listener| listener.set.as_ref() == set)
-                    .map(ParentListener::of)
+                    .map(|listener| {
+                        let is_broken = settings_of(policies, name, listener).is_broken;
+                        ParentListener::of(listener, is_broken)
+                    })
                     .collect(),
                 client_certificate: client_certificate.clone(),
             };
@@ -200,10 +206,15 @@ impl Gateways {
     }
 
     /// Writes the documents.
-    pub fn documents(&self, out: &mut Translation) {
+    pub fn documents(&self, policies: &Policies, out: &mut Translation) {
         for (name, gateway) in &self.by_name {
-            gateway.documents(name, out);
+            gateway.documents(name, policies, out);
         }
+    }
+
+    /// Returns whether a Gateway is this controller's.
+    pub fn contains(&self, name: &ObjectName) -> bool {
+        self.by_name.contains_key(name)
     }
 
     /// Writes the statuses. `attached` has the number of routes of each listener that has any.
@@ -235,7 +246,7 @@ impl Parent {
 }
 
 impl ParentListener {
-    fn of(listener: &ListenerState) -> Self {
+    fn of(listener: &ListenerState, is_broken: bool) -> Self {
         Self {
             name: listener.spec.name.clone(),
             port: listener.spec.port,
@@ -244,6 +255,7 @@ impl ParentListener {
             allowed: listener.spec.allowed_routes.clone(),
             documents: listener.documents.clone(),
             is_passed: listener.is_passed,
+            is_broken,
         }
     }
 
@@ -251,6 +263,15 @@ impl ParentListener {
     pub fn allows_namespace(&self, objects: &Objects, own: &str, namespace: &str) -> bool {
         allows_namespace(objects, &self.allowed.namespaces, "Same", (own, namespace))
     }
+}
+
+/// Returns what policies ask for at a listener. Only listeners of HTTP have policies.
+fn settings_of(policies: &Policies, gateway: &ObjectName, listener: &ListenerState) -> Settings {
+    if !matches!(listener.spec.protocol.as_str(), "HTTP" | "HTTPS") {
+        return Settings::default();
+    }
+    let section = Some(listener.spec.name.as_str()).filter(|_| listener.set.is_none());
+    policies.at(&reference(Kind::Gateway, gateway), section)
 }
 
 /// Returns whether objects of a namespace may attach to one of the namespace `own`. `default` stands for a missing
@@ -450,19 +471,23 @@ impl GatewayState {
         self.listeners.iter().filter(move |listener| listener.set.as_ref() == set)
     }
 
-    fn documents(&self, name: &ObjectName, out: &mut Translation) {
+    fn documents(&self, name: &ObjectName, policies: &Policies, out: &mut Translation) {
         for (index, address) in self.addresses.iter().enumerate() {
             for listener in self.listeners.iter().filter(|listener| listener.serves()) {
                 let Some(document) = listener.documents.get(index) else { continue };
-                let value = match listener.spec.protocol.as_str() {
+                let mut value = match listener.spec.protocol.as_str() {
                     "TLS" => self.tls_document(*address, document, index),
                     _ => listener.document(*address),
                 };
+                let settings = settings_of(policies, name, listener);
+                if !settings.policies.is_empty() {
+                    value["policies"] = settings.policies.clone().into();
+                }
                 let owner = match &listener.set {
                     Some(set) => reference(Kind::ListenerSet, set),
                     None => reference(Kind::Gateway, name),
                 };
-                out.put("listeners", document, value, [owner]);
+                out.put("listeners", document, value, settings.owners().chain([owner]));
             }
         }
     }

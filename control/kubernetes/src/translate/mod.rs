@@ -19,6 +19,7 @@
 //! | `streams` | TLSRoutes, TCPRoutes and UDPRoutes |
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
+//! | `policies` | TollgatePolicies: the settings of their targets, conflicts, statuses |
 //! | `grants`, `secrets` | ReferenceGrant, certificates from Secrets |
 //! | `conditions` | conditions, and the features that the GatewayClass reports |
 
@@ -33,6 +34,7 @@ mod http;
 mod ingress;
 mod listeners;
 mod names;
+mod policies;
 mod routes;
 mod secrets;
 mod streams;
@@ -50,6 +52,7 @@ use crate::objects::Objects;
 pub use conditions::SUPPORTED_FEATURES;
 pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
 pub(crate) use names::fingerprint;
+pub(crate) use policies::{SECRET_REFERENCE, SERVICE_REFERENCE};
 pub use translator::{Translator, Update};
 
 /// The settings that the translation depends on.

@@ -80,7 +80,7 @@ conformance: toolchain ## the Gateway API's conformance suite, and Ingresses, ag
 	tests/kubernetes/cluster build
 	tests/kubernetes/cluster up
 	tests/kubernetes/cluster gateway "$(CARGO_TARGET_DIR)/release/tollgate"
-	tests/kubernetes/cluster conformance && tests/kubernetes/cluster ingress; result=$$?; tests/kubernetes/cluster down; exit $$result
+	tests/kubernetes/cluster conformance && tests/kubernetes/cluster ingress && tests/kubernetes/cluster policies; result=$$?; tests/kubernetes/cluster down; exit $$result
 
 leaks: toolchain ## ten minutes of mixed load against the release binary; memory, descriptors and permits must stay flat
 	$(GATEWAY)

@@ -23,7 +23,8 @@ const PARTS: [(&str, &str, &str); 3] = [
 ];
 
 /// Examples of files that are not the gateway's: their page and their first words.
-const OTHERS: [(&str, &str); 3] = [
+const OTHERS: [(&str, &str); 4] = [
+    ("docs/kubernetes-policies.md", "apiVersion: tollgate.dev/"),
     ("docs/laboratory.md", "title: My gateway\n"),
     ("docs/laboratory.md", "title: Over the network\n"),
     ("docs/laboratory.md", "title: Two gateways at our own size\n"),

@@ -12,6 +12,7 @@
 //! | `connection`, `watch` | the client of the API server, and its watches |
 //! | `rights` | explains requests that the API server refused |
 //! | `election` | elects the gateway that writes statuses |
+//! | `applier` | keeps the Services of Gateways in the cluster |
 //! | `status`, `writer` | compares and writes statuses |
 //! | `events` | events of objects whose statuses have no conditions |
 //! | `thread` | runs all of it on a thread of its own |
@@ -20,6 +21,7 @@
 //! reports back which ones the gateway refused.
 
 mod addresses;
+mod applier;
 mod connection;
 mod definition;
 mod election;
@@ -44,6 +46,6 @@ pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
 pub use objects::{Change, Changes, Objects};
 pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};
 pub use translate::{
-    AnnotationReport, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, Translation,
+    AnnotationReport, Applied, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, ServiceKind, ServiceSettings, Translation,
     TranslationSettings, Translator, Update, annotations, translate,
 };

@@ -122,6 +122,8 @@ impl From<&Value> for Compact {
 pub trait Contents: DeserializeOwned + PartialEq {
     /// The field that holds the contents; `None`: they are the object's own fields.
     const FIELD: Option<&'static str> = Some("spec");
+    /// Whether the translation reads the status, too.
+    const READS_STATUS: bool = false;
 }
 
 impl<T: Contents> Object<T> {
@@ -140,11 +142,13 @@ impl<T: Contents> Object<T> {
         Self { meta: metadata, spec, status }
     }
 
-    /// Returns whether the translation of both is the same: they differ at most in status and version.
+    /// Returns whether the translation of both is the same: they differ at most in version, and in a
+    /// status that it does not read.
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         let (one, two) = (&self.meta, &other.meta);
         self.spec == other.spec
+            && (!T::READS_STATUS || self.status == other.status)
             && one.generation == two.generation
             && one.labels == two.labels
             && one.annotations == two.annotations

@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tollgate_net::component;
 use tracing::{debug, info, warn};
 
+use crate::applier::Applier;
 use crate::connection::{ClusterAccess, connect};
 use crate::election::{self, LeaseSettings};
 use crate::events;
@@ -147,6 +148,8 @@ struct Source {
     named: BTreeMap<Reference, JoinHandle<()>>,
     translator: Translator,
     writer: StatusWriter,
+    /// The Services of Gateways, if they have any.
+    applier: Option<Applier>,
     /// Whether this gateway writes statuses.
     leads: latest::Receiver<bool>,
     /// The changes that the gateway does not have.
@@ -167,6 +170,9 @@ impl Source {
     fn new(settings: KubernetesSettings, client: Client, events: mpsc::Sender<KubernetesEvent>) -> Self {
         let (observation_sender, observations) = mpsc::channel(OBSERVATIONS_MAX);
         let controller = settings.translation.controller.clone();
+        let applier = settings.translation.services.as_ref();
+        let applier =
+            applier.map(|_| Applier::new(client.clone(), controller.clone(), observation_sender.clone()));
         let writer = StatusWriter::new(client.clone(), controller, observation_sender.clone());
         let translator = Translator::new(settings.translation.clone());
         let (sender, leads) = latest::channel(false);
@@ -184,6 +190,7 @@ impl Source {
             named: BTreeMap::new(),
             translator,
             writer,
+            applier,
             leads,
             update: Update::default(),
             is_due: false,
@@ -229,11 +236,15 @@ impl Source {
                 if !was_leader {
                     // A new leader does not know what the last one has written.
                     self.writer.check_all();
+                    self.applier.iter_mut().for_each(Applier::check);
                     self.notes.iter().for_each(|(object, notes)| {
                         notes.iter().for_each(|note| self.make_event(object, note));
                     });
                 }
                 self.writer.start(&self.objects);
+                if let Some(applier) = &mut self.applier {
+                    applier.start(&self.objects);
+                }
             }
             tokio::select! {
                 observation = self.observations.recv() => {
@@ -252,6 +263,7 @@ impl Source {
                     // An address that was in use may be free now.
                     self.is_due |= !self.refused.is_empty();
                     self.writer.retry();
+                    self.applier.iter_mut().for_each(Applier::check);
                 }
             }
         }
@@ -322,6 +334,14 @@ impl Source {
                     self.put(reference.kind, object);
                 }
                 self.writer.written(reference, is_good);
+            }
+            Observation::Applied(reference, is_good, object) => {
+                if let Some(object) = object {
+                    self.put(reference.kind, object);
+                }
+                if let Some(applier) = &mut self.applier {
+                    applier.written(&reference, is_good);
+                }
             }
         }
     }
@@ -394,6 +414,9 @@ impl Source {
     fn in_force(&mut self, refused: Refused) {
         let update = std::mem::take(&mut self.update);
         self.writer.set(self.translator.in_force(update, &refused));
+        if let Some(applier) = &mut self.applier {
+            applier.set(self.translator.applied());
+        }
         self.refused = refused;
         let notes = self.translator.notes();
         for (object, notes) in notes {

@@ -11,6 +11,7 @@ fn settings() -> TranslationSettings {
     TranslationSettings {
         controller: "tollgate.dev/gateway".to_owned(),
         addresses: AddressPool::new(vec![block]),
+        services: None,
     }
 }
 

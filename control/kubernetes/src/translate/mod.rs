@@ -16,6 +16,7 @@
 //! | `http` | the rules of an HTTPRoute |
 //! | `grpc` | the rules of a GRPCRoute |
 //! | `ingress` | Ingresses, which share one address, with annotations of ingress-nginx |
+//! | `services` | the Services that are made for Gateways |
 //! | `streams` | TLSRoutes, TCPRoutes and UDPRoutes |
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
@@ -37,6 +38,7 @@ mod names;
 mod policies;
 mod routes;
 mod secrets;
+mod services;
 mod streams;
 mod translator;
 
@@ -53,6 +55,8 @@ pub use conditions::SUPPORTED_FEATURES;
 pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
 pub(crate) use names::fingerprint;
 pub(crate) use policies::{SECRET_REFERENCE, SERVICE_REFERENCE};
+pub use services::{Applied, ServiceKind, ServiceSettings};
+pub(crate) use services::{APPLIED, leftovers};
 pub use translator::{Translator, Update};
 
 /// The settings that the translation depends on.
@@ -60,8 +64,10 @@ pub use translator::{Translator, Update};
 pub struct TranslationSettings {
     /// The name of this controller, which GatewayClasses refer to.
     pub controller: String,
-    /// The addresses that Gateways get, one each.
+    /// The addresses that Gateways get: one each, unless their Services have the addresses.
     pub addresses: AddressPool,
+    /// The Services that are made for Gateways; `None`: none are.
+    pub services: Option<ServiceSettings>,
 }
 
 /// The key of a document: its kind, such as `routes`, and its name.

@@ -16,7 +16,7 @@ use super::gateways::{Gateways, ListenerKey, Parents};
 use super::ingress::Ingresses;
 use super::policies::Policies;
 use super::routes::{self, Route, Surroundings};
-use super::{Document, DocumentKey, Statuses, Translation, TranslationSettings, conditions};
+use super::{Applied, Document, DocumentKey, Statuses, Translation, TranslationSettings, conditions};
 use crate::object::{Compact, Kind, ObjectName, Reference};
 use crate::objects::{Changes, Objects};
 
@@ -157,7 +157,7 @@ impl Translator {
         let targets = targets.unwrap_or_default();
         let is_target = |kind: Kind| targets.iter().any(|target| target.kind == kind);
         let mut changed_parents = BTreeSet::new();
-        if concerns(&OF_GATEWAYS) || is_target(Kind::Gateway) {
+        if concerns(&OF_GATEWAYS) || is_target(Kind::Gateway) || self.concerns_services(changes) {
             changed_parents = self.update_gateways(objects, &mut update);
         }
         let certificates = self.gateways.client_certificates();
@@ -183,6 +183,20 @@ impl Translator {
         self.update_tls_policies(&mut backends, &mut update);
         self.update_policy_statuses(objects, &touched, concerns_policies, &mut update);
         update
+    }
+
+    /// Returns whether changes concern the Services of Gateways.
+    fn concerns_services(&self, changes: &Changes) -> bool {
+        self.settings.services.as_ref().is_some_and(|services| {
+            changes.objects.iter().any(|object| object.kind == Kind::Service)
+                || changes.endpoints.contains(&services.pods)
+        })
+    }
+
+    /// Returns the Services of Gateways, with their EndpointSlices.
+    #[must_use]
+    pub fn applied(&self) -> &Applied {
+        &self.gateways.applied
     }
 
     /// Returns the whole translation.

@@ -2,7 +2,7 @@
 //!
 //! The source starts the writes only while this gateway leads (`election`). An annotation of each object has the
 //! fingerprint of what was applied, so an object is written only if something else is wanted. An object of the same name
-//! that somebody else made is left alone.
+//! that has another maker is left alone.
 
 use std::collections::BTreeSet;
 
@@ -59,10 +59,11 @@ impl Applier {
         self.is_due = true;
     }
 
-    /// Records the end of a write. One that failed is repeated with the next check.
-    pub fn written(&mut self, reference: &Reference, is_good: bool) {
+    /// Records the end of a write. What was not applied is compared again with the next check.
+    pub fn written(&mut self, reference: &Reference, is_applied: bool) {
         self.running.remove(reference);
-        self.is_due |= is_good;
+        // Another version may be wanted since.
+        self.is_due |= is_applied;
     }
 
     /// Starts the writes that are due.
@@ -102,17 +103,16 @@ impl Applier {
                     }
                     None => ("delete", api.delete(name, &DeleteParams::default()).await.map(|_| None)),
                 };
-                let observation = match result {
-                    Ok(Some(object)) => Observation::Applied(reference, true, Some(object)),
-                    Ok(None) => Observation::Applied(reference, true, None),
+                let object = match result {
+                    Ok(object) => object,
                     Err(error) => {
                         let why = rights::explain(&error, verb, &rights::Resource::of(reference.kind));
                         warn!(target: component::KUBERNETES, "{reference} was not written: {why}");
-                        Observation::Applied(reference, false, None)
+                        None
                     }
                 };
                 // If the receiver is gone, the source has ended.
-                let _ = observations.send(observation).await;
+                let _ = observations.send(Observation::Applied(reference, object)).await;
             });
         }
     }

@@ -335,12 +335,13 @@ impl Source {
                 }
                 self.writer.written(reference, is_good);
             }
-            Observation::Applied(reference, is_good, object) => {
+            Observation::Applied(reference, object) => {
+                let is_applied = object.is_some();
                 if let Some(object) = object {
                     self.put(reference.kind, object);
                 }
                 if let Some(applier) = &mut self.applier {
-                    applier.written(&reference, is_good);
+                    applier.written(&reference, is_applied);
                 }
             }
         }

@@ -40,6 +40,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if .Values.kubernetes.namespaces -}}
 {{- $_ := set $source "namespaces" .Values.kubernetes.namespaces -}}
 {{- end -}}
+{{- if .Values.kubernetes.services.type -}}
+{{- $pods := printf "%s/%s-gateways" .Release.Namespace (include "tollgate.name" .) -}}
+{{- $_ := set $source "services" (dict "type" .Values.kubernetes.services.type "pods" $pods) -}}
+{{- end -}}
 {{- $drain := dict "timeouts" (dict "drain" (printf "%ds" (int .Values.drain.timeoutSeconds))) -}}
 {{- $config := mergeOverwrite $drain (deepCopy .Values.config) (dict "kubernetes" $source) -}}
 {{- toYaml $config -}}

@@ -12,6 +12,7 @@ fn settings() -> TranslationSettings {
         controller: "tollgate.dev/gateway".to_owned(),
         addresses: AddressPool::new(vec![block]),
         services: None,
+        external_names: false,
     }
 }
 

@@ -256,6 +256,7 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
             controller: from.controller.clone(),
             addresses: AddressPool::new(blocks.collect()),
             services: from.services.as_ref().map(services),
+            external_names: from.external_names,
         },
     }
 }

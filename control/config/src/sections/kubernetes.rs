@@ -45,6 +45,10 @@ pub struct KubernetesSettings {
     /// the first of `addresses`, where each of their ports has a port of its own.
     #[key(also = ["service", "infrastructure", "gateway_services"])]
     pub services: Option<GatewayServices>,
+    /// Whether a backend may be a Service of the type `ExternalName`. Whoever may write Services then decides which hosts
+    /// the gateway connects to, also hosts that only the gateway can reach.
+    #[key(default = off, also = ["external_name", "externalName", "allow_external_name_services"])]
+    pub external_names: bool,
     /// Whether this gateway may write the statuses of objects. Of several gateways with one controller name, a
     /// Lease elects the one that does.
     #[key(default = on, also = ["status", "write_status", "leader"])]

@@ -19,6 +19,8 @@ pub struct ServiceContents {
     /// Its addresses in the cluster.
     #[serde(rename = "clusterIPs")]
     pub cluster_ips: Vec<String>,
+    /// The host of a Service of the type `ExternalName`.
+    pub external_name: String,
 }
 
 /// A port of a Service.

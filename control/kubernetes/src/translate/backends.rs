@@ -16,7 +16,7 @@ use super::policies::Policies;
 use super::{Statuses, TranslationSettings, grants, names, reference, secrets};
 use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
-use crate::resources::{BackendReference, BackendTlsPolicy, ServicePort};
+use crate::resources::{BackendReference, BackendTlsPolicy, ServiceContents, ServicePort};
 
 /// A rule that refers to backends.
 pub struct Referrer<'a> {
@@ -56,6 +56,8 @@ pub struct Backends<'a> {
     client_certificates: BTreeMap<ObjectName, Value>,
     /// The TollgatePolicies.
     attached: Arc<Policies>,
+    /// Whether a Service may be a host outside the cluster.
+    external_names: bool,
     found: Found,
 }
 
@@ -89,6 +91,8 @@ pub struct Source {
     pub service: ObjectName,
     /// The name of the Service's port.
     port: String,
+    /// The host and the port of a Service outside the cluster.
+    host: Option<String>,
     /// The beginning of its endpoints' addresses.
     scheme: &'static str,
     /// Everything but its endpoints.
@@ -101,6 +105,7 @@ impl<'a> Backends<'a> {
         objects: &'a Objects,
         client_certificates: BTreeMap<ObjectName, Value>,
         attached: Arc<Policies>,
+        external_names: bool,
     ) -> Self {
         let mut policies: HashMap<ObjectName, Vec<_>> = HashMap::new();
         for policy in objects.backend_tls_policies.values() {
@@ -116,7 +121,7 @@ impl<'a> Backends<'a> {
             list.sort_by_key(|policy| policy.meta.precedence());
             list.dedup_by_key(|policy| policy.meta.object_name());
         }
-        Self { objects, policies, client_certificates, attached, found: Found::default() }
+        Self { objects, policies, client_certificates, attached, external_names, found: Found::default() }
     }
 
     /// Returns what was found since the last call.
@@ -156,8 +161,16 @@ impl<'a> Backends<'a> {
             "" => protocol == "TCP",
             own => own == protocol,
         };
+        let is_external = service.kind == "ExternalName";
+        if is_external && !self.external_names {
+            let why = format!("the Service {name} is an ExternalName: `external_names` does not permit it");
+            return refused("BackendNotFound", why);
+        }
         let mut ports = service.ports.iter().filter(fits);
-        let Some(port) = ports.find(|port| Some(port.port) == backend.port) else {
+        // An ExternalName may have no ports, and then has all of them.
+        let other = backend.port.filter(|_| is_external && service.ports.is_empty());
+        let other = other.map(|port| ServicePort { port, ..ServicePort::default() });
+        let Some(port) = ports.find(|port| Some(port.port) == backend.port).or(other.as_ref()) else {
             let port = backend.port.map_or("none".to_owned(), |port| port.to_string());
             return refused("BackendNotFound", format!("the Service {name} has no {protocol} port {port}"));
         };
@@ -169,7 +182,8 @@ impl<'a> Backends<'a> {
                 &port.port.to_string(),
                 &protocol.to_ascii_lowercase(),
             ]);
-            self.want(&upstream, Source::new(name, port, "", Map::new(), BTreeSet::new()), route);
+            let source = Source::new(name, port, "", Map::new(), BTreeSet::new());
+            self.want(&upstream, source.outside(service, port.port), route);
             return Ok(Backend::Upstream(upstream));
         }
         let tls = match self.tls(&name, port, referrer.gateways) {
@@ -238,7 +252,8 @@ impl<'a> Backends<'a> {
             settings.insert("policies".to_owned(), policies.into());
         }
         let upstream = names::join(&parts);
-        self.want(&upstream, Source::new(name, port, scheme, settings, attached.sources), route);
+        let source = Source::new(name, port, scheme, settings, attached.sources);
+        self.want(&upstream, source.outside(service, port.port), route);
         Ok(Backend::Upstream(upstream))
     }
 
@@ -389,7 +404,15 @@ impl Source {
         settings: Map<String, Value>,
         policies: BTreeSet<ObjectName>,
     ) -> Self {
-        Self { service, port: port.name.clone(), scheme, settings, policies }
+        Self { service, port: port.name.clone(), host: None, scheme, settings, policies }
+    }
+
+    /// Makes it the upstream of a host outside the cluster, if the Service is one.
+    fn outside(mut self, service: &ServiceContents, port: u16) -> Self {
+        let is_external = service.kind == "ExternalName";
+        let host = service.external_name.trim_end_matches('.');
+        self.host = is_external.then(|| format!("{host}:{port}"));
+        self
     }
 
     /// Returns the upstream's document.
@@ -404,6 +427,9 @@ impl Source {
     /// Returns the endpoints of the Service's port. Endpoints that are about to end get no new requests, unless
     /// there are no others.
     fn endpoints(&self, objects: &Objects) -> Vec<Value> {
+        if let Some(host) = &self.host {
+            return vec![json!({ "address": format!("{}{host}", self.scheme) })];
+        }
         let mut endpoints: BTreeMap<(IpAddr, u16), bool> = BTreeMap::new();
         for slice in objects.slices_of(&self.service) {
             let ports = slice.ports.iter().filter(|own| own.name.as_deref().unwrap_or_default() == self.port);

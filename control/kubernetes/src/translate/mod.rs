@@ -68,6 +68,8 @@ pub struct TranslationSettings {
     pub addresses: AddressPool,
     /// The Services that are made for Gateways; `None`: none are.
     pub services: Option<ServiceSettings>,
+    /// Whether a Service may be a host outside the cluster (`ExternalName`).
+    pub external_names: bool,
 }
 
 /// The key of a document: its kind, such as `routes`, and its name.

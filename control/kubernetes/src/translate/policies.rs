@@ -90,9 +90,9 @@ struct TargetState {
 
 impl Policies {
     /// Collects the policies.
-    pub fn new(objects: &Objects) -> Self {
+    pub fn new(objects: &Objects, external_names: bool) -> Self {
         let mut all = Self::default();
-        let mut backends = Backends::new(objects, BTreeMap::new(), Arc::default());
+        let mut backends = Backends::new(objects, BTreeMap::new(), Arc::default(), external_names);
         let mut sorted: Vec<_> = objects.tollgate_policies.values().collect();
         sorted.sort_by_key(|policy| policy.meta.precedence());
         for policy in sorted {
@@ -190,8 +190,8 @@ impl Policies {
     }
 
     /// Returns the upstreams that policies refer to. They have the settings of their Services' policies.
-    pub fn upstreams(self: &Arc<Self>, objects: &Objects) -> BTreeMap<String, Wanted> {
-        let mut backends = Backends::new(objects, BTreeMap::new(), self.clone());
+    pub fn upstreams(self: &Arc<Self>, objects: &Objects, external_names: bool) -> BTreeMap<String, Wanted> {
+        let mut backends = Backends::new(objects, BTreeMap::new(), self.clone(), external_names);
         let gateways = BTreeSet::new();
         for (name, policy) in &self.policies {
             let owner = reference(Kind::TollgatePolicy, name);

@@ -161,7 +161,8 @@ impl Translator {
             changed_parents = self.update_gateways(objects, &mut update);
         }
         let certificates = self.gateways.client_certificates();
-        let mut backends = Backends::new(objects, certificates, self.policies.clone());
+        let external_names = self.settings.external_names;
+        let mut backends = Backends::new(objects, certificates, self.policies.clone(), external_names);
         let concerned = match concerns(&OF_ALL_ROUTES) {
             true => self.all_routes(objects),
             false => self.concerned_routes(changes, &targets, &changed_parents),
@@ -275,10 +276,10 @@ impl Translator {
         if !kinds.iter().any(|kind| self.policies.depend_on(*kind)) {
             return None;
         }
-        let policies = Arc::new(Policies::new(objects));
+        let policies = Arc::new(Policies::new(objects, self.settings.external_names));
         let targets = policies.differences(&self.policies);
         self.policies = policies;
-        let upstreams = self.policies.upstreams(objects);
+        let upstreams = self.policies.upstreams(objects, self.settings.external_names);
         let before = std::mem::take(&mut self.policy_upstreams);
         self.policy_upstreams = self.replace_upstreams(objects, before, upstreams, update);
         self.update_references();

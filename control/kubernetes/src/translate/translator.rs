@@ -348,7 +348,7 @@ impl Translator {
         let of = |kind: Kind| changes.objects.iter().filter(move |object| object.kind == kind);
         let mut concerned: BTreeSet<Reference> =
             changes.objects.iter().filter(|object| ROUTES.contains(&object.kind)).cloned().collect();
-        concerned.extend(targets.iter().filter(|target| self.routes.contains_key(target)).cloned());
+        concerned.extend(targets.iter().filter(|target| self.routes.contains_key(*target)).cloned());
         let target_services = targets.iter().filter(|target| target.kind == Kind::Service);
         let services: BTreeSet<&ObjectName> =
             of(Kind::Service).chain(target_services).map(|object| &object.name).collect();

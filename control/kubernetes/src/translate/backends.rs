@@ -97,6 +97,8 @@ pub struct Source {
     scheme: &'static str,
     /// Everything but its endpoints.
     settings: Map<String, Value>,
+    /// The TollgatePolicies that the settings come from.
+    pub policies: BTreeSet<ObjectName>,
 }
 
 impl<'a> Backends<'a> {

@@ -45,7 +45,7 @@ pub struct KubernetesSettings {
     /// the first of `addresses`, where each of their ports has a port of its own.
     #[key(also = ["service", "infrastructure", "gateway_services"])]
     pub services: Option<GatewayServices>,
-    /// Whether a backend may be a Service of the type `ExternalName`. Whoever may write Services then decides which hosts
+    /// Whether a backend may be a Service of the type `ExternalName`. A user who may write Services then decides which hosts
     /// the gateway connects to, also hosts that only the gateway can reach.
     #[key(default = off, also = ["external_name", "externalName", "allow_external_name_services"])]
     pub external_names: bool,

@@ -281,9 +281,12 @@ fn rule(choice: &Choice, properties: &Map<String, Value>) -> Option<Value> {
         Choice::ExactlyOne(names) => (names, "== 1", "exactly one of"),
         Choice::AtMostOne(names) => (names, "<= 1", "at most one of"),
     };
-    let present: Vec<&str> = names.iter().copied().filter(|name| properties.contains_key(*name)).collect();
-    let each: Vec<String> = present.iter().map(|name| format!("has(self.{})", escaped(name))).collect();
-    let names = any_of(present.iter().map(|name| format!("`{name}`")));
+    // Without one of them, the caller says the rest.
+    if !names.iter().all(|name| properties.contains_key(*name)) {
+        return None;
+    }
+    let each: Vec<String> = names.iter().map(|name| format!("has(self.{})", escaped(name))).collect();
+    let names = any_of(names.iter().map(|name| format!("`{name}`")));
     Some(json!({
         "rule": format!("[{}].filter(is, is).size() {condition}", each.join(", ")),
         "message": format!("{required} {names} is allowed{}", if condition == "== 1" { " and required" } else { "" }),
@@ -336,6 +339,9 @@ mod tests {
 
     #[test]
     fn keys_have_one_form_and_say_what_excludes_what() {
+        // A rule about keys that are left out is left out, too.
+        assert_eq!(schema("route", &["to"]).get("x-kubernetes-validations"), None);
+        assert!(schema("route", &[]).get("x-kubernetes-validations").is_some());
         let upstream = schema("upstream", &["endpoints"]);
         let keys = &upstream["properties"];
         assert_eq!(keys["endpoints"], Value::Null);

@@ -55,8 +55,8 @@ pub use conditions::SUPPORTED_FEATURES;
 pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
 pub(crate) use names::fingerprint;
 pub(crate) use policies::{SECRET_REFERENCE, SERVICE_REFERENCE};
-pub use services::{Applied, ServiceKind, ServiceSettings};
 pub(crate) use services::{APPLIED, leftovers};
+pub use services::{Applied, ServiceKind, ServiceSettings};
 pub use translator::{Translator, Update};
 
 /// The settings that the translation depends on.

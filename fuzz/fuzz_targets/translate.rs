@@ -116,7 +116,7 @@ fn check_status(object: &Reference, status: &Value) {
         Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => {
             items(status, "parents").collect()
         }
-        Kind::BackendTlsPolicy => items(status, "ancestors").collect(),
+        Kind::BackendTlsPolicy | Kind::TollgatePolicy => items(status, "ancestors").collect(),
         _ => return,
     };
     for place in places {

@@ -16,6 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     let settings = TranslationSettings {
         controller: CONTROLLER.to_owned(),
         addresses: AddressPool::new(vec![AddressBlock { first: [192, 0, 2, 0].into(), prefix: 28 }]),
+        services: None,
+        external_names: true,
     };
     let mut objects = Objects::default();
     for object in surroundings() {
@@ -114,7 +116,7 @@ fn check_status(object: &Reference, status: &Value) {
         Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => {
             items(status, "parents").collect()
         }
-        Kind::BackendTlsPolicy => items(status, "ancestors").collect(),
+        Kind::BackendTlsPolicy | Kind::TollgatePolicy => items(status, "ancestors").collect(),
         _ => return,
     };
     for place in places {

@@ -29,7 +29,7 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build profile run test simulate conformance faults hostile leaks lint check-dependencies check-docs check-examples bench \
+.PHONY: help build profile run test simulate conformance faults hostile leaks crashes lint check-dependencies check-docs check-examples bench \
 	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools \
 	install uninstall package package-test static check-aarch64 check-schemas screenshots
 
@@ -90,6 +90,11 @@ leaks: toolchain ## ten minutes of mixed load against the release binary; memory
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 leaks::
 
+crashes: toolchain ## kills the release binary 500 times while it writes the cache's disk tier, and flips bits there in 500 rounds; no wrong byte may be served
+	$(GATEWAY)
+	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
+		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 cache::disk::
+
 lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
@@ -102,7 +107,7 @@ check-dependencies: toolchain ## licences, sources and known advisories of every
 check-docs: toolchain ## links, reasons, dependencies, layers, the translation, the board with its alerts, the changelog
 	scripts/check-links
 	scripts/check-reasons
-	scripts/check-arrows
+	scripts/check-crates
 	scripts/check-layers
 	scripts/check-translation
 	scripts/check-board

@@ -170,7 +170,7 @@ mod tests {
 
     /// Whatever else of a config changes: a compilation with a cache gives the same plan as one without.
     #[test]
-    fn what_a_route_depends_on_counts() {
+    fn every_dependency_of_a_route_counts() {
         let written = config(TEXT);
         for (what, to) in [
             ("total: 9s", "total: 8s"),
@@ -220,17 +220,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_each_time() {
+    fn errors_are_reported_each_time() {
         let text = TEXT.replace("match: /a,", "match: /b/*,");
         let (bad, mut cache) = (config(&text), CompileCache::default());
         again(&config(TEXT), &mut cache);
-        let told = |cache: &mut CompileCache| {
+        let messages = |cache: &mut CompileCache| {
             let problems =
                 compile_with_cache(&CombinedResources::of(&bad), cache).expect_err("two are the same");
             problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
         };
-        let first = told(&mut cache);
+        let first = messages(&mut cache);
         assert!(first.len() == 1 && first[0].contains("identical"), "{first:?}");
-        assert_eq!(told(&mut cache), first);
+        assert_eq!(messages(&mut cache), first);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_config::{self as config, At, PartialConfig, Problem};
 use tollgate_route::{
     Age, BuildError, EncodedSlash, FieldSpec, Groups, Normalised, PathRules, PathSpec, PreparedRoute,
-    RoutePosition, RouteSpec, Routers, Semicolon, Shadow, Tie, ValueSpec, normalise,
+    RoutePosition, RouteSpec, Routers, Semicolon, Shadow, ShadowCause, Tie, ValueSpec, normalise,
 };
 
 use crate::compile_cache::{CachedRoute, CompileCache};
@@ -110,8 +110,11 @@ pub(crate) fn matches<'a>(
     let built = if errors.is_empty() { Routers::build(prepared, groups) } else { Err(errors) };
     match built {
         Ok((routers, ties)) => {
-            out.warnings.extend(ties.iter().map(|tie| tie_warning(&kept, tie)));
-            out.warnings.extend(routers.shadows().iter().map(|shadow| shadow_warning(&kept, shadow)));
+            let shadows = routers.shadows();
+            // A route that is never found gets no second warning.
+            let is_found = |tie: &&Tie| shadows.binary_search_by_key(&tie.second, |it| it.route).is_err();
+            out.warnings.extend(ties.iter().filter(is_found).map(|tie| tie_warning(&kept, tie)));
+            out.warnings.extend(shadows.iter().map(|shadow| shadow_warning(&kept, shadow)));
             out.routers = Some(routers);
         }
         Err(errors) => out.problems.extend(errors.iter().map(|error| build_problem(&kept, error))),
@@ -219,8 +222,17 @@ fn tie_warning(routes: &[&config::Match], tie: &Tie) -> Problem {
 
 fn shadow_warning(routes: &[&config::Match], shadow: &Shadow) -> Problem {
     let at = |route: u32| routes[route as usize].at;
-    let message = "this route is shadowed: an older one with the same conditions takes its requests";
-    Problem::warning(at(shadow.route), message).related(at(shadow.by), "the older one")
+    let (message, by) = match shadow.cause {
+        ShadowCause::Older => (
+            "this route is shadowed: an older one with the same conditions takes its requests",
+            "the older one",
+        ),
+        ShadowCause::Wider => (
+            "no request reaches this route: another one precedes it and takes all that it matches",
+            "the other one",
+        ),
+    };
+    Problem::warning(at(shadow.route), message).related(at(shadow.by), by)
 }
 
 fn build_problem(routes: &[&config::Match], error: &BuildError) -> Problem {

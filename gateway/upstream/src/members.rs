@@ -34,7 +34,7 @@ pub struct PickHints<'a> {
     pub avoid: &'a [Rc<Pool>],
 }
 
-/// The endpoints of an upstream on one worker: the plan's, and those found by discovery.
+/// The endpoints of an upstream on one worker: the listed and the discovered ones.
 ///
 /// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the last one that the worker
 /// saw. Only if they differ does the worker rebuild its balance.

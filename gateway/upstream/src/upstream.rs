@@ -2,7 +2,7 @@
 //!
 //! An [`Upstream`] joins the parts that a request needs: the [members](Members) among which it picks an
 //! endpoint, and the worker's access to the breaker, the adaptive limit and the retry budget, whose state all
-//! workers share. [`Upstreams`](crate::Upstreams) creates it. An exchange keeps the one that it began with,
+//! workers share. [`Upstreams`](crate::Upstreams) creates it. An exchange keeps its first one,
 //! also when the plan changes.
 
 use std::cell::RefCell;

@@ -133,8 +133,8 @@ fn set_name(reader: &mut Reader, node: &mut Node, name: &str) {
             entries.insert(0, MappingEntry { key: "name".to_owned(), at, value });
         }
         Some(entry) => {
-            let said = entry.value.scalar().map(|scalar| scalar.text.as_str());
-            if said != Some(name) {
+            let written = entry.value.scalar().map(|scalar| scalar.text.as_str());
+            if written != Some(name) {
                 let problem = Problem::error(entry.value.at, "this differs from the name in the path");
                 reader.problems.push(problem.help("write the same name, or remove the key"));
             }

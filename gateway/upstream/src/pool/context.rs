@@ -40,7 +40,7 @@ pub(crate) struct PoolContext {
     pub header_list_max_bytes: Cell<u32>,
     /// The read buffer that all HTTP/2 connections share.
     pub read_buffer: Rc<RefCell<Vec<u8>>>,
-    /// What waits for the sockets of all HTTP/2 connections.
+    /// Bytes that wait for the sockets of all HTTP/2 connections.
     pub http2_totals: MemoryTotals,
     /// When TLS, HTTP version, PROXY protocol or source address last changed. Connections opened earlier are
     /// not reused.

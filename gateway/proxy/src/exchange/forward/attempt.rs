@@ -84,9 +84,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// Relays the bytes of the new protocol after the endpoint has switched.
     pub(super) async fn tunnel(&mut self, connection: U) -> ConnectionFate {
         self.upstream.report(connection.pool(), Outcome::Answered(self.state.record.status));
-        tunnel(self.client, self.worker, self.state, connection, self.route.timeouts.upgraded).await;
-        // The client may still be sending while the endpoint's last bytes are on their way to it.
-        ConnectionFate::Linger
+        tunnel(self.client, self.worker, self.state, connection, self.route.timeouts.upgraded).await
     }
 
     /// Handles a response that broke off after the client had received a part of it.

@@ -368,7 +368,7 @@ pub(crate) fn check_roots(roots: Vec<Spanned<PathBuf>>) -> Vec<Problem> {
 /// Reads the certificate and key files.
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     let mut paths = Vec::new();
-    let mut told: HashSet<At> = HashSet::new();
+    let mut reported: HashSet<At> = HashSet::new();
     for pem in pem_files(config) {
         let Some(path) = &pem.path else { continue };
         paths.push(path.clone());
@@ -378,7 +378,7 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
             Err(reason) => {
                 let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
                 // A file may be named twice, and one position may name both a certificate and its key.
-                if told.insert(pem.at) {
+                if reported.insert(pem.at) {
                     problems.push(problem);
                 }
             }

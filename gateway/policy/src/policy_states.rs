@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_found_while_somebody_has_it() {
+    fn state_is_found_while_it_is_held() {
         let shared = PolicyStates::default();
         let one = shared.state("a", |_| true, || 1_u32);
         assert_eq!(*shared.state("a", |_| true, || 2_u32), 1);

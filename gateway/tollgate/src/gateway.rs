@@ -87,7 +87,7 @@ pub struct Gateway {
     retired: Vec<Arc<Rollout>>,
 }
 
-/// What the admin API needs of the control thread.
+/// The parts of the control thread that the admin API uses.
 #[derive(Debug)]
 pub struct ApiChannels {
     /// The contents of the sources.
@@ -359,12 +359,12 @@ impl Gateway {
     /// Drops plans that no request uses. With many routes that takes milliseconds, so neither a worker nor
     /// this thread does it.
     pub fn drop_retired(&mut self) {
-        let (gone, kept) =
+        let (unused, kept) =
             std::mem::take(&mut self.retired).into_iter().partition(|plan| Arc::strong_count(plan) == 1);
         self.retired = kept;
-        let gone: Vec<_> = gone;
-        if !gone.is_empty() {
-            drop(spawn_low_priority(move || drop(gone)));
+        let unused: Vec<_> = unused;
+        if !unused.is_empty() {
+            drop(spawn_low_priority(move || drop(unused)));
         }
     }
 

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn all_receipts_are_waited_for() {
+    fn a_rollout_awaits_all_receipts() {
         let (receipt, receipts) = Receipt::new();
         let other = receipt.clone();
         let mut all = pin!(receipts.all());

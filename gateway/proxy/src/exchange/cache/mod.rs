@@ -15,7 +15,6 @@
 //!
 //! Invariant: a request without the policy never comes here.
 
-mod absent;
 mod admission;
 mod caching;
 mod fetch;

@@ -208,6 +208,10 @@ fn what_the_pages_show_is_good() {
     let (mut plain, mut with_plugin) = (Vec::new(), Vec::new());
     for page in pages() {
         for (number, example) in examples(&root(&page)).iter().enumerate() {
+            // Objects of Kubernetes: control/kubernetes has a test of them.
+            if example.starts_with("apiVersion: ") {
+                continue;
+            }
             let is = |of: &str, begin: &str| of == page && example.starts_with(begin);
             if let Some(at) = others.iter().position(|(of, begin)| is(of, begin)) {
                 others.remove(at);

@@ -19,6 +19,7 @@ use tollgate_documents::{DocumentChanges, Refused, SourceEvent};
 use tollgate_net::component;
 use tracing::{debug, info, warn};
 
+use crate::applier::Applier;
 use crate::connection::{ClusterAccess, connect};
 use crate::election::{self, LeaseSettings};
 use crate::events;
@@ -124,6 +125,8 @@ struct Source {
     named: BTreeMap<Reference, JoinHandle<()>>,
     translator: Translator,
     writer: StatusWriter,
+    /// The Services of Gateways, if they have any.
+    applier: Option<Applier>,
     /// Whether this gateway writes statuses.
     leads: latest::Receiver<bool>,
     /// The changes that the gateway does not have.
@@ -144,6 +147,9 @@ impl Source {
     fn new(settings: KubernetesSettings, client: Client, events: mpsc::Sender<SourceEvent>) -> Self {
         let (observation_sender, observations) = mpsc::channel(OBSERVATIONS_MAX);
         let controller = settings.translation.controller.clone();
+        let applier = settings.translation.services.as_ref();
+        let applier =
+            applier.map(|_| Applier::new(client.clone(), controller.clone(), observation_sender.clone()));
         let writer = StatusWriter::new(client.clone(), controller, observation_sender.clone());
         let translator = Translator::new(settings.translation.clone());
         let (sender, leads) = latest::channel(false);
@@ -161,6 +167,7 @@ impl Source {
             named: BTreeMap::new(),
             translator,
             writer,
+            applier,
             leads,
             update: Update::default(),
             is_due: false,
@@ -206,11 +213,15 @@ impl Source {
                 if !was_leader {
                     // A new leader does not know what the last one has written.
                     self.writer.check_all();
+                    self.applier.iter_mut().for_each(Applier::check);
                     self.notes.iter().for_each(|(object, notes)| {
                         notes.iter().for_each(|note| self.make_event(object, note));
                     });
                 }
                 self.writer.start(&self.objects);
+                if let Some(applier) = &mut self.applier {
+                    applier.start(&self.objects);
+                }
             }
             tokio::select! {
                 observation = self.observations.recv() => {
@@ -229,6 +240,7 @@ impl Source {
                     // An address that was in use may be free now.
                     self.is_due |= !self.refused.is_empty();
                     self.writer.retry();
+                    self.applier.iter_mut().for_each(Applier::check);
                 }
             }
         }
@@ -299,6 +311,15 @@ impl Source {
                     self.put(reference.kind, object);
                 }
                 self.writer.written(reference, is_good);
+            }
+            Observation::Applied(reference, object) => {
+                let is_applied = object.is_some();
+                if let Some(object) = object {
+                    self.put(reference.kind, object);
+                }
+                if let Some(applier) = &mut self.applier {
+                    applier.written(&reference, is_applied);
+                }
             }
         }
     }
@@ -371,6 +392,9 @@ impl Source {
     fn in_force(&mut self, refused: Refused) {
         let update = std::mem::take(&mut self.update);
         self.writer.set(self.translator.in_force(update, &refused));
+        if let Some(applier) = &mut self.applier {
+            applier.set(self.translator.applied());
+        }
         self.refused = refused;
         let notes = self.translator.notes();
         for (object, notes) in notes {

@@ -8,13 +8,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollgate_config::{
-    CombinedResources, DocumentProblem, Kubeconfig, KubernetesSettings, LogLevel, Problem, ResourceKind,
-    Severity, Undo, kind,
+    CombinedResources, DocumentProblem, GatewayServices, Kubeconfig, KubernetesSettings, LogLevel, Problem,
+    ResourceKind, ServiceType, Severity, Undo, kind,
 };
 use tollgate_documents::{DocumentChanges, DocumentKey, Refused, SourceEvent};
 use tollgate_fleet::FleetThread;
 use tollgate_kubernetes::{
-    AddressBlock, AddressPool, ClusterAccess, KubernetesThread, LeaseSettings, TranslationSettings,
+    AddressBlock, AddressPool, ClusterAccess, KubernetesThread, LeaseSettings, ObjectName, ServiceKind, ServiceSettings,
+    TranslationSettings,
 };
 
 use crate::batch::CompileParts;
@@ -282,7 +283,23 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
         translation: TranslationSettings {
             controller: from.controller.clone(),
             addresses: AddressPool::new(blocks.collect()),
+            services: from.services.as_ref().map(services),
+            external_names: from.external_names,
         },
+    }
+}
+
+/// Returns the settings of the Services of Gateways.
+fn services(from: &GatewayServices) -> ServiceSettings {
+    let pods = from.pods.as_ref();
+    ServiceSettings {
+        kind: match from.kind {
+            ServiceType::LoadBalancer => ServiceKind::LoadBalancer,
+            ServiceType::NodePort => ServiceKind::NodePort,
+            ServiceType::ClusterIp => ServiceKind::ClusterIp,
+            ServiceType::Headless => ServiceKind::Headless,
+        },
+        pods: pods.map(|pods| ObjectName::new(&pods.namespace, &pods.name)).unwrap_or_default(),
     }
 }
 

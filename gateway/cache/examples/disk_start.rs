@@ -1,6 +1,7 @@
 //! How long a start takes with a log on disk, and a read from it: `cargo run --release -p tollgate-cache --example disk_start
 //! -- FOLDER OBJECTS BODY_BYTES`. The files are in the page cache, so this is the time of the processor.
 
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -84,9 +85,11 @@ fn main() {
         }
     }
     let read = begin.elapsed() / reads.max(1) as u32;
-    println!(
-        "{} objects of {body_bytes} bytes, {} MiB: written in {written:.2?}, started in {started:.2?}, {read:.2?} a read",
-        status.objects,
-        status.bytes >> 20
-    );
+    let (found, mebibytes) = (status.objects, status.bytes >> 20);
+    writeln!(
+        stdout(),
+        "{found} objects of {body_bytes} bytes, {mebibytes} MiB: written in {written:.2?}, started in {started:.2?}, \
+         {read:.2?} a read"
+    )
+    .expect("standard output");
 }

@@ -20,6 +20,7 @@
 
 mod disk;
 mod moment;
+mod purge;
 mod rules;
 mod store;
 mod stored_head;
@@ -27,9 +28,10 @@ mod stored_head;
 mod test_messages;
 
 pub use disk::{
-    DiskBody, DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState, DiskStatus, Loaded, LookupTurn,
+    DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState, DiskStatus, Loaded, LookupTurn,
 };
 pub use moment::Moment;
+pub use purge::{Purge, PurgeMode};
 pub use rules::admit::{Admission, NotStored, admit};
 pub use rules::age::Received;
 pub use rules::answer::{answer, not_modified_lines};
@@ -42,10 +44,10 @@ pub use rules::response_control::ResponseControl;
 pub use rules::reuse::{Allowances, Reuse, may_serve_on_error, reuse};
 pub use rules::validation::{select_validated, write_conditions};
 pub use rules::vary::{Normal, Vary, VaryRules};
+pub use store::body::DiskBody;
 pub use store::counters::Counts;
 pub use store::fill::{Fill, Pushed};
 pub use store::follower::{Chunk, Follower, Start};
-pub use store::purge::{Purge, PurgeMode};
 pub use store::stored::Stored;
 pub use store::{Begin, Lookup, Store, StoreSettings};
 pub use stored_head::StoredHead;

@@ -154,6 +154,11 @@ pub enum Command {
     /// Print the JSON Schema of the configuration, with which editors complete and check it.
     #[command(after_long_help = SCHEMA)]
     Schema,
+    /// Print the definition of the resource TollgatePolicy, for a Kubernetes cluster.
+    ///
+    /// It has every policy of this program. The API server checks policies by it.
+    #[command(after_long_help = CRDS)]
+    Crds,
     /// Print every key of the configuration with its meaning, values and default, as Markdown.
     Reference,
     /// Print a shell's completion script.
@@ -573,6 +578,10 @@ Example, for an editor with the YAML language server:
   tollgate schema > tollgate.schema.json
   and as the first line of the configuration:
   # yaml-language-server: $schema=tollgate.schema.json";
+
+const CRDS: &str = "\
+Example:
+  tollgate crds | kubectl apply --server-side -f -";
 
 const COMPLETIONS: &str = "\
 Examples:

@@ -133,6 +133,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Cache { action } => remote::run(remote::cache(&action), 1),
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Schema => pages::schema(),
+        Command::Crds => pages::crds(),
         Command::Reference => pages::reference(),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { all: Some(directory), .. } => pages::all_man_pages(&directory),

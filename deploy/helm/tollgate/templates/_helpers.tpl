@@ -65,6 +65,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $service := printf "${%s_SERVICE_HOST}" (include "tollgate.name" . | upper | replace "-" "_") -}}
 {{- $_ := set $source "addresses" (default $service .Values.fleet.controller.addresses) -}}
 {{- end -}}
+{{- if .Values.kubernetes.services.type -}}
+{{- $pods := printf "%s/%s-gateways" .Release.Namespace (include "tollgate.name" .) -}}
+{{- $_ := set $source "services" (dict "type" .Values.kubernetes.services.type "pods" $pods) -}}
+{{- end -}}
 {{- toYaml $source -}}
 {{- end -}}
 

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use super::Disk;
 use super::format::{BLOCK_BYTES, Place, block_sum};
 use super::medium::{SegmentFile, read_exact};
+use crate::store::body::DiskBody;
 
 /// The body of a record. It is readable for as long as this exists, even if its segment is evicted. Each block is verified
 /// before its bytes are returned.
-pub struct DiskBody {
+pub(super) struct RecordBody {
     pub(super) disk: Arc<Disk>,
     pub(super) hash: u64,
     pub(super) key: Box<[u8]>,
@@ -25,19 +26,12 @@ pub struct DiskBody {
     pub(super) sums: Box<[u64]>,
 }
 
-impl DiskBody {
-    /// The length in bytes.
-    #[must_use]
-    pub fn length(&self) -> u64 {
+impl DiskBody for RecordBody {
+    fn length(&self) -> u64 {
         self.length
     }
 
-    /// Reads the bytes from an offset on: some of them, at least one unless the body ends there, and about `most` at the
-    /// most. Blocks the thread.
-    ///
-    /// # Errors
-    /// If they cannot be read, or are not the bytes that were stored. Then the object is removed.
-    pub fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
+    fn read(&self, offset: u64, most: usize) -> io::Result<Bytes> {
         if offset >= self.length {
             return Ok(Bytes::new());
         }
@@ -62,8 +56,8 @@ impl DiskBody {
     }
 }
 
-impl fmt::Debug for DiskBody {
+impl fmt::Debug for RecordBody {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("DiskBody").field("place", &self.place).finish_non_exhaustive()
+        formatter.debug_struct("RecordBody").field("place", &self.place).finish_non_exhaustive()
     }
 }

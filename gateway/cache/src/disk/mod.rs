@@ -39,15 +39,15 @@ use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use self::body::RecordBody;
 use self::format::{HEADER_BYTES, Header, Kind, Place, Purged, read_meta};
 use self::index::{Candidate, ENTRY_BYTES, Entry, Index, VARIANT_MASK, Waiting};
 use self::marks::Marks;
 use self::medium::{Folder, SegmentFile, read_exact};
 use self::writer::Writer;
-use crate::store::body::Body;
+use crate::store::body::{Body, DiskBody};
 use crate::{Purge, PurgeMode, Stored, StoredHead};
 
-pub use body::DiskBody;
 pub use counters::DiskCounters;
 pub(crate) use marks::Verdict;
 
@@ -566,7 +566,7 @@ impl DiskRecord {
     }
 
     /// Reads the head, and describes the body. `None`: it cannot be read, or is damaged.
-    fn read(&self) -> Option<(StoredHead, DiskBody)> {
+    fn read(&self) -> Option<(StoredHead, RecordBody)> {
         let Entry { place, meta_bytes, body_bytes, .. } = self.entry;
         let offset = u64::from(place.offset);
         let bytes = read_exact(&*self.file, HEADER_BYTES + meta_bytes as usize, offset).ok()?;
@@ -574,7 +574,7 @@ impl DiskRecord {
         let is_it = (header.kind, header.body_bytes) == (Kind::Object, body_bytes);
         let meta = Some(&bytes[HEADER_BYTES..]).filter(|meta| is_it && header.has_meta(meta))?;
         let meta = read_meta(meta, body_bytes)?;
-        let body = DiskBody {
+        let body = RecordBody {
             disk: self.disk.clone(),
             hash: self.hash,
             key: meta.key,

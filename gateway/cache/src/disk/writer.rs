@@ -21,7 +21,7 @@ use super::index::{Entry, Waiting};
 use super::marks::Verdict;
 use super::medium::{Medium, SegmentFile, write_all};
 use super::{Disk, DiskRecord, DiskState, Operation, Queue, WaitingPurge, lock, recovery, variant};
-use crate::store::body::Body;
+use crate::store::body::{Body, DiskBody};
 use crate::{PurgeMode, StoredHead};
 
 /// The size is divided into this many segments.

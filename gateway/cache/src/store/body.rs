@@ -1,14 +1,27 @@
 //! The body of a stored response: pieces of memory that responses share, or a record of the disk tier.
 
+use std::fmt::Debug;
+use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::DiskBody;
-
 /// Pieces at least this long stay as they arrived when a body is complete. Shorter ones are joined, because each
 /// piece costs some 100 bytes of its own and a call of the system when it is sent.
 const JOINED_BYTES: usize = 16 * 1024;
+
+/// A body that is read from disk while it is sent. It is readable for as long as this exists.
+pub trait DiskBody: Debug + Send + Sync {
+    /// The length in bytes.
+    fn length(&self) -> u64;
+
+    /// Reads the bytes from an offset on: some of them, at least one unless the body ends there, and at most `most`. Each
+    /// block is verified before its bytes are returned. Blocks the thread.
+    ///
+    /// # Errors
+    /// If they cannot be read, or are not the bytes that were stored. Then the object is removed.
+    fn read(&self, offset: u64, most: usize) -> io::Result<Bytes>;
+}
 
 /// The body of a stored response. No piece is empty.
 #[derive(Clone, Debug)]
@@ -24,7 +37,7 @@ pub(crate) enum Body {
 pub(crate) enum Pieces {
     Memory(Box<[Bytes]>),
     /// None: it stays on disk.
-    Disk(Arc<DiskBody>),
+    Disk(Arc<dyn DiskBody>),
 }
 
 impl Default for Body {
@@ -51,12 +64,12 @@ impl Body {
     }
 
     /// Creates a body that stays on disk.
-    pub fn on_disk(body: Arc<DiskBody>) -> Self {
+    pub fn on_disk(body: Arc<dyn DiskBody>) -> Self {
         Self::Several(Box::new((body.length(), Pieces::Disk(body))))
     }
 
     /// The record that has the body, if it stays on disk. It has no pieces then.
-    pub fn disk(&self) -> Option<&Arc<DiskBody>> {
+    pub fn disk(&self) -> Option<&Arc<dyn DiskBody>> {
         match self {
             Self::Several(several) => match &several.1 {
                 Pieces::Disk(body) => Some(body),

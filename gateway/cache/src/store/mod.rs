@@ -12,7 +12,7 @@ pub(crate) mod fill;
 pub(crate) mod follower;
 mod ghosts;
 mod index;
-pub(crate) mod purge;
+mod purge;
 mod queues;
 pub(crate) mod stored;
 

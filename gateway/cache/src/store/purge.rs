@@ -11,28 +11,7 @@ use std::time::{Duration, Instant};
 use super::Store;
 use super::index::Stripe;
 use super::stored::Stored;
-
-/// The responses that a purge concerns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purge<'a> {
-    /// All responses under this key.
-    Key(&'a [u8]),
-    /// All whose keys begin with these bytes.
-    Prefix(&'a [u8]),
-    /// Responses that have one of these tags.
-    Tags(&'a [&'a [u8]]),
-    /// All.
-    All,
-}
-
-/// The effect of a purge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PurgeMode {
-    /// The responses are removed.
-    Remove,
-    /// They are kept but stale, so that they can be validated, or served while they are refreshed.
-    MarkStale,
-}
+use crate::{Purge, PurgeMode};
 
 impl Store {
     /// Purges, and returns how many responses in memory it concerned. From then on, it holds for those on disk as well.

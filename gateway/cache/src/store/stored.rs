@@ -8,8 +8,8 @@ use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use tollgate_http::Head;
 
-use super::body::Body;
-use crate::{DiskBody, Moment, StoredHead};
+use super::body::{Body, DiskBody};
+use crate::{Moment, StoredHead};
 
 /// How often an object is known to have been read, at most. S3-FIFO needs two bits.
 const READS_MAX: u8 = 3;
@@ -101,7 +101,7 @@ impl Stored {
 
     /// The body, if it is read from disk while it is sent.
     #[must_use]
-    pub fn disk_body(&self) -> Option<&Arc<DiskBody>> {
+    pub fn disk_body(&self) -> Option<&Arc<dyn DiskBody>> {
         self.body.disk()
     }
 

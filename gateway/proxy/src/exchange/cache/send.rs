@@ -229,7 +229,7 @@ async fn send_from_disk<S: ClientSide>(
     client: &mut Client<S>,
     state: &mut RequestState,
     route: &Route,
-    body: &Arc<DiskBody>,
+    body: &Arc<dyn DiskBody>,
     Range { start: mut at, end }: Range<u64>,
 ) -> Result<(), Reason> {
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);

@@ -46,6 +46,6 @@ pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
 pub use objects::{Change, Changes, Objects};
 pub use thread::{KubernetesSettings, KubernetesThread};
 pub use translate::{
-    AnnotationReport, Applied, Behaviour, Document, Finding, SUPPORTED_FEATURES, ServiceKind, ServiceSettings,
-    Translation, TranslationSettings, Translator, Update, annotations, translate,
+    AnnotationReport, Applied, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, ServiceKind,
+    ServiceSettings, Translation, TranslationSettings, Translator, Update, annotations, translate,
 };

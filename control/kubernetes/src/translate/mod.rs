@@ -52,12 +52,12 @@ use crate::object::{Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
 
 pub use conditions::SUPPORTED_FEATURES;
-pub use tollgate_documents::DocumentKey;
 pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
 pub(crate) use names::fingerprint;
 pub(crate) use policies::{SECRET_REFERENCE, SERVICE_REFERENCE};
 pub(crate) use services::{APPLIED, leftovers};
 pub use services::{Applied, ServiceKind, ServiceSettings};
+pub use tollgate_documents::DocumentKey;
 pub use translator::{Translator, Update};
 
 /// The settings that the translation depends on.

@@ -189,7 +189,7 @@ spec:
     }
     let mut translator = tollgate_kubernetes::Translator::new(settings());
     let update = translator.start(&all);
-    let key = tollgate_kubernetes::DocumentKey { kind: "upstreams", name: "demo_echo_80".to_owned() };
+    let key = tollgate_documents::DocumentKey { kind: "upstreams", name: "demo_echo_80".to_owned() };
     assert!(translator.document(&key).is_some());
     let refused = std::iter::once((key, "/balance: `hash` needs `by`".to_owned())).collect();
     let statuses = translator.in_force(update, &refused);

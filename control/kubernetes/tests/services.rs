@@ -186,7 +186,7 @@ kind: HTTPRoute
 metadata: {name: r, namespace: demo}
 spec: {parentRefs: [{name: one}], rules: [{backendRefs: [{name: outside, port: 8443}]}]}
 ";
-    let key = tollgate_kubernetes::DocumentKey { kind: "upstreams", name: "demo_outside_8443".to_owned() };
+    let key = tollgate_documents::DocumentKey { kind: "upstreams", name: "demo_outside_8443".to_owned() };
     for permitted in [false, true] {
         let mut objects = objects(WORLD);
         add(&mut objects, outside);

@@ -81,7 +81,7 @@ conformance: toolchain ## the Gateway API's conformance suite, Ingresses, rights
 	tests/kubernetes/cluster build
 	tests/kubernetes/cluster up
 	tests/kubernetes/cluster gateway "$(CARGO_TARGET_DIR)/release/tollgate"
-	for run in conformance ingress rights change roll outage; do \
+	for run in conformance ingress policies rights change roll outage; do \
 		echo "cluster $$run"; tests/kubernetes/cluster $$run || { result=$$?; break; }; done; \
 		tests/kubernetes/cluster down; exit $${result:-0}
 

@@ -16,6 +16,8 @@ fuzz_target!(|bytes: &[u8]| {
     let settings = TranslationSettings {
         controller: CONTROLLER.to_owned(),
         addresses: AddressPool::new(vec![AddressBlock { first: [192, 0, 2, 0].into(), prefix: 28 }]),
+        services: None,
+        external_names: true,
     };
     let mut objects = Objects::default();
     for object in surroundings() {
@@ -49,14 +51,15 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(document.value.is_object(), "{key:?}: {}", document.value);
         assert!(!document.owners.is_empty(), "no object reports it if {key:?} is refused");
     }
-    // Every object of this controller has a status, whatever its contents.
-    let is_own = |class: &str| {
-        objects.gateway_classes.iter().any(|(name, object)| {
-            name.name == class && object.spec.as_ref().is_ok_and(|spec| spec.controller_name == CONTROLLER)
+    // Every Gateway of an accepted class has a status, whatever its contents.
+    let is_accepted = |class: &str| {
+        let of_class = |object: &Reference| object.kind == Kind::GatewayClass && object.name.name == class;
+        whole.statuses.iter().filter(|(object, _)| of_class(object)).any(|(_, status)| {
+            items(status, "conditions").any(|it| it["type"] == "Accepted" && it["status"] == "True")
         })
     };
     for (name, gateway) in &objects.gateways {
-        if gateway.spec.as_ref().is_ok_and(|spec| is_own(&spec.gateway_class_name)) {
+        if gateway.spec.as_ref().is_ok_and(|spec| is_accepted(&spec.gateway_class_name)) {
             let reference = Reference { kind: Kind::Gateway, name: name.clone() };
             assert!(whole.statuses.contains_key(&reference), "{reference} has no status");
         }
@@ -114,7 +117,7 @@ fn check_status(object: &Reference, status: &Value) {
         Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => {
             items(status, "parents").collect()
         }
-        Kind::BackendTlsPolicy => items(status, "ancestors").collect(),
+        Kind::BackendTlsPolicy | Kind::TollgatePolicy => items(status, "ancestors").collect(),
         _ => return,
     };
     for place in places {

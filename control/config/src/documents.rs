@@ -40,7 +40,7 @@ use crate::tree::shown;
 pub use kinds::{KINDS, ResourceKind, kind};
 pub use mask::{masked, unmasked};
 pub use parts::CombinedResources;
-pub use value::{FileResource, file_resources, from_yaml, to_yaml};
+pub use value::{FileResource, file_documents, file_resources, from_yaml, to_yaml};
 
 /// File numbers from here on belong to documents, not to files.
 const FIRST_DOCUMENT_ID: u32 = 1 << 24;

@@ -223,7 +223,8 @@ impl<'a> Loader<'a> {
     fn no_routes(&self) -> Option<Problem> {
         let message = "no routes: every request would be answered 404";
         let Draft { config, routes, .. } = &self.draft;
-        if config.store.is_some() || config.etcd.is_some() || config.kubernetes.is_some() {
+        let sources = [config.store.is_some(), config.etcd.is_some(), config.kubernetes.is_some()];
+        if sources.contains(&true) || config.controller.is_some() || config.fleet.is_some() {
             return None;
         }
         // Listeners of layer 4 take no requests.
@@ -282,6 +283,10 @@ impl<'a> Loader<'a> {
         if let (Some(cache), Some(main)) =
             (draft.config.etcd.as_mut().and_then(|etcd| etcd.cache.as_mut()), self.files.first())
         {
+            *cache = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*cache);
+        }
+        let state = draft.config.controller.as_mut().and_then(|controller| controller.cache.as_mut());
+        if let (Some(cache), Some(main)) = (state, self.files.first()) {
             *cache = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*cache);
         }
         let kubeconfig = draft.config.kubernetes.as_mut().map(|kubernetes| &mut kubernetes.kubeconfig);

@@ -37,6 +37,8 @@ pub(crate) struct CachedRoute {
     pub matches: Arc<PreparedRoute>,
     /// The route in the last plan.
     pub route: Option<Arc<Route>>,
+    /// The compilation that made the entry. It does not use it: only a later one does.
+    made: u64,
     /// The last compilation that used the entry.
     turn: u64,
 }
@@ -44,7 +46,7 @@ pub(crate) struct CachedRoute {
 impl CachedRoute {
     /// Makes the entry of a route that is not compiled yet.
     pub(crate) fn new(prefix: Option<usize>, matches: Arc<PreparedRoute>) -> Self {
-        Self { prefix, matches, route: None, turn: 0 }
+        Self { prefix, matches, route: None, made: 0, turn: 0 }
     }
 }
 
@@ -61,21 +63,21 @@ impl CompileCache {
         }
     }
 
-    /// Returns the entry of a route, and keeps it for this plan.
+    /// Returns what the plan before has for a route, and keeps it for this plan.
     pub(crate) fn take_over(&mut self, route: Identity) -> Option<&CachedRoute> {
-        let known = self.known.get_mut(&route)?;
+        let known = self.known.get_mut(&route).filter(|known| known.made != self.turn)?;
         known.turn = self.turn;
         Some(known)
     }
 
-    /// Returns the entry of a route.
+    /// Returns what the plan before has for a route.
     pub(crate) fn get(&self, route: Identity) -> Option<&CachedRoute> {
-        self.known.get(&route)
+        self.known.get(&route).filter(|known| known.made != self.turn)
     }
 
     /// Stores a route's match for this plan.
     pub(crate) fn store_match(&mut self, route: Identity, known: CachedRoute) {
-        self.known.insert(route, CachedRoute { turn: self.turn, ..known });
+        self.known.insert(route, CachedRoute { made: self.turn, turn: self.turn, ..known });
         self.fresh.push(route);
     }
 

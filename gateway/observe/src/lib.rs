@@ -49,7 +49,7 @@ pub use stats::{
     RouteSlots, RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, StreamCounts, StreamSnapshot,
     StreamsSnapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
-pub use status::{EtcdStatus, ListenerStatus, OperationResult, Status};
+pub use status::{ControllerStatus, EtcdStatus, FleetStatus, ListenerStatus, OperationResult, Status};
 pub use upstreams::{
     AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, TlsStatus,
     UpstreamSource, UpstreamStatus,

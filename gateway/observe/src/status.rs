@@ -46,6 +46,40 @@ pub struct Status {
     pub log_lines_lost: u64,
     /// State of etcd; `None`: etcd is not a source of the configuration.
     pub etcd: Option<EtcdStatus>,
+    /// State of the connection to a controller; `None`: a controller is not a source of the configuration.
+    pub controller: Option<ControllerStatus>,
+    /// State of the fleet that takes its configuration from this process; `None`: it is no controller.
+    pub fleet: Option<FleetStatus>,
+}
+
+/// The state of a controller as a source of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControllerStatus {
+    /// Whether a controller is connected.
+    pub connected: bool,
+    /// How often a connection was lost.
+    pub losses: u64,
+    /// The version that this gateway serves.
+    pub version: u64,
+    /// Number of refused documents.
+    pub refused: usize,
+}
+
+/// The state of the gateways of a controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FleetStatus {
+    /// The version of the documents.
+    pub version: u64,
+    /// Number of documents.
+    pub documents: usize,
+    /// Number of connected gateways.
+    pub gateways: usize,
+    /// How many of them do not serve that version.
+    pub behind: usize,
+    /// The largest number of documents that one of them refused.
+    pub refused: usize,
+    /// Connections that were rejected.
+    pub rejected: u64,
 }
 
 /// The state of etcd as a source of the configuration.
@@ -109,6 +143,8 @@ impl Default for Status {
             connections_limit: None,
             log_lines_lost: 0,
             etcd: None,
+            controller: None,
+            fleet: None,
         }
     }
 }
@@ -146,6 +182,20 @@ impl Status {
                 "losses": etcd.losses,
                 "revision": etcd.revision,
                 "refused": etcd.refused,
+            })),
+            "controller": self.controller.map(|controller| json!({
+                "connected": controller.connected,
+                "losses": controller.losses,
+                "version": controller.version,
+                "refused": controller.refused,
+            })),
+            "fleet": self.fleet.map(|fleet| json!({
+                "version": fleet.version,
+                "documents": fleet.documents,
+                "gateways": fleet.gateways,
+                "behind": fleet.behind,
+                "refused": fleet.refused,
+                "rejected": fleet.rejected,
             })),
         });
         format!("{value:#}\n")

@@ -11,6 +11,7 @@ use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
 use tollgate_config as config;
 use tollgate_config::{Config, LogFormat, LogTarget, Percent};
+use tollgate_fleet::FleetHandle;
 use tollgate_net::component;
 use tollgate_observe::{
     AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SeriesBounds, SyslogTarget,
@@ -80,6 +81,8 @@ pub struct Gateway {
     /// The access rules of the admin listener.
     access: watch::Sender<Arc<AccessRules>>,
     attempts: Arc<FailedAttempts>,
+    /// The gateways that take their documents from this process; `None`: it is no controller.
+    pub fleet: Option<FleetHandle>,
     /// The clients of the admin listener that follow requests.
     followers: Arc<RequestFollowers>,
     /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
@@ -182,6 +185,7 @@ impl Gateway {
             },
             access,
             attempts: Arc::default(),
+            fleet: None,
             followers,
             retired,
         })
@@ -239,6 +243,7 @@ impl Gateway {
             operations: operations.clone(),
             access: self.access.subscribe(),
             attempts: self.attempts.clone(),
+            fleet: self.fleet.clone(),
             followers: self.followers.clone(),
         }
     }
@@ -311,8 +316,9 @@ impl Gateway {
         // These settings keep their values from the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics.clone());
         let (store, etcd) = (self.config.store.take(), self.config.etcd.take());
-        let kubernetes = self.config.kubernetes.take();
-        self.config = Config { workers, metrics, store, etcd, kubernetes, ..config };
+        let (kubernetes, controller) = (self.config.kubernetes.take(), self.config.controller.take());
+        let fleet = self.config.fleet.take();
+        self.config = Config { workers, metrics, store, etcd, kubernetes, controller, fleet, ..config };
         (receipts, listening)
     }
 

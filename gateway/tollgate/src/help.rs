@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("Laboratory", &["bench"]),
-    ("Other", &["schema", "reference", "completions", "man", "help"]),
+    ("Other", &["schema", "crds", "reference", "completions", "man", "help"]),
 ];
 
 /// Commands of other programs, and their counterparts here.

@@ -157,6 +157,10 @@ pub fn openapi() -> Value {
         "/api/v1/etcd".to_owned(),
         get("getEtcd", "Returns the state of the connection to etcd.", json!([]), READ_ONE),
     );
+    let connection = "Returns the state of the connection to a controller.";
+    paths.insert("/api/v1/controller".to_owned(), get("getController", connection, json!([]), READ_ONE));
+    let fleet = "Returns the gateways of a controller, and the version that each serves.";
+    paths.insert("/api/v1/fleet".to_owned(), get("getFleet", fleet, json!([]), READ_ONE));
     let question = json!({
         "type": "object",
         "required": ["method", "url"],
@@ -273,7 +277,7 @@ fn live_routes() -> Value {
     ]);
     let item = json!({ "type": "object", "required": ["name", "configured"], "properties": {
         "name": { "type": "string" }, "configured": { "type": "boolean" }, "enabled": { "type": "boolean" },
-        "source": { "enum": ["file", "store", "etcd"] }, "match": { "type": "string" },
+        "source": { "enum": ["file", "store", "etcd", "kubernetes", "controller"] }, "match": { "type": "string" },
         "action": { "enum": ["to", "redirect", "respond", "files"] },
         "targets": { "type": "array", "items": { "type": "object", "properties": {
             "name": { "type": "string" }, "weight": {},

@@ -1,6 +1,7 @@
 // measure: what a gateway in the cluster takes for changes, and what clients see of them.
 //
 //	measure speed    from a new route to its first answer, many routes at once, writes of statuses, memory
+//	measure fleet    requests and watches of the API server, with a fleet of gateways
 //	measure roll     requests during rolling restarts, and while a Deployment has no pods
 //	measure change   requests while routes, backends, endpoints and listeners change
 //	measure smoke    the life of one route, without controllers
@@ -51,7 +52,7 @@ func main() {
 	log.SetFlags(0)
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig")
 	if len(os.Args) < 2 {
-		log.Fatal("measure speed|roll|change|outage|smoke [flags]")
+		log.Fatal("measure speed|roll|fleet|change|outage|smoke [flags]")
 	}
 	what := os.Args[1]
 	os.Args = append(os.Args[:1], os.Args[2:]...)
@@ -60,6 +61,10 @@ func main() {
 	must(err)
 	config.QPS = -1 // the measurement shall not wait for itself
 	c := &cluster{core: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config), namespace: what}
+	if what == "fleet" {
+		// For 30 s after a namespace is gone, the API server looks up one of its name at each request.
+		c.namespace = fmt.Sprintf("fleet-%d", *fleetSize)
+	}
 	c.open()
 	defer c.close()
 	switch what {
@@ -67,6 +72,8 @@ func main() {
 		speed(c)
 	case "roll":
 		roll(c)
+	case "fleet":
+		fleet(c)
 	case "change":
 		change(c)
 	case "outage":
@@ -74,7 +81,7 @@ func main() {
 	case "smoke":
 		smoke(c)
 	default:
-		log.Fatalf("measure speed|roll|change|outage|smoke, not %s", what)
+		log.Fatalf("measure speed|roll|fleet|change|outage|smoke, not %s", what)
 	}
 }
 

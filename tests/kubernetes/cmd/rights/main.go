@@ -52,7 +52,8 @@ var (
 var plurals = map[string]string{
 	"Gateway": "gateways", "ListenerSet": "listenersets", "HTTPRoute": "httproutes", "GRPCRoute": "grpcroutes",
 	"TLSRoute": "tlsroutes", "TCPRoute": "tcproutes", "UDPRoute": "udproutes", "BackendTLSPolicy": "backendtlspolicies",
-	"Ingress": "ingresses", "Service": "services", "ConfigMap": "configmaps", "Secret": "secrets", "Lease": "leases",
+	"TollgatePolicy": "tollgatepolicies",
+	"Ingress":        "ingresses", "Service": "services", "ConfigMap": "configmaps", "Secret": "secrets", "Lease": "leases",
 	"GatewayClass": "gatewayclasses",
 }
 

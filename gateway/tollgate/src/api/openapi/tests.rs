@@ -32,6 +32,8 @@ fn the_description_is_of_the_paths_that_there_are() {
         include_str!("../mod.rs"),
         include_str!("../../live.rs"),
         include_str!("../../etcd.rs"),
+        include_str!("../../controller.rs"),
+        include_str!("../../fleet.rs"),
         include_str!("../../trace/api.rs"),
     ]
     .concat();

@@ -14,8 +14,8 @@ use super::writer::Writer;
 use super::{Disk, DiskCandidate, DiskCounters, DiskSettings};
 use crate::test_messages::{request, response};
 use crate::{
-    Admission, DiskBody, Lookup, Moment, Pushed, Received, RequestControl, Store, StoreSettings, Stored,
-    StoredHead, admit,
+    Admission, Lookup, Moment, Pushed, Received, RequestControl, Store, StoreSettings, Stored, StoredHead,
+    admit,
 };
 
 const NOW: Moment = Moment::from_seconds(1_000_000_000);

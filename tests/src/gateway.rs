@@ -25,7 +25,7 @@ use crate::origin::Origin;
 use crate::process::binary;
 use crate::{DEADLINE, eventually};
 
-/// A running `tollgate run`. The drop asserts that the process still runs (unless the test ended it) and
+/// A running `tollgate run`, or `tollgate controller` if the config has the section `fleet`. The drop asserts that the process still runs (unless the test ended it) and
 /// never panicked.
 #[derive(Debug)]
 pub struct Gateway {
@@ -64,7 +64,7 @@ impl Gateway {
     ///
     /// If the YAML lacks `listen`, `admin`, `workers` (1) or `access_log` (JSON, to a file that
     /// [`Gateway::records`] reads), the harness adds them. It replaces `$DIR` with a directory of the test's
-    /// own, and `$LISTEN` and `$ADMIN` with the addresses.
+    /// own, and `$LISTEN` and `$ADMIN` with the addresses. A controller gets only `admin`.
     ///
     /// # Panics
     /// Panics if the gateway does not become ready.
@@ -89,7 +89,12 @@ impl Gateway {
         // A process that takes over by an upgrade becomes a child of this process when its parent ends.
         set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
         let mut command = Command::new(program);
-        command.arg("run").arg(&file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .arg(command_for(yaml))
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut started = command.spawn();
         // If a test has just written the program, a process that another test forks may hold it open for a
         // moment.
@@ -132,12 +137,17 @@ impl Gateway {
             // Checks the listener too: an answer from the admin listener alone does not show that the
             // listener serves.
             let admin = TcpStream::connect(self.admin).is_ok();
-            if admin && TcpStream::connect(self.listen).is_ok() && self.admin("/readyz").status == 200 {
+            let serves = self.is_controller() || TcpStream::connect(self.listen).is_ok();
+            if admin && serves && self.admin("/readyz").status == 200 {
                 return;
             }
             assert!(start.elapsed() < DEADLINE, "tollgate does not become ready:\n{}", self.stderr());
             thread::sleep(std::time::Duration::from_millis(2));
         }
+    }
+
+    fn is_controller(&self) -> bool {
+        fs::read_to_string(self.config()).is_ok_and(|yaml| has_key(&yaml, "fleet"))
     }
 
     /// Returns the listener's address.
@@ -321,7 +331,8 @@ impl Gateway {
     /// Panics if the gateway does not become ready.
     pub fn restart(&mut self) {
         let mut command = Command::new(binary());
-        command.arg("run").arg(self.config());
+        let yaml = fs::read_to_string(self.config()).expect("the config is there");
+        command.arg(command_for(&yaml)).arg(self.config());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("tollgate starts");
         self.out = capture(child.stdout.take().expect("piped"));
@@ -406,6 +417,11 @@ fn is_alive(id: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// Returns the command that a config is for.
+fn command_for(yaml: &str) -> &'static str {
+    if has_key(yaml, "fleet") { "controller" } else { "run" }
+}
+
 /// Returns the config with the keys that the YAML lacks, and with the placeholders replaced.
 fn complete(yaml: &str, directory: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
     let mut text = String::new();
@@ -415,7 +431,8 @@ fn complete(yaml: &str, directory: &Path, listen: SocketAddr, admin: SocketAddr)
         ("workers", "1"),
         ("access_log", "{to: $DIR/access.log, format: json}"),
     ] {
-        if !has_key(yaml, key) {
+        let is_needed = key == "admin" || !has_key(yaml, "fleet");
+        if is_needed && !has_key(yaml, key) {
             writeln!(text, "{key}: {value}").expect("a String takes everything");
         }
     }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod coalescing;
+mod disk;
 mod poisoning;
 mod protocols;
 mod purge;

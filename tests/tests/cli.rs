@@ -197,7 +197,7 @@ fn run_of_a_bad_file_does_not_start() {
 }
 
 #[test]
-fn run_on_an_address_that_cannot_be_bound_says_so() {
+fn run_reports_an_address_that_cannot_be_bound() {
     // An address of a documentation block (RFC 5737), which no machine has.
     let text =
         format!("listen: 192.0.2.1:80\nadmin: {}\nroutes: [{{match: /x, respond: 204}}]", refused_address());
@@ -277,7 +277,7 @@ fn the_version_says_how_the_program_was_built() {
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_told() {
+fn errors_of_the_command_line_are_explained() {
     for args in
         [&["chekc", "x.yaml"][..], &["run"], &["check"], &["explain", "x.yaml"], &["run", "--no-such-flag"]]
     {

@@ -24,6 +24,7 @@ mod errors;
 mod etcd;
 mod fallback;
 mod faults;
+mod fleet;
 mod forwarded;
 mod grpc;
 mod harness;

@@ -436,7 +436,7 @@ fn a_follower_that_does_not_read_loses_traces_and_harms_no_request() {
 }
 
 #[test]
-fn nothing_is_gathered_when_no_client_follows() {
+fn without_followers_no_trace_is_built() {
     let gateway = Gateway::start("routes: [{match: \"/*\", respond: hello}]\n");
     let mut client = gateway.client();
     client.get("/");
@@ -514,7 +514,7 @@ fn a_connection_shows_its_tls() {
 }
 
 #[test]
-fn a_client_behind_a_proxy_is_the_one_that_the_proxy_announces() {
+fn a_trusted_proxy_announces_the_client() {
     let gateway = Gateway::start("forwarded: {trusted_proxies: 127.0.0.0/8}\nroutes: [{respond: hello}]\n");
     let mut follower = follow(&gateway, "client=198.51.100.0/24&limit=1");
     let mut client = gateway.client();

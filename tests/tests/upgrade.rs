@@ -193,7 +193,7 @@ fn a_route_may_name_other_protocols() {
 }
 
 #[test]
-fn a_switch_that_nobody_asked_for_is_refused() {
+fn an_unrequested_upgrade_is_refused() {
     for (request, switch) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), SWITCH),
         ("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n".to_owned(), SWITCH),

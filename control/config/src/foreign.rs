@@ -384,6 +384,8 @@ const PLACES: [Place; 4] = [
             "store",
             "etcd",
             "kubernetes",
+            "controller",
+            "fleet",
             "zone",
             "watch",
             "include",

@@ -40,6 +40,7 @@ mod sections;
 mod source;
 mod source_files;
 mod spec;
+mod structural;
 mod suggest;
 mod syntax;
 mod tree;
@@ -47,7 +48,7 @@ mod tree;
 pub use credentials::{MASK, register_plugin_secrets};
 pub use documents::{
     CombinedResources, Document, DocumentProblem, Documents, FileResource, KINDS, ResourceKind, Undo,
-    file_resources, from_yaml, kind, masked, to_yaml, unmasked,
+    file_documents, file_resources, from_yaml, kind, masked, to_yaml, unmasked,
 };
 pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
 pub use hints::{exact_path_hints, open_listener_hints};
@@ -67,4 +68,5 @@ pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};
 pub use schema::schema;
 pub use sections::consumers::shared_credentials;
 pub use source::{ConfigRef, ConfigSource, Reading};
+pub use structural::{Substitutes, structural_schema};
 pub use suggest::nearest;

@@ -77,6 +77,10 @@ pub struct Config {
     pub etcd: Option<EtcdSettings>,
     /// The Kubernetes cluster whose objects are resources of this gateway. Default none.
     pub kubernetes: Option<KubernetesSettings>,
+    /// The controller that this gateway takes its resources from. Default none.
+    pub controller: Option<ControllerSettings>,
+    /// The fleet that takes its resources from this process, which is a controller then. Default none.
+    pub fleet: Option<FleetSettings>,
     /// Known consumers and their credentials.
     pub consumers: Vec<ConsumerSpec>,
     /// Certificates that several listeners may use.
@@ -115,6 +119,8 @@ impl Default for Config {
             store: None,
             etcd: None,
             kubernetes: None,
+            controller: None,
+            fleet: None,
             consumers: Vec::new(),
             certificates: Vec::new(),
             policy_sets: Vec::new(),

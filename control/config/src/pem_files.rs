@@ -29,6 +29,14 @@ pub(crate) fn pem_files(config: &mut Config) -> impl Iterator<Item = &mut PemFil
     if let Some(tls) = config.etcd.as_mut().and_then(|etcd| etcd.tls.as_mut()) {
         out.extend(tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both)));
     }
+    if let Some(controller) = &mut config.controller {
+        out.push(&mut controller.ca);
+        out.extend(both(&mut controller.certificate));
+    }
+    if let Some(fleet) = &mut config.fleet {
+        out.push(&mut fleet.ca);
+        out.extend(both(&mut fleet.certificate));
+    }
     out.into_iter()
 }
 

@@ -47,6 +47,8 @@ fn the_full_files_have_every_key() {
         "tests/good/limits.yaml",
         "tests/good/etcd.yaml",
         "tests/good/kubernetes.yaml",
+        "tests/good/controller.yaml",
+        "tests/good/fleet.yaml",
     ] {
         let text = std::fs::read_to_string(Path::new(file)).unwrap();
         cover_section(&parsed(&text).unwrap(), sections()[0], &mut seen);

@@ -15,8 +15,12 @@ use crate::object::{Kind, Meta, RawObject};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The annotations that are kept begin with one of these.
-const ANNOTATIONS: [&str; 3] =
-    ["ingressclass.kubernetes.io/", "kubernetes.io/ingress.", "nginx.ingress.kubernetes.io/"];
+const ANNOTATIONS: [&str; 4] = [
+    "ingressclass.kubernetes.io/",
+    "kubernetes.io/ingress.",
+    "nginx.ingress.kubernetes.io/",
+    "tollgate.dev/",
+];
 
 /// How the API server is found.
 #[derive(Clone, Debug, PartialEq, Eq)]

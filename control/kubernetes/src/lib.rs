@@ -7,10 +7,12 @@
 //! | `resources` | the fields of each kind that are read |
 //! | [`translate`](translate()) | the pure function from objects to documents and statuses |
 //! | [`import`](import()) | manifests of ingress-nginx as a configuration file |
+//! | `definition` | the definition of TollgatePolicy |
 //! | `addresses` | the addresses that Gateways get |
 //! | `connection`, `watch` | the client of the API server, and its watches |
 //! | `rights` | explains requests that the API server refused |
 //! | `election` | elects the gateway that writes statuses |
+//! | `applier` | keeps the Services of Gateways in the cluster |
 //! | `status`, `writer` | compares and writes statuses |
 //! | `events` | events of objects whose statuses have no conditions |
 //! | `thread` | runs all of it on a thread of its own |
@@ -19,7 +21,9 @@
 //! reports back which ones the gateway refused.
 
 mod addresses;
+mod applier;
 mod connection;
+mod definition;
 mod election;
 mod events;
 mod import;
@@ -35,12 +39,13 @@ mod writer;
 
 pub use addresses::{AddressBlock, AddressPool};
 pub use connection::ClusterAccess;
+pub use definition::{SectionRequest, policy_definition};
 pub use election::LeaseSettings;
 pub use import::{Imported, ImportedObject, import};
 pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
 pub use objects::{Change, Changes, Objects};
-pub use thread::{DocumentChanges, KubernetesEvent, KubernetesSettings, KubernetesThread};
+pub use thread::{KubernetesSettings, KubernetesThread};
 pub use translate::{
-    AnnotationReport, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, Translation,
-    TranslationSettings, Translator, Update, annotations, translate,
+    AnnotationReport, Applied, Behaviour, Document, Finding, SUPPORTED_FEATURES, ServiceKind, ServiceSettings,
+    Translation, TranslationSettings, Translator, Update, annotations, translate,
 };

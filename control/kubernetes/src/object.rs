@@ -122,6 +122,8 @@ impl From<&Value> for Compact {
 pub trait Contents: DeserializeOwned + PartialEq {
     /// The field that holds the contents; `None`: they are the object's own fields.
     const FIELD: Option<&'static str> = Some("spec");
+    /// Whether the translation reads the status, too.
+    const READS_STATUS: bool = false;
 }
 
 impl<T: Contents> Object<T> {
@@ -140,11 +142,13 @@ impl<T: Contents> Object<T> {
         Self { meta: metadata, spec, status }
     }
 
-    /// Returns whether the translation of both is the same: they differ at most in status and version.
+    /// Returns whether the translation of both is the same: they differ at most in version, and in a
+    /// status that it does not read.
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         let (one, two) = (&self.meta, &other.meta);
         self.spec == other.spec
+            && (!T::READS_STATUS || self.status == other.status)
             && one.generation == two.generation
             && one.labels == two.labels
             && one.annotations == two.annotations
@@ -189,14 +193,18 @@ pub enum Kind {
     UdpRoute,
     /// `ListenerSet`
     ListenerSet,
+    /// `TollgatePolicy`
+    TollgatePolicy,
 }
 
+/// The group of this project's own resources.
+pub const OWN_GROUP: &str = "tollgate.dev";
 /// The group of the Gateway API's resources.
 pub const GATEWAY_GROUP: &str = "gateway.networking.k8s.io";
 
 impl Kind {
     /// The kinds of which the source watches all objects. The others are watched by name.
-    pub const WATCHED: [Self; 15] = [
+    pub const WATCHED: [Self; 16] = [
         Self::GatewayClass,
         Self::Gateway,
         Self::HttpRoute,
@@ -212,6 +220,7 @@ impl Kind {
         Self::TcpRoute,
         Self::UdpRoute,
         Self::ListenerSet,
+        Self::TollgatePolicy,
     ];
 
     /// Returns its group, version, name, and name in paths.
@@ -233,6 +242,7 @@ impl Kind {
             Self::TcpRoute => (GATEWAY_GROUP, "v1", "TCPRoute", "tcproutes"),
             Self::UdpRoute => (GATEWAY_GROUP, "v1", "UDPRoute", "udproutes"),
             Self::ListenerSet => (GATEWAY_GROUP, "v1", "ListenerSet", "listenersets"),
+            Self::TollgatePolicy => (OWN_GROUP, "v1alpha1", "TollgatePolicy", "tollgatepolicies"),
             Self::Ingress => ("networking.k8s.io", "v1", "Ingress", "ingresses"),
             Self::IngressClass => ("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
         }

@@ -6,6 +6,7 @@ use crate::object::{Compact, Contents, Kind, Meta, Object, ObjectName, RawObject
 use crate::resources::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
     IngressClass, ListenerSet, Namespace, ReferenceGrant, Secret, ServiceContents, StreamRoute,
+    TollgatePolicy,
 };
 
 /// Objects of one kind, by name.
@@ -68,6 +69,8 @@ pub struct Objects {
     pub ingress_classes: Store<IngressClass>,
     /// ListenerSets.
     pub listener_sets: Store<ListenerSet>,
+    /// TollgatePolicies.
+    pub tollgate_policies: Store<TollgatePolicy>,
     /// The names of the EndpointSlices of each Service.
     slices: BTreeMap<ObjectName, Vec<ObjectName>>,
     changes: Changes,
@@ -101,6 +104,7 @@ macro_rules! with_store {
             Kind::TcpRoute => $function($($borrow)+ $objects.tcp_routes $(, $argument)*),
             Kind::UdpRoute => $function($($borrow)+ $objects.udp_routes $(, $argument)*),
             Kind::ListenerSet => $function($($borrow)+ $objects.listener_sets $(, $argument)*),
+            Kind::TollgatePolicy => $function($($borrow)+ $objects.tollgate_policies $(, $argument)*),
             Kind::Ingress => $function($($borrow)+ $objects.ingresses $(, $argument)*),
             Kind::IngressClass => $function($($borrow)+ $objects.ingress_classes $(, $argument)*),
         }

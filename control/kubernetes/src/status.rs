@@ -34,7 +34,7 @@ pub fn shared_list(kind: Kind) -> Option<&'static str> {
         Kind::HttpRoute | Kind::GrpcRoute | Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute => {
             Some("parents")
         }
-        Kind::BackendTlsPolicy => Some("ancestors"),
+        Kind::BackendTlsPolicy | Kind::TollgatePolicy => Some("ancestors"),
         _ => None,
     }
 }

@@ -9,23 +9,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch as latest};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout_at};
+use tollgate_documents::{DocumentChanges, Refused, SourceEvent};
 use tollgate_net::component;
 use tracing::{debug, info, warn};
 
+use crate::applier::Applier;
 use crate::connection::{ClusterAccess, connect};
 use crate::election::{self, LeaseSettings};
 use crate::events;
 use crate::object::{Kind, Reference};
 use crate::objects::Objects;
-use crate::translate::{DocumentKey, TranslationSettings, Translator, Update};
+use crate::translate::{TranslationSettings, Translator, Update};
 use crate::watch::{self, Observation, Scope};
 use crate::writer::StatusWriter;
 
@@ -54,25 +54,6 @@ pub struct KubernetesSettings {
     pub translation: TranslationSettings,
 }
 
-/// Documents that changed.
-#[derive(Debug)]
-pub struct DocumentChanges {
-    /// The changed documents; `None`: the document is gone.
-    pub changes: Vec<(DocumentKey, Option<Arc<Value>>)>,
-    /// Takes the documents that are refused, with the reasons: all of them, not only those that changed. It is
-    /// answered when the others are in force.
-    pub answer: oneshot::Sender<BTreeMap<DocumentKey, String>>,
-}
-
-/// A message of the source to the gateway.
-#[derive(Debug)]
-pub enum KubernetesEvent {
-    /// Documents changed.
-    Documents(DocumentChanges),
-    /// Whether the API server answers, with the reason if it does not.
-    Connected(Result<(), String>),
-}
-
 /// The thread of the source. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct KubernetesThread {
@@ -85,7 +66,7 @@ impl KubernetesThread {
     ///
     /// # Errors
     /// Returns an error if no thread can be started, or the access to the API server is not configured.
-    pub fn start(settings: KubernetesSettings) -> io::Result<(Self, mpsc::Receiver<KubernetesEvent>)> {
+    pub fn start(settings: KubernetesSettings) -> io::Result<(Self, mpsc::Receiver<SourceEvent>)> {
         let (event_sender, events) = mpsc::channel(EVENTS_MAX);
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = std::sync::mpsc::channel();
@@ -130,14 +111,11 @@ impl Drop for KubernetesThread {
     }
 }
 
-/// The documents that the gateway refused.
-type Refused = BTreeMap<DocumentKey, String>;
-
 /// The state of the thread.
 struct Source {
     settings: KubernetesSettings,
     client: Client,
-    events: mpsc::Sender<KubernetesEvent>,
+    events: mpsc::Sender<SourceEvent>,
     observations: mpsc::Receiver<Observation>,
     observation_sender: mpsc::Sender<Observation>,
     objects: Objects,
@@ -147,6 +125,8 @@ struct Source {
     named: BTreeMap<Reference, JoinHandle<()>>,
     translator: Translator,
     writer: StatusWriter,
+    /// The Services of Gateways, if they have any.
+    applier: Option<Applier>,
     /// Whether this gateway writes statuses.
     leads: latest::Receiver<bool>,
     /// The changes that the gateway does not have.
@@ -164,9 +144,12 @@ struct Source {
 }
 
 impl Source {
-    fn new(settings: KubernetesSettings, client: Client, events: mpsc::Sender<KubernetesEvent>) -> Self {
+    fn new(settings: KubernetesSettings, client: Client, events: mpsc::Sender<SourceEvent>) -> Self {
         let (observation_sender, observations) = mpsc::channel(OBSERVATIONS_MAX);
         let controller = settings.translation.controller.clone();
+        let applier = settings.translation.services.as_ref();
+        let applier =
+            applier.map(|_| Applier::new(client.clone(), controller.clone(), observation_sender.clone()));
         let writer = StatusWriter::new(client.clone(), controller, observation_sender.clone());
         let translator = Translator::new(settings.translation.clone());
         let (sender, leads) = latest::channel(false);
@@ -184,6 +167,7 @@ impl Source {
             named: BTreeMap::new(),
             translator,
             writer,
+            applier,
             leads,
             update: Update::default(),
             is_due: false,
@@ -229,11 +213,15 @@ impl Source {
                 if !was_leader {
                     // A new leader does not know what the last one has written.
                     self.writer.check_all();
+                    self.applier.iter_mut().for_each(Applier::check);
                     self.notes.iter().for_each(|(object, notes)| {
                         notes.iter().for_each(|note| self.make_event(object, note));
                     });
                 }
                 self.writer.start(&self.objects);
+                if let Some(applier) = &mut self.applier {
+                    applier.start(&self.objects);
+                }
             }
             tokio::select! {
                 observation = self.observations.recv() => {
@@ -252,6 +240,7 @@ impl Source {
                     // An address that was in use may be free now.
                     self.is_due |= !self.refused.is_empty();
                     self.writer.retry();
+                    self.applier.iter_mut().for_each(Applier::check);
                 }
             }
         }
@@ -312,7 +301,7 @@ impl Source {
                     warn!(target: component::KUBERNETES, "{}: {why}", kind.name());
                 }
                 if self.failures.len() == 1 {
-                    let _ = self.events.send(KubernetesEvent::Connected(Err(why))).await;
+                    let _ = self.events.send(SourceEvent::Connected(Err(why))).await;
                 }
             }
             Observation::Written(reference, object) => {
@@ -323,12 +312,21 @@ impl Source {
                 }
                 self.writer.written(reference, is_good);
             }
+            Observation::Applied(reference, object) => {
+                let is_applied = object.is_some();
+                if let Some(object) = object {
+                    self.put(reference.kind, object);
+                }
+                if let Some(applier) = &mut self.applier {
+                    applier.written(&reference, is_applied);
+                }
+            }
         }
     }
 
     async fn recovered(&mut self, kind: Kind) {
         if self.failures.remove(&kind).is_some() && self.failures.is_empty() {
-            let _ = self.events.send(KubernetesEvent::Connected(Ok(()))).await;
+            let _ = self.events.send(SourceEvent::Connected(Ok(()))).await;
         }
     }
 
@@ -385,7 +383,7 @@ impl Source {
             "translated"
         );
         let (answer, refused) = oneshot::channel();
-        let event = KubernetesEvent::Documents(DocumentChanges { changes, answer });
+        let event = SourceEvent::Documents(DocumentChanges { changes, answer });
         self.events.send(event).await.map_err(drop)?;
         Ok(Some(refused))
     }
@@ -394,6 +392,9 @@ impl Source {
     fn in_force(&mut self, refused: Refused) {
         let update = std::mem::take(&mut self.update);
         self.writer.set(self.translator.in_force(update, &refused));
+        if let Some(applier) = &mut self.applier {
+            applier.set(self.translator.applied());
+        }
         self.refused = refused;
         let notes = self.translator.notes();
         for (object, notes) in notes {

@@ -57,6 +57,8 @@ pub enum Observation {
     Failed(Kind, String),
     /// The status of an object was written. `None`: it was not, and the next change tries again.
     Written(Reference, Option<RawObject>),
+    /// A write of an object of this controller has ended. `None`: it was not applied, or it was removed.
+    Applied(Reference, Option<RawObject>),
 }
 
 /// Starts to watch the objects of a scope. The task ends when the receiver is gone.
@@ -132,7 +134,7 @@ impl Backoff for Pauses {
 
 /// Describes why a watch failed.
 fn explain(error: &watcher::Error, kind: Kind) -> String {
-    let (verbs, resource) = ("get, list, watch", rights::Resource::of(kind));
+    let (verbs, resource) = ("list, watch", rights::Resource::of(kind));
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)

@@ -13,6 +13,8 @@ fn settings() -> TranslationSettings {
     TranslationSettings {
         controller: "tollgate.dev/gateway".to_owned(),
         addresses: AddressPool::new(vec![block]),
+        services: None,
+        external_names: false,
     }
 }
 

@@ -11,6 +11,8 @@ fn settings() -> TranslationSettings {
     TranslationSettings {
         controller: "tollgate.dev/gateway".to_owned(),
         addresses: AddressPool::new(vec![block]),
+        services: None,
+        external_names: false,
     }
 }
 
@@ -88,10 +90,39 @@ impl World {
                 "namespace": self.one(&["a", "b"]), "name": self.one(&["s", "t"]), "port": self.one(&["1"]).parse::<u16>().expect("a port"),
             });
             let path = json!({"type": "PathPrefix", "value": self.one(&["/x", "/y"])});
-            rules.push(json!({"matches": [{"path": path}], "backendRefs": [backend]}));
+            let name = self.one(&["one", "two"]);
+            rules.push(json!({"name": name, "matches": [{"path": path}], "backendRefs": [backend]}));
         }
         let hostnames = if self.random.bool() { json!([host]) } else { json!([]) };
         json!({"parentRefs": parents, "hostnames": hostnames, "rules": rules})
+    }
+
+    fn policy(&mut self) -> Value {
+        let secret = json!({"secretKeyRef": {"namespace": self.one(&["a", "b"]), "name": "k", "key": "key"}});
+        let policies = match self.random.u8(0..5) {
+            0 => json!({"basic": {"users": {"u": secret}}}),
+            1 => json!({"mirror": [{"to": {"serviceRef": {"name": self.one(&["s", "t"]), "port": 1}}}]}),
+            2 => json!({"disabled": ["basic"], "cors": {"origins": ["*"]}}),
+            _ => json!({"rate_limit": [{"rate": self.one(&["1/s", "2/s"])}]}),
+        };
+        let mut target = match self.random.u8(0..4) {
+            0 => {
+                json!({"group": "gateway.networking.k8s.io", "kind": "Gateway", "name": self.one(&["g", "h"])})
+            }
+            1 => json!({"group": "", "kind": "Service", "name": self.one(&["s", "t"])}),
+            _ => json!({"group": "gateway.networking.k8s.io", "kind": self.one(&["HTTPRoute", "GRPCRoute"]),
+                "name": self.one(&["g", "h"])}),
+        };
+        if self.random.u8(0..3) == 0 {
+            target["sectionName"] = self.one(&["one", "two", "p"]).into();
+        }
+        let mut policy = json!({ "targetRefs": [target], "policies": policies });
+        match self.random.u8(0..4) {
+            0 => policy["upstream"] = json!({"balance": {"policy": "random"}}),
+            1 => policy["route"] = json!({"timeouts": {"total": "1s"}}),
+            _ => {}
+        }
+        policy
     }
 
     /// Changes something at random.
@@ -113,6 +144,9 @@ impl World {
             Kind::BackendTlsPolicy,
             Kind::Ingress,
             Kind::IngressClass,
+            Kind::TollgatePolicy,
+            Kind::TollgatePolicy,
+            Kind::Secret,
         ];
         let kind = kinds[self.random.usize(..kinds.len())];
         let is_removal = self.random.u8(0..4) == 0 && kind != Kind::Namespace;
@@ -120,6 +154,7 @@ impl World {
             Kind::Namespace => namespace,
             Kind::Service => self.one(&["s", "t"]),
             Kind::IngressClass => "own",
+            Kind::Secret => "k",
             Kind::EndpointSlice => self.one(&["s-1", "s-2", "t-1"]),
             _ => self.one(&["g", "h"]),
         };
@@ -183,6 +218,8 @@ impl World {
                 json!({"spec": {"targetRefs": [target], "validation": validation}})
             }
             Kind::IngressClass => json!({"spec": {"controller": "tollgate.dev/gateway"}}),
+            Kind::TollgatePolicy => json!({ "spec": self.policy() }),
+            Kind::Secret => json!({"data": {"key": self.one(&["MDEyMw==", "NDU2Nw=="])}}),
             _ => {
                 let path = json!({"path": self.one(&["/x", "/y"]), "pathType": "Prefix",
                     "backend": {"service": {"name": self.one(&["s", "t"]), "port": {"number": 1}}}});

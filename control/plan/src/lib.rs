@@ -31,11 +31,10 @@ pub use listener_index::ListenerIndex;
 pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use plan::{
-    Action, AnswerShare, Certificate, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files,
-    GatewaySettings, Plan, PlannedListener, Rates, Redirect, Respond, Route, Targets, Tls, Upstream,
-    UpstreamShare,
+    Action, AnswerShare, AttachedPolicy, Certificate, Endpoint, EndpointHttp2, Fallback, FallbackAction,
+    Files, GatewaySettings, ListenerKey, Plan, PlannedListener, Rates, Redirect, Respond, Route, RouteChains,
+    Targets, Tls, Upstream, UpstreamShare,
 };
-pub use policies::{AttachedPolicy, ListenerKey, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replacement, Rewrite};
 pub use stream_table::{Stream, StreamShare, StreamTable};
 pub use tollgate_config::file_access;

@@ -71,11 +71,10 @@ pub(crate) fn matches<'a>(
     let mut kept = Vec::with_capacity(routes.len());
     cache.begin(rules);
     for route in routes {
-        if let Some(known) = cache.get(route.identity).cloned() {
+        if let Some(known) = cache.take_over(route.identity) {
             out.prefixes.push(known.prefix);
             kept.push(*route);
             prepared.push(known.matches.clone());
-            cache.store_match(route.identity, known);
             continue;
         }
         let path = path_spec(&route.matches, rules);
@@ -98,7 +97,7 @@ pub(crate) fn matches<'a>(
         match PreparedRoute::new(kept.len() as u32, spec(route, path)) {
             Ok(good) => {
                 let good = Arc::new(good);
-                cache.store_match(route.identity, CachedRoute { prefix, matches: good.clone(), route: None });
+                cache.store_match(route.identity, CachedRoute::new(prefix, good.clone()));
                 prepared.push(good);
             }
             Err(more) => errors.extend(more),

@@ -8,12 +8,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tollgate_config::{
-    CombinedResources, DocumentProblem, Kubeconfig, KubernetesSettings, LogLevel, Problem, ResourceKind,
-    Severity, Undo, kind,
+    CombinedResources, DocumentProblem, GatewayServices, Kubeconfig, KubernetesSettings, LogLevel, Problem,
+    ResourceKind, ServiceType, Severity, Undo, kind,
 };
+use tollgate_documents::{DocumentChanges, DocumentKey, Refused, SourceEvent};
+use tollgate_fleet::FleetThread;
 use tollgate_kubernetes::{
-    AddressBlock, AddressPool, ClusterAccess, DocumentChanges, DocumentKey, KubernetesEvent,
-    KubernetesThread, LeaseSettings, TranslationSettings,
+    AddressBlock, AddressPool, ClusterAccess, KubernetesThread, LeaseSettings, ObjectName, ServiceKind, ServiceSettings,
+    TranslationSettings,
 };
 
 use crate::batch::CompileParts;
@@ -22,14 +24,37 @@ use crate::sources::Sources;
 /// How long a start waits for the first listing.
 const FIRST_LISTING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The connection to the API server, and the documents that are not in force.
+/// The thread that makes documents: it ends with the source.
 #[derive(Debug)]
-pub(crate) struct KubernetesSource {
-    /// Ends with the source.
-    _thread: KubernetesThread,
+pub(crate) enum SourceThread {
+    /// From objects of a cluster.
+    Kubernetes { _thread: KubernetesThread },
+    /// From the stream of a controller.
+    Controller(FleetThread),
+}
+
+/// A source that sends documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentSourceKind {
+    /// A cluster.
+    Kubernetes,
+    /// A controller.
+    Controller,
+}
+
+/// A source that sends documents, and those of them that are not in force.
+#[derive(Debug)]
+pub(crate) struct DocumentSource {
+    pub thread: SourceThread,
     refused: BTreeMap<DocumentKey, RefusedDocument>,
     /// The number of the last change of documents.
     version: u64,
+}
+
+impl DocumentSource {
+    pub fn new(thread: SourceThread) -> Self {
+        Self { thread, refused: BTreeMap::new(), version: 0 }
+    }
 }
 
 /// A document that is not in force.
@@ -47,7 +72,9 @@ pub struct AppliedObjects<T> {
     /// Messages for the log.
     pub messages: Vec<(LogLevel, String)>,
     /// All documents that are not in force, with the reasons.
-    pub refused: BTreeMap<DocumentKey, String>,
+    pub refused: Refused,
+    /// The source that the documents came from.
+    pub source: DocumentSourceKind,
     /// The resources that changed.
     changed: Vec<(&'static ResourceKind, String)>,
 }
@@ -55,8 +82,8 @@ pub struct AppliedObjects<T> {
 impl<T> AppliedObjects<T> {
     /// Separates the compiled configuration from the rest.
     pub fn split(self) -> (Option<T>, AppliedObjects<()>) {
-        let Self { compiled, messages, refused, changed } = self;
-        (compiled, AppliedObjects { compiled: None, messages, refused, changed })
+        let Self { compiled, messages, refused, source, changed } = self;
+        (compiled, AppliedObjects { compiled: None, messages, refused, source, changed })
     }
 }
 
@@ -79,10 +106,10 @@ impl Sources {
         &mut self,
         from: &KubernetesSettings,
         mut compile: impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
-    ) -> Result<(AppliedObjects<T>, DocumentChanges, mpsc::Receiver<KubernetesEvent>), String> {
+    ) -> Result<(AppliedObjects<T>, DocumentChanges, mpsc::Receiver<SourceEvent>), String> {
         let (thread, mut events) =
             KubernetesThread::start(settings(from)).map_err(|error| format!("kubernetes: {error}"))?;
-        self.kubernetes = Some(KubernetesSource { _thread: thread, refused: BTreeMap::new(), version: 0 });
+        self.source = Some(DocumentSource::new(SourceThread::Kubernetes { _thread: thread }));
         self.view.update(|state| state.has_cluster = true);
         match wait_for_listing(&mut events) {
             Ok(mut first) => {
@@ -92,7 +119,7 @@ impl Sources {
                 Ok((applied, first, events))
             }
             Err(why) => {
-                self.kubernetes = None;
+                self.source = None;
                 Err(format!("kubernetes: {why}"))
             }
         }
@@ -106,11 +133,11 @@ impl Sources {
     ) -> AppliedObjects<T> {
         let compile: CompileParts<'_, T> = &mut compile;
         let before =
-            self.kubernetes.as_mut().map(|source| std::mem::take(&mut source.refused)).unwrap_or_default();
+            self.source.as_mut().map(|source| std::mem::take(&mut source.refused)).unwrap_or_default();
         let again = before.iter().map(|(key, refused)| (key.clone(), refused.value.clone()));
         let mut wanted: BTreeMap<_, _> = again.collect();
         wanted.extend(changes);
-        let mut refused: BTreeMap<DocumentKey, String> = BTreeMap::new();
+        let mut refused = Refused::new();
         let mut candidates = Vec::with_capacity(wanted.len());
         for (key, value) in wanted {
             let undo = self.put_document(&key, value.as_ref()).unwrap_or_else(|why| {
@@ -129,8 +156,13 @@ impl Sources {
                 Err(problems) => self.refuse_objects(&mut candidates, &problems, &mut refused),
             }
         }
-        let mut applied = AppliedObjects { compiled, messages: Vec::new(), refused, changed: Vec::new() };
-        let Some(source) = &mut self.kubernetes else { return applied };
+        let source = match self.source.as_ref().map(|source| &source.thread) {
+            Some(SourceThread::Controller(_)) => DocumentSourceKind::Controller,
+            _ => DocumentSourceKind::Kubernetes,
+        };
+        let mut applied =
+            AppliedObjects { compiled, messages: Vec::new(), refused, source, changed: Vec::new() };
+        let Some(source) = &mut self.source else { return applied };
         source.version += 1;
         for Candidate { key, value, undo } in candidates {
             if let Some(why) = applied.refused.get(&key) {
@@ -166,12 +198,7 @@ impl Sources {
     }
 
     /// Finds the changes that cause the problems of the compiled whole, and takes them out: at least one.
-    fn refuse_objects(
-        &mut self,
-        candidates: &mut [Candidate],
-        problems: &[Problem],
-        refused: &mut BTreeMap<DocumentKey, String>,
-    ) {
+    fn refuse_objects(&mut self, candidates: &mut [Candidate], problems: &[Problem], refused: &mut Refused) {
         let tried: BTreeSet<&DocumentKey> = candidates
             .iter()
             .filter(|candidate| candidate.undo.is_some())
@@ -213,27 +240,28 @@ impl Sources {
 
     /// Publishes the changed resources in the view, after they are in force.
     pub fn publish_objects<T>(&self, applied: &AppliedObjects<T>) {
-        let version = self.kubernetes.as_ref().map(|source| source.version).unwrap_or_default();
+        let version = self.source.as_ref().map(|source| source.version).unwrap_or_default();
         self.view.update(|state| {
             for (kind, name) in &applied.changed {
                 let document = self.documents.get(kind, name).cloned();
                 state.set(kind, name, document.map(|document| (document, version)));
             }
             state.version = version;
+            state.refused.clone_from(&applied.refused);
         });
     }
 }
 
 /// Waits for the first translation.
-fn wait_for_listing(events: &mut mpsc::Receiver<KubernetesEvent>) -> Result<DocumentChanges, String> {
+fn wait_for_listing(events: &mut mpsc::Receiver<SourceEvent>) -> Result<DocumentChanges, String> {
     let end = std::time::Instant::now() + FIRST_LISTING_TIMEOUT;
     let mut why = format!("the API server has not sent all objects within {FIRST_LISTING_TIMEOUT:?}");
     // Polling costs nothing noticeable at a start.
     while std::time::Instant::now() < end {
         match events.try_recv() {
-            Ok(KubernetesEvent::Documents(first)) => return Ok(first),
-            Ok(KubernetesEvent::Connected(Err(reason))) => why = reason,
-            Ok(KubernetesEvent::Connected(Ok(()))) => {}
+            Ok(SourceEvent::Documents(first)) => return Ok(first),
+            Ok(SourceEvent::Connected(Err(reason))) => why = reason,
+            Ok(SourceEvent::Connected(Ok(()))) => {}
             Err(mpsc::error::TryRecvError::Empty) => std::thread::sleep(Duration::from_millis(2)),
             Err(mpsc::error::TryRecvError::Disconnected) => break,
         }
@@ -255,7 +283,23 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
         translation: TranslationSettings {
             controller: from.controller.clone(),
             addresses: AddressPool::new(blocks.collect()),
+            services: from.services.as_ref().map(services),
+            external_names: from.external_names,
         },
+    }
+}
+
+/// Returns the settings of the Services of Gateways.
+fn services(from: &GatewayServices) -> ServiceSettings {
+    let pods = from.pods.as_ref();
+    ServiceSettings {
+        kind: match from.kind {
+            ServiceType::LoadBalancer => ServiceKind::LoadBalancer,
+            ServiceType::NodePort => ServiceKind::NodePort,
+            ServiceType::ClusterIp => ServiceKind::ClusterIp,
+            ServiceType::Headless => ServiceKind::Headless,
+        },
+        pods: pods.map(|pods| ObjectName::new(&pods.namespace, &pods.name)).unwrap_or_default(),
     }
 }
 

@@ -1,12 +1,12 @@
-//! The sources of a configuration: the file, and the documents of the embedded store, of etcd or of
-//! Kubernetes, merged into
-//! one.
+//! The sources of a configuration: the file, and the documents of the embedded store, of etcd, of Kubernetes or of a
+//! controller, merged into one.
 //!
 //! | Module | Contents |
 //! |---|---|
 //! | `sources` | the sources, and their combination |
 //! | `etcd` | takes in valid entries from etcd, and writes changes to it |
 //! | `kubernetes` | takes in the documents that are made from objects of Kubernetes |
+//! | `controller` | takes in the documents that a controller streams |
 //! | `request` | a request over the API, and its result |
 //! | `stage` | turns a request into changes of documents, which can be undone |
 //! | `batch` | combines several requests into one plan and one sync of the disk |
@@ -18,6 +18,7 @@
 #![deny(clippy::print_stderr)]
 
 mod batch;
+mod controller;
 mod etcd;
 mod kubernetes;
 mod request;
@@ -29,13 +30,13 @@ pub use batch::{BatchResult, CompletedRequest};
 pub use etcd::{
     Applied, EtcdView, GatewayIdentity, RefusedEntry, list_gateways, list_versions, record_connection,
 };
-pub use kubernetes::AppliedObjects;
+pub use kubernetes::{AppliedObjects, DocumentSourceKind};
 pub use request::{
     ChangeAction, ChangeError, ChangeOutcome, ChangeRequest, ChangeResult, Intent, PendingRequest,
     Precondition, ResourceChange, ResourceDiff,
 };
 pub use sources::{ReloadResult, Sources};
 pub use stage::apply_merge_patch;
+pub use tollgate_documents::{DocumentChanges, DocumentKey, Refused, SourceEvent};
 pub use tollgate_etcd::{EtcdEvent, EtcdHandle};
-pub use tollgate_kubernetes::{DocumentChanges, DocumentKey, KubernetesEvent};
 pub use view::{ListedResource, ResourceItem, View, ViewState};

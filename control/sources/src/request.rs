@@ -136,7 +136,7 @@ impl fmt::Display for ChangeError {
         match self {
             Self::NoStore => f.write_str(
                 "the configuration file names no store, so nothing can be changed here: add `store: PATH` to it (or `etcd`) and \
-                 restart",
+                 restart; a gateway with `controller` is changed at its controller",
             ),
             Self::NotNow(why) => f.write_str(why),
             Self::DefinedInFile(what, position) => {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use tollgate_config::file_access::Scope;
 use tollgate_config::{
-    At, CombinedResources, Config, ConfigSource, Documents, KINDS, PartialConfig, Problem, Problems,
-    ResourceKind, SourceFile, StoreSettings, kind,
+    At, CombinedResources, Config, ConfigSource, Documents, FileResource, KINDS, PartialConfig, Problem,
+    Problems, ResourceKind, SourceFile, StoreSettings, file_documents, kind,
 };
+use tollgate_documents::DocumentKey;
 use tollgate_store::Store;
 
 use crate::etcd::EtcdSource;
-use crate::kubernetes::KubernetesSource;
+use crate::kubernetes::DocumentSource;
 use crate::view::View;
 
 /// The kind of upstreams.
@@ -30,8 +31,10 @@ pub struct Sources {
     pub(crate) store: Option<Arc<Store>>,
     /// The connection to etcd; `None`: etcd is not a source.
     pub(crate) etcd_source: Option<EtcdSource>,
-    /// The connection to a cluster; `None`: Kubernetes is not a source.
-    pub(crate) kubernetes: Option<KubernetesSource>,
+    /// The connection to a cluster or to a controller; `None`: neither is a source.
+    pub(crate) source: Option<DocumentSource>,
+    /// The file's resources for the gateways of a fleet.
+    for_fleet: Vec<(DocumentKey, Arc<Value>)>,
     pub(crate) version: u64,
     /// The version that last changed each document.
     pub(crate) versions: HashMap<(&'static str, String), u64>,
@@ -62,6 +65,8 @@ pub struct ReloadResult<T> {
     /// How many of the file's routes were parsed for it; unchanged routes are reused.
     pub routes_read: usize,
     file_config: Option<Arc<FileConfig>>,
+    /// The file's resources for the gateways of a fleet; `None`: there is no fleet.
+    for_fleet: Option<Vec<FileResource>>,
     files: Arc<Vec<SourceFile>>,
     files_read: Vec<PathBuf>,
     document_files: Vec<PathBuf>,
@@ -134,7 +139,8 @@ impl Sources {
             documents: Documents::new("store", PathBuf::new(), Scope::below(&[])),
             store: None,
             etcd_source: None,
-            kubernetes: None,
+            source: None,
+            for_fleet: Vec::new(),
             version: 0,
             versions: HashMap::new(),
             is_loaded: false,
@@ -159,6 +165,14 @@ impl Sources {
         self.store.is_some() || self.etcd_source.is_some()
     }
 
+    /// Returns all documents for the gateways of a fleet: the file's resources, and those of its other source.
+    pub fn fleet_documents(&self) -> impl Iterator<Item = (DocumentKey, Arc<Value>)> {
+        let documents = KINDS.iter().flat_map(|kind| self.documents.of(kind)).map(|document| {
+            (DocumentKey { kind: document.kind.name, name: document.name.clone() }, document.value.clone())
+        });
+        self.for_fleet.iter().cloned().chain(documents)
+    }
+
     /// Reads the changed parts of the file, and compiles them together with the documents. If the file is not
     /// valid, `check` finds further problems in its readable part.
     pub fn reload<T>(
@@ -179,6 +193,7 @@ impl Sources {
                 problems,
                 routes_read,
                 file_config: None,
+                for_fleet: None,
                 files: Arc::default(),
                 files_read: Vec::new(),
                 document_files: Vec::new(),
@@ -191,6 +206,9 @@ impl Sources {
         }
         if let (false, Some(_)) = (self.is_loaded, &config.kubernetes) {
             self.documents = Documents::new("kubernetes", folder.clone(), scope.clone());
+        }
+        if let (false, Some(_)) = (self.is_loaded, &config.controller) {
+            self.documents = Documents::new("controller", folder.clone(), scope.clone());
         }
         if let (false, Some(settings)) = (self.is_loaded, &config.store) {
             match OpenedStore::new(settings, folder, scope.clone()) {
@@ -214,7 +232,9 @@ impl Sources {
             true => compile(&CombinedResources::of(&config).with(&self.documents)),
             false => Err(std::mem::take(&mut messages)),
         };
-        let changes = self.store.is_some() || config.etcd.is_some() || config.kubernetes.is_some();
+        let sources = [config.etcd.is_some(), config.kubernetes.is_some(), config.controller.is_some()];
+        let changes = self.store.is_some() || sources.contains(&true);
+        let for_fleet = config.fleet.is_some().then(|| file_documents(&config));
         let file_config = changes.then(|| Arc::new(FileConfig::new(config.clone(), &reading.problems)));
         let files_read = config.sources();
         let (compiled, messages) = match compiled {
@@ -234,6 +254,7 @@ impl Sources {
             problems,
             routes_read,
             file_config,
+            for_fleet,
             files,
             files_read,
             document_files,
@@ -244,6 +265,15 @@ impl Sources {
     pub fn adopt<T>(&mut self, reload: &mut ReloadResult<T>) {
         if let Some(file_config) = reload.file_config.take() {
             self.file_config = Some(file_config);
+        }
+        if let Some(for_fleet) = reload.for_fleet.take() {
+            self.for_fleet = for_fleet
+                .into_iter()
+                .map(|resource| {
+                    let key = DocumentKey { kind: resource.kind.name, name: resource.name };
+                    (key, Arc::new(resource.value))
+                })
+                .collect();
         }
         let files = std::mem::take(&mut reload.files);
         let document_files = std::mem::take(&mut reload.document_files);

@@ -6,7 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
 use tollgate_config::{Document, FileResource, KINDS, ResourceKind, SourceFile, file_resources};
+use tollgate_documents::Refused;
+use tollgate_fleet::ControllerStatus;
 use tollgate_store::Store;
+
+/// The connection to a controller. Its thread updates it.
+pub type SharedControllerStatus = Arc<Mutex<ControllerStatus>>;
 
 /// The state in force. The control thread updates it; the API and the admin listener read it.
 #[derive(Debug, Default)]
@@ -69,7 +74,7 @@ impl ListedResource {
         }
     }
 
-    /// Returns `file`, `store`, `etcd` or `kubernetes`.
+    /// Returns `file`, `store`, `etcd`, `kubernetes` or `controller`.
     #[must_use]
     pub fn source(&self) -> &'static str {
         match self {
@@ -101,6 +106,10 @@ pub struct ViewState {
     pub document_files: Vec<PathBuf>,
     /// The state of etcd; `None`: etcd is not a source.
     pub etcd: Option<crate::EtcdView>,
+    /// The connection to a controller; `None`: a controller is not a source.
+    pub controller: Option<SharedControllerStatus>,
+    /// The documents of Kubernetes or of a controller that are not in force, with the reasons.
+    pub refused: Refused,
     /// Whether documents come from Kubernetes.
     pub has_cluster: bool,
     documents: Vec<BTreeMap<String, (Arc<Document>, u64)>>,
@@ -117,7 +126,7 @@ pub struct ResourceItem {
     pub value: Value,
     /// The version that last changed it; `None`: it is defined in the file.
     pub version: Option<u64>,
-    /// `store`, `etcd` or `kubernetes`, or the position in the file.
+    /// `store`, `etcd`, `kubernetes` or `controller`, or the position in the file.
     pub source: String,
 }
 
@@ -202,10 +211,11 @@ impl ViewState {
 
     /// Returns the name of the source of documents.
     fn document_source(&self) -> &'static str {
-        match (self.has_cluster, &self.etcd) {
-            (true, _) => "kubernetes",
-            (false, Some(_)) => "etcd",
-            (false, None) => "store",
+        match self {
+            Self { has_cluster: true, .. } => "kubernetes",
+            Self { controller: Some(_), .. } => "controller",
+            Self { etcd: Some(_), .. } => "etcd",
+            _ => "store",
         }
     }
 

@@ -6,6 +6,8 @@
 
 /// The admin listener: credentials, changes.
 pub const ADMIN: &str = "admin";
+/// The stream between a controller and its gateways.
+pub const CONTROLLER: &str = "controller";
 /// Discovery of endpoints.
 pub const DISCOVERY: &str = "discovery";
 /// etcd as a source.
@@ -32,7 +34,7 @@ pub const UPGRADE: &str = "upgrade";
 pub const UPSTREAM: &str = "upstream";
 
 /// All components, sorted.
-pub const ALL: [&str; 13] = [
-    ADMIN, DISCOVERY, ETCD, GATEWAY, HEALTH, KUBERNETES, LISTENER, OVERLOAD, POLICY, RELOAD, TLS, UPGRADE,
-    UPSTREAM,
+pub const ALL: [&str; 14] = [
+    ADMIN, CONTROLLER, DISCOVERY, ETCD, GATEWAY, HEALTH, KUBERNETES, LISTENER, OVERLOAD, POLICY, RELOAD, TLS,
+    UPGRADE, UPSTREAM,
 ];

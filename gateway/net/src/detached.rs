@@ -63,7 +63,7 @@ impl DetachedStream {
         self.0.reset_on_close();
     }
 
-    /// Writes as much of a short response as the kernel accepts at once, and closes. Errors are ignored.
+    /// Writes the part of a short response that the kernel accepts at once, and closes. Ignores errors.
     pub fn reject(self, answer: &[u8]) {
         match self.0 {
             // The response fits into any send queue.

@@ -361,7 +361,7 @@ impl Stream {
                 }
             }
         };
-        let told: io::Result<()> = match &self.kind {
+        let result: io::Result<()> = match &self.kind {
             StreamKind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
             StreamKind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
             // Callers handle TLS before.
@@ -370,7 +370,7 @@ impl Stream {
             StreamKind::Simulated(_) => return None,
         };
         // The error has nothing to free; dropping it would still cost a call.
-        std::mem::forget(told);
+        std::mem::forget(result);
         done
     }
 

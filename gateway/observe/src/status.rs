@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::GuardReading;
+use crate::ResourceReading;
 
 /// The state of the process and its configuration. The control thread maintains it with
 /// [`Registry::update_status`].
@@ -37,7 +37,7 @@ pub struct Status {
     /// The last requested binary upgrade that failed. A successful upgrade ends this process.
     pub last_upgrade: Option<OperationResult>,
     /// Use of memory and file descriptors.
-    pub guards: GuardReading,
+    pub resources: ResourceReading,
     /// The listeners' certificates: each file once, with its expiry in seconds since 1970.
     pub certificates: Vec<(String, i64)>,
     /// Bound of open client connections; `None`: no limit.
@@ -46,6 +46,40 @@ pub struct Status {
     pub log_lines_lost: u64,
     /// State of etcd; `None`: etcd is not a source of the configuration.
     pub etcd: Option<EtcdStatus>,
+    /// State of the connection to a controller; `None`: a controller is not a source of the configuration.
+    pub controller: Option<ControllerStatus>,
+    /// State of the fleet that takes its configuration from this process; `None`: it is no controller.
+    pub fleet: Option<FleetStatus>,
+}
+
+/// The state of a controller as a source of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ControllerStatus {
+    /// Whether a controller is connected.
+    pub connected: bool,
+    /// How often a connection was lost.
+    pub losses: u64,
+    /// The version that this gateway serves.
+    pub version: u64,
+    /// Number of refused documents.
+    pub refused: usize,
+}
+
+/// The state of the gateways of a controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FleetStatus {
+    /// The version of the documents.
+    pub version: u64,
+    /// Number of documents.
+    pub documents: usize,
+    /// Number of connected gateways.
+    pub gateways: usize,
+    /// How many of them do not serve that version.
+    pub behind: usize,
+    /// The largest number of documents that one of them refused.
+    pub refused: usize,
+    /// Connections that were rejected.
+    pub rejected: u64,
 }
 
 /// The state of etcd as a source of the configuration.
@@ -104,11 +138,13 @@ impl Default for Status {
             in_force_since: now,
             last_reload: None,
             last_upgrade: None,
-            guards: GuardReading::default(),
+            resources: ResourceReading::default(),
             certificates: Vec::new(),
             connections_limit: None,
             log_lines_lost: 0,
             etcd: None,
+            controller: None,
+            fleet: None,
         }
     }
 }
@@ -140,12 +176,26 @@ impl Status {
                 "last_reload": self.last_reload.as_ref().map(OperationResult::json),
             },
             "last_failed_upgrade": self.last_upgrade.as_ref().map(OperationResult::json),
-            "overload": self.guards.json(),
+            "overload": self.resources.json(),
             "etcd": self.etcd.map(|etcd| json!({
                 "connected": etcd.connected,
                 "losses": etcd.losses,
                 "revision": etcd.revision,
                 "refused": etcd.refused,
+            })),
+            "controller": self.controller.map(|controller| json!({
+                "connected": controller.connected,
+                "losses": controller.losses,
+                "version": controller.version,
+                "refused": controller.refused,
+            })),
+            "fleet": self.fleet.map(|fleet| json!({
+                "version": fleet.version,
+                "documents": fleet.documents,
+                "gateways": fleet.gateways,
+                "behind": fleet.behind,
+                "refused": fleet.refused,
+                "rejected": fleet.rejected,
             })),
         });
         format!("{value:#}\n")
@@ -175,7 +225,7 @@ mod tests {
     use crate::ResourceUse;
 
     #[test]
-    fn it_says_what_is_in_force_and_how_the_last_reload_went() {
+    fn shows_the_plan_in_force_and_the_last_reload() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         let mut status = Status { generation: 3, routes: 7, ..Status::default() };
         assert!(status.last_reload_succeeded());
@@ -190,7 +240,7 @@ mod tests {
         assert_eq!(value["last_failed_upgrade"], Value::Null);
         assert_eq!(value["overload"], json!({ "memory": null, "files": null, "shed": [] }));
         let memory = Some(ResourceUse { used: 95, bound: 100 });
-        status.guards = GuardReading { memory, files: None, sheds: 2 };
+        status.resources = ResourceReading { memory, files: None, sheds: 2 };
         let value: Value = serde_json::from_str(&status.json()).expect("JSON");
         assert_eq!(value["overload"]["memory"], json!({ "used": 95, "bound": 100 }));
         assert_eq!(value["overload"]["shed"], json!(["low", "normal"]));

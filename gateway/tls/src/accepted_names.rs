@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_names_and_a_trusted_issuer_are_needed() {
+    fn a_name_and_a_trusted_issuer_are_required() {
         let (own, other) = (authority("own"), authority("other"));
         let roots = Pem::from(own.pem().as_bytes()).authorities().expect("an authority");
         let accepts = |names: &[AcceptedName], certificate: &CertificateDer<'_>| {

@@ -176,7 +176,7 @@ fn system_roots() -> Result<Arc<RootCertStore>, String> {
         Arc::new(roots)
     });
     if roots.is_empty() {
-        return Err("this system trusts nobody: name those who sign the endpoints' certificates, with `ca`"
+        return Err("this system trusts no authority: name the authorities that sign the endpoints' certificates, with `ca`"
             .to_owned());
     }
     Ok(roots.clone())

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
+use tollgate_fleet::FleetHandle;
 use tollgate_observe::AdminState;
 use tollgate_proxy::Rollout;
 use tollgate_sources::{PendingRequest, View};
@@ -29,6 +30,8 @@ pub struct AdminContext {
     pub access: watch::Receiver<Arc<AccessRules>>,
     /// Wrong credentials of the last minute.
     pub attempts: Arc<FailedAttempts>,
+    /// The gateways that take their documents from this process; `None`: it is no controller.
+    pub fleet: Option<FleetHandle>,
     /// The clients that follow requests.
     pub followers: Arc<RequestFollowers>,
 }

@@ -8,14 +8,15 @@ use tollgate_observe::{AdminEvents, PeerAddress, pages};
 
 use crate::access::{guard, report_refused_certificate};
 use crate::admin_context::AdminContext;
-use crate::{api, apisix, etcd, live, trace};
+use crate::{api, apisix, controller, etcd, fleet, live, trace};
 
 /// Returns the routes of the admin listener, behind its guard. Parts with their own pages are merged here.
 pub fn router(context: &AdminContext) -> Router {
     pages(context.admin.clone())
         .merge(api::router(context))
         .merge(apisix::router(context))
-        .merge(live::routes().merge(etcd::routes()).merge(trace::routes()).with_state(context.clone()))
+        .merge(live::routes().merge(trace::routes()).with_state(context.clone()))
+        .merge(etcd::routes().merge(controller::routes()).merge(fleet::routes()).with_state(context.clone()))
         .merge(tollgate_dashboard::router())
         .layer(from_fn_with_state(context.clone(), guard))
 }

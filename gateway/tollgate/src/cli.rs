@@ -42,6 +42,12 @@ pub enum Command {
         /// `./tollgate.yaml`, else `/etc/tollgate/tollgate.yaml`.
         file: Option<PathBuf>,
     },
+    /// Run a controller: hand the resources of a file, Kubernetes or etcd to any number of gateways.
+    ///
+    /// Its file has the section `fleet`; the files of the gateways have the section `controller`. It serves no requests
+    /// itself. Runs in the foreground.
+    #[command(after_long_help = CONTROLLER)]
+    Controller(remote::ControllerArgs),
     /// Check configuration files: report every problem at once, each with its position.
     ///
     /// Reports what `run` would report, and opens no socket. Also gives hints, which `run` does not repeat.
@@ -148,6 +154,11 @@ pub enum Command {
     /// Print the JSON Schema of the configuration, with which editors complete and check it.
     #[command(after_long_help = SCHEMA)]
     Schema,
+    /// Print the definition of the resource TollgatePolicy, for a Kubernetes cluster.
+    ///
+    /// It has every policy of this program. The API server checks policies by it.
+    #[command(after_long_help = CRDS)]
+    Crds,
     /// Print every key of the configuration with its meaning, values and default, as Markdown.
     Reference,
     /// Print a shell's completion script.
@@ -315,6 +326,21 @@ Exit status:
 Examples:
   tollgate run
   tollgate run /etc/tollgate/tollgate.yaml";
+
+const CONTROLLER: &str = "\
+Signals:
+  TERM, INT  stop; gateways keep what they serve
+  HUP        load the configuration file again; if it is invalid, nothing changes
+
+Exit status:
+  0  stopped by a signal; `status`: the controller answers
+  1  it could not start; `status`: it does not answer
+  2  the command line is invalid, or there is no configuration file
+
+Examples:
+  tollgate controller /etc/tollgate/controller.yaml
+  tollgate controller status
+  tollgate controller status --output json | jq '.gateways[] | select(.connected | not)'";
 
 const HASH: &str = "\
 Which hash goes where:
@@ -517,8 +543,8 @@ Examples:
 
 const LOG: &str = "\
 Components:
-  admin, discovery, etcd, gateway, health, kubernetes, listener, overload, policy, reload, tls,
-  upgrade, upstream
+  admin, controller, discovery, etcd, gateway, health, kubernetes, listener, overload, policy,
+  reload, tls, upgrade, upstream
 
 Exit status:
   0  the levels were shown, or are in force
@@ -552,6 +578,10 @@ Example, for an editor with the YAML language server:
   tollgate schema > tollgate.schema.json
   and as the first line of the configuration:
   # yaml-language-server: $schema=tollgate.schema.json";
+
+const CRDS: &str = "\
+Example:
+  tollgate crds | kubectl apply --server-side -f -";
 
 const COMPLETIONS: &str = "\
 Examples:

@@ -11,16 +11,19 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
+use tollgate_fleet::FleetServer;
 use tollgate_net::{Timers, component};
 use tollgate_observe::{CostMeter, OperationResult, available_cores, process_cpu_time};
-use tollgate_sources::{ChangeError, EtcdEvent, KubernetesEvent, PendingRequest, Sources, record_connection};
+use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, SourceEvent, Sources, record_connection};
 use tollgate_upstream::health::HealthMonitor;
 use tollgate_upstream::{EndpointEvent, EndpointNotice};
 use tracing::{debug, error, info, warn};
 
+use crate::controller;
 use crate::diagnostics;
 use crate::etcd;
 use crate::file_watch::FileWatch;
+use crate::fleet;
 use crate::gateway::{ApiChannels, Gateway};
 use crate::kubernetes;
 use crate::operation::{Operation, ReloadOutcome};
@@ -40,8 +43,10 @@ pub struct StartedGateway {
     pub sources: Sources,
     /// Messages from etcd, if it is a source.
     pub etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
-    /// Changes of objects, if Kubernetes is a source.
-    pub object_events: Option<mpsc::Receiver<KubernetesEvent>>,
+    /// Changes of documents, if Kubernetes or a controller is a source.
+    pub source_events: Option<mpsc::Receiver<SourceEvent>>,
+    /// Serves the gateways of a fleet, if this process is a controller.
+    pub fleet: Option<FleetServer>,
 }
 
 /// How often the CPU quota and affinity are read again, which means reading a dozen files.
@@ -89,7 +94,8 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 /// # Errors
 /// A worker died, or signals cannot be received.
 pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()> {
-    let StartedGateway { mut gateway, runtime, mut signals, sources, etcd_events, object_events } = started;
+    let StartedGateway { mut gateway, runtime, mut signals, sources, etcd_events, source_events, fleet } =
+        started;
     let shared = gateway.shared.clone();
     // Started outside of `watch`, because health checks continue during the drain.
     let health = runtime.block_on(async {
@@ -121,12 +127,14 @@ pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()
         operations,
         upgrade_pending: false,
         etcd_events,
-        object_events,
+        source_events,
     };
     control.gateway.registry.update_status(|status| status.etcd = etcd::status(&view));
     let end = runtime.block_on(control.watch(&mut signals));
     control.cancel_upgrade(&runtime);
     let ControlThread { gateway, health, reader, .. } = control;
+    // Gateways keep what they serve, and look for another controller.
+    drop(fleet);
     // The sources may wait for a disk or for etcd; a stop does not wait for them.
     let released = release(reader);
     let ended = match end {
@@ -171,8 +179,8 @@ struct ControlThread {
     upgrade_pending: bool,
     /// Messages from etcd, if it is a source.
     etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
-    /// Changes of objects, if Kubernetes is a source.
-    object_events: Option<mpsc::Receiver<KubernetesEvent>>,
+    /// Changes of documents, if Kubernetes or a controller is a source.
+    source_events: Option<mpsc::Receiver<SourceEvent>>,
 }
 
 /// An upgrade in progress.
@@ -206,7 +214,7 @@ impl ControlThread {
         // After a delay the next sample comes a full interval later; a shorter interval would measure only
         // the sampling.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut problem = None;
+        let (mut problem, mut cache_problem) = (None, None);
         loop {
             tokio::select! {
                 () = signals.stop.requested() => return Ok(ExitReason::Stop(None)),
@@ -223,7 +231,7 @@ impl ControlThread {
                 },
                 Some(pending) = self.change_queue.recv() => self.queue_changes(pending),
                 Some(event) = next_event(&mut self.etcd_events) => self.queue_etcd_events(event),
-                Some(event) = next_event(&mut self.object_events) => self.queue_object_event(event),
+                Some(event) = next_event(&mut self.source_events) => self.queue_source_event(event),
                 outcome = self.reader.finished() => {
                     let outcome = outcome?;
                     tokio::select! {
@@ -249,13 +257,25 @@ impl ControlThread {
                     meter.sample(Instant::now(), process_cpu_time(), registry.requests(), cores);
                     registry.set_cost(meter.reading());
                     registry.record_second(SystemTime::now());
-                    registry.update_status(|status| status.log_lines_lost = diagnostics::lines_lost());
+                    let controller = controller::status(&self.gateway.context().view);
+                    let fleet = self.gateway.fleet.as_ref().map(fleet::status);
+                    registry.update_status(|status| {
+                        status.log_lines_lost = diagnostics::lines_lost();
+                        (status.controller, status.fleet) = (controller, fleet);
+                    });
                     let now = self.gateway.log.problem();
                     if now != problem {
                         if let Some(text) = &now {
                             warn!(target: component::GATEWAY, "access log: {text}");
                         }
                         problem = now;
+                    }
+                    let now = self.gateway.cache_problem();
+                    if now != cache_problem {
+                        if let Some(text) = &now {
+                            warn!(target: component::GATEWAY, "the cache's disk tier: {text}");
+                        }
+                        cache_problem = now;
                     }
                     self.gateway.drop_retired();
                     if self.upgrade.is_none() && !self.upgrade_pending {
@@ -338,10 +358,12 @@ impl ControlThread {
         self.start_pending_work();
     }
 
-    fn queue_object_event(&mut self, event: KubernetesEvent) {
+    fn queue_source_event(&mut self, event: SourceEvent) {
         match event {
-            KubernetesEvent::Documents(changes) => self.reader.queue_object_changes(changes),
-            KubernetesEvent::Connected(connected) => kubernetes::log_connection(&connected),
+            SourceEvent::Documents(changes) => self.reader.queue_object_changes(changes),
+            // The stream of a controller reports its connection itself.
+            SourceEvent::Connected(_) if self.gateway.config.controller.is_some() => {}
+            SourceEvent::Connected(connected) => kubernetes::log_connection(&connected),
         }
         self.start_pending_work();
     }

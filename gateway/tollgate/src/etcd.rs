@@ -10,13 +10,14 @@ use tokio::sync::mpsc;
 use tollgate_config::LogLevel;
 use tollgate_net::component;
 use tollgate_observe::EtcdStatus;
-use tollgate_plan::compile_parts;
-use tollgate_sources::{EtcdEvent, EtcdView, GatewayIdentity, RefusedEntry, Sources, View, list_gateways};
+use tollgate_sources::{EtcdEvent, EtcdView, RefusedEntry, Sources, View, list_gateways};
 use tracing::{error, info, warn};
 
 use crate::admin_context::AdminContext;
 use crate::api::problem_to_json;
-use crate::load::LoadedPlan;
+use crate::controller::identity;
+use crate::load::{LoadedPlan, compile_at_start};
+use crate::time::since_1970;
 
 /// Joins the etcd that the configuration names, if any. The plan made with its resources replaces the plan of
 /// the file.
@@ -28,13 +29,7 @@ pub fn join(
     loaded: &mut LoadedPlan,
 ) -> Result<Option<mpsc::Receiver<EtcdEvent>>, String> {
     let Some(settings) = &loaded.config.etcd else { return Ok(None) };
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = if host.trim().is_empty() { "gateway" } else { host.trim() };
-    let identity = GatewayIdentity {
-        program: format!("tollgate {}", env!("CARGO_PKG_VERSION")),
-        name: format!("{host}-{}", std::process::id()),
-    };
-    let (applied, etcd_events) = sources.join(settings, identity, |parts| Ok(compile_parts(parts)?.plan))?;
+    let (applied, etcd_events) = sources.join(settings, identity(), compile_at_start)?;
     applied.messages.iter().for_each(log_message);
     if let Some(plan) = applied.compiled {
         loaded.plan = plan;
@@ -78,9 +73,8 @@ async fn get_etcd(State(context): State<AdminContext>) -> (StatusCode, Json<Valu
         let message = "etcd is no source of this gateway: the configuration file does not name it";
         return (StatusCode::NOT_FOUND, Json(json!({ "error": "not_found", "message": message })));
     };
-    let since = etcd.since.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
     let refused: Vec<Value> = etcd.refused.iter().map(refused_to_json).collect();
-    let there = match etcd.member {
+    let gateways = match etcd.member {
         Some(_) => list_gateways(&etcd.handle).await.ok(),
         None => None,
     };
@@ -88,14 +82,14 @@ async fn get_etcd(State(context): State<AdminContext>) -> (StatusCode, Json<Valu
         "connected": etcd.member.is_some(),
         "member": etcd.member,
         "problem": etcd.problem,
-        "since": crate::time::rfc3339(u64::try_from(since).unwrap_or_default()),
+        "since": since_1970(etcd.since),
         "losses": etcd.losses,
         "cached": etcd.cached,
         "prefix": etcd.handle.settings().prefix,
         "name": etcd.handle.settings().name,
         "revision": etcd.revision,
         "refused": refused,
-        "gateways": there,
+        "gateways": gateways,
     });
     (StatusCode::OK, Json(value))
 }

@@ -11,6 +11,7 @@ use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
 use tollgate_config as config;
 use tollgate_config::{Config, LogFormat, LogTarget, Percent};
+use tollgate_fleet::FleetHandle;
 use tollgate_net::component;
 use tollgate_observe::{
     AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SeriesBounds, SyslogTarget,
@@ -44,6 +45,8 @@ use crate::workers::WorkerThreads;
 
 /// How long a log may take to write its last lines when the gateway ends.
 const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the disk tier of the cache may take to write what waits when the gateway ends.
+const CACHE_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The running gateway.
 #[derive(Debug)]
@@ -78,6 +81,8 @@ pub struct Gateway {
     /// The access rules of the admin listener.
     access: watch::Sender<Arc<AccessRules>>,
     attempts: Arc<FailedAttempts>,
+    /// The gateways that take their documents from this process; `None`: it is no controller.
+    pub fleet: Option<FleetHandle>,
     /// The clients of the admin listener that follow requests.
     followers: Arc<RequestFollowers>,
     /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
@@ -85,7 +90,7 @@ pub struct Gateway {
     retired: Vec<Arc<Rollout>>,
 }
 
-/// What the admin API needs of the control thread.
+/// The parts of the control thread that the admin API uses.
 #[derive(Debug)]
 pub struct ApiChannels {
     /// The contents of the sources.
@@ -180,6 +185,7 @@ impl Gateway {
             },
             access,
             attempts: Arc::default(),
+            fleet: None,
             followers,
             retired,
         })
@@ -237,6 +243,7 @@ impl Gateway {
             operations: operations.clone(),
             access: self.access.subscribe(),
             attempts: self.attempts.clone(),
+            fleet: self.fleet.clone(),
             followers: self.followers.clone(),
         }
     }
@@ -309,8 +316,9 @@ impl Gateway {
         // These settings keep their values from the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics.clone());
         let (store, etcd) = (self.config.store.take(), self.config.etcd.take());
-        let kubernetes = self.config.kubernetes.take();
-        self.config = Config { workers, metrics, store, etcd, kubernetes, ..config };
+        let (kubernetes, controller) = (self.config.kubernetes.take(), self.config.controller.take());
+        let fleet = self.config.fleet.take();
+        self.config = Config { workers, metrics, store, etcd, kubernetes, controller, fleet, ..config };
         (receipts, listening)
     }
 
@@ -349,15 +357,20 @@ impl Gateway {
         receipts
     }
 
+    /// Returns the problem of the cache's disk tier, if it has one.
+    pub fn cache_problem(&self) -> Option<String> {
+        self.current.policies().known_cache()?.disk_status()?.problem
+    }
+
     /// Drops plans that no request uses. With many routes that takes milliseconds, so neither a worker nor
     /// this thread does it.
     pub fn drop_retired(&mut self) {
-        let (gone, kept) =
+        let (unused, kept) =
             std::mem::take(&mut self.retired).into_iter().partition(|plan| Arc::strong_count(plan) == 1);
         self.retired = kept;
-        let gone: Vec<_> = gone;
-        if !gone.is_empty() {
-            drop(spawn_low_priority(move || drop(gone)));
+        let unused: Vec<_> = unused;
+        if !unused.is_empty() {
+            drop(spawn_low_priority(move || drop(unused)));
         }
     }
 
@@ -377,6 +390,7 @@ impl Gateway {
         self.listeners.close();
         self.workers.send(|_| WorkerCommand::Drain(bound));
         let result = self.workers.join();
+        self.current.policies().release_cache_disk(CACHE_CLOSE_TIMEOUT);
         self.log.close(LOG_CLOSE_TIMEOUT);
         result
     }

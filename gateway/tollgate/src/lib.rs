@@ -20,13 +20,16 @@ mod check;
 mod cli;
 mod config_path;
 mod control;
+mod controller;
 mod demo;
 mod diagnostics;
+mod documents;
 mod endpoint_discovery;
 mod etcd;
 mod explain;
 mod file_watch;
 mod files;
+mod fleet;
 mod gateway;
 mod hash;
 mod help;
@@ -64,6 +67,7 @@ use tollgate_policy::{Plugin, Plugins};
 use cli::Command;
 use print::print_error;
 use remote::ImportFrom;
+use run::Role;
 
 /// The allocator. A burst of connections fragments glibc's heap: after 5,000 had opened and closed, the
 /// process kept 2.7 times its memory, with mimalloc 1.3 times, with jemalloc 1.1 times. An idle connection
@@ -97,7 +101,11 @@ pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
 
 fn run_command(command: Command) -> ExitCode {
     match command {
-        Command::Run { file } => run::run(file.as_deref()),
+        Command::Run { file } => run::run(file.as_deref(), Role::Gateway),
+        Command::Controller(args) => match &args.action {
+            Some(action) => remote::run(remote::controller(action), 1),
+            None => run::run(args.file.as_deref(), Role::Controller),
+        },
         Command::Check { files } => check::check(&files),
         Command::Explain(question) => explain::explain(&question),
         Command::Hash(args) => hash::hash(&args),
@@ -125,6 +133,7 @@ fn run_command(command: Command) -> ExitCode {
         Command::Cache { action } => remote::run(remote::cache(&action), 1),
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Schema => pages::schema(),
+        Command::Crds => pages::crds(),
         Command::Reference => pages::reference(),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { all: Some(directory), .. } => pages::all_man_pages(&directory),

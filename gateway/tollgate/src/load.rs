@@ -6,7 +6,7 @@ use std::path::Path;
 use tollgate_config::{
     At, CombinedResources, Config, Loaded, PartialConfig, Problem, Problems, from_text, load,
 };
-use tollgate_plan::{CompileCache, Plan, check_matches, compile, compile_with_cache};
+use tollgate_plan::{CompileCache, Compiled, Plan, check_matches, compile, compile_with_cache};
 use tollgate_sources::Sources;
 
 use crate::files::{SourceFiles, expiry_warnings};
@@ -60,18 +60,53 @@ pub type PlanReload = tollgate_sources::ReloadResult<Plan>;
 /// changed, and the resulting config has no routes, upstreams and texts.
 pub fn reload(sources: &mut Sources, memo: &mut CompileCache) -> PlanReload {
     let compile = |parts: &CombinedResources<'_>| {
-        let compiled = compile_with_cache(parts, memo)?;
+        let compiled = compile_documents(parts, memo)?;
         let problems_found = [compiled.warnings, expiry_warnings(&compiled.plan)].concat();
         Ok((compiled.plan, problems_found))
     };
     let mut reload = sources.reload(compile, check_matches);
     if let Some((config, plan)) = &reload.compiled
         && config.store.is_some()
+        && config.fleet.is_none()
         && plan.routes.is_empty()
     {
         reload.problems.push(Problem::warning(At::default(), NO_ROUTES_YET));
     }
     reload
+}
+
+/// Compiles what this process serves. A controller serves no requests itself: everything is checked, and its plan is that
+/// of its settings alone.
+///
+/// # Errors
+/// All errors and warnings.
+pub fn compile_documents(
+    parts: &CombinedResources<'_>,
+    memo: &mut CompileCache,
+) -> Result<Compiled, Vec<Problem>> {
+    let compiled = compile_with_cache(parts, memo)?;
+    if parts.config.fleet.is_none() {
+        return Ok(compiled);
+    }
+    let config = parts.config;
+    let settings = Config {
+        admin: config.admin.clone(),
+        log: config.log.clone(),
+        limits: config.limits.clone(),
+        metrics: config.metrics.clone(),
+        overload: config.overload.clone(),
+        timeouts: config.timeouts.clone(),
+        ..Config::default()
+    };
+    Ok(Compiled { plan: compile(&settings)?.plan, warnings: compiled.warnings })
+}
+
+/// Compiles the documents that a source has at the start.
+///
+/// # Errors
+/// All errors and warnings.
+pub fn compile_at_start(parts: &CombinedResources<'_>) -> Result<Plan, Vec<Problem>> {
+    Ok(compile_documents(parts, &mut CompileCache::default())?.plan)
 }
 
 /// Takes the result if it is valid. The caller adopts `reload` once the plan is in force.

@@ -1,4 +1,5 @@
-//! Commands that print what is built into the binary: schema, reference, completions, manual.
+//! Commands that print what is built into the binary: schema, definition of resources, reference, completions,
+//! manual.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,6 +8,8 @@ use std::{fs, io, iter};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use serde_json::{Map, Value, json};
+use tollgate_config::{Substitutes, structural_schema, to_yaml};
+use tollgate_kubernetes::{SectionRequest, policy_definition};
 use tollgate_policy::{Installed, Plugins};
 
 use crate::cli::Cli;
@@ -42,6 +45,14 @@ fn add_plugins(schema: &mut Value, plugins: &[Installed]) {
         form["properties"] = Value::Object(properties.clone());
         form["additionalProperties"] = false.into();
     }
+}
+
+/// Prints the definition of TollgatePolicy.
+pub fn crds() -> ExitCode {
+    let definition = policy_definition(|SectionRequest { section, without, secret, upstream }| {
+        structural_schema(section, without, Substitutes { secret, upstream }).unwrap_or_default()
+    });
+    print(&to_yaml(&definition), ExitCode::SUCCESS)
 }
 
 /// Prints the reference of the configuration's keys.

@@ -3,30 +3,33 @@
 //! apply its results on the control thread.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use tokio::sync::oneshot;
-use tollgate_config::{CombinedResources, Config, Problem};
+use tollgate_config::{CombinedResources, Config, ControllerSettings, Problem, Severity};
+use tollgate_fleet::FleetHandle;
 use tollgate_net::component;
 use tollgate_observe::{OperationResult, Registry};
-use tollgate_plan::{CompileCache, Plan, UpstreamChange, compile_with_cache};
+use tollgate_plan::{CompileCache, Plan, UpstreamChange};
 use tollgate_proxy::{Receipt, Rollout};
 use tollgate_sources::{
     Applied, AppliedObjects, BatchResult, ChangeError, ChangeResult, CompletedRequest, DocumentChanges,
-    EtcdEvent, PendingRequest, Sources,
+    EtcdEvent, PendingRequest, Refused, Sources,
 };
 use tollgate_store::Store;
 use tollgate_upstream::health::HealthMonitor;
 use tracing::{debug, error, info, warn};
 
 use crate::diagnostics;
+use crate::documents;
 use crate::endpoint_discovery;
 use crate::etcd;
 use crate::files::{SourceFiles, certificate_expiries};
+use crate::fleet;
 use crate::gateway::Gateway;
-use crate::kubernetes;
 use crate::listeners::{ListenersChange, SocketOpener, wanted_listeners};
 use crate::load;
 use crate::low_priority::spawn_low_priority;
@@ -79,7 +82,7 @@ pub struct PreparedRollout {
     listeners: ListenersChange,
 }
 
-/// What a job needs of the gateway.
+/// The parts of the gateway that a job uses.
 #[derive(Debug)]
 pub struct JobContext {
     /// The plan in force.
@@ -96,7 +99,7 @@ impl JobContext {
         parts: &CombinedResources<'_>,
         cache: &mut CompileCache,
     ) -> Result<Plan, Vec<Problem>> {
-        let plan = compile_with_cache(parts, cache)?.plan;
+        let plan = load::compile_documents(parts, cache)?.plan;
         self.opener.open_documents(&wanted_listeners(&plan))?;
         Ok(plan)
     }
@@ -366,26 +369,28 @@ pub async fn apply_changes(
         }
         return;
     };
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
     if let Some(sources) = &reader.sources {
         sources.publish(&completed);
     }
+    let published = Published::new(gateway, reader);
     let registry = gateway.registry.clone();
     tokio::spawn(async move {
         let done = receipts.all().await;
         let generation = rollout.generation();
         record_in_force(&rollout, &registry);
         drop(rollout);
+        published.wait_until_served().await;
         for CompletedRequest { pending, result, .. } in completed.drain(..) {
             pending.send_answer(match &done {
                 Ok(()) => Ok(ChangeResult { generation, ..result }),
                 Err(error) => Err(ChangeError::StoreFailed(error.to_string())),
             });
         }
-        gone.forget();
+        ended_lookups.forget();
     });
 }
 
@@ -402,7 +407,7 @@ pub async fn apply_etcd(
         sources.publish_applied(applied);
     }
     if let Some(rollout) = rollout {
-        put_in_force(rollout, gateway, health, || ()).await;
+        put_in_force(rollout, gateway, health, Published::new(gateway, reader), |_| ()).await;
     }
 }
 
@@ -414,26 +419,54 @@ pub async fn apply_objects(
     reader: &SourceReader,
 ) {
     let ObjectChanges { rollout, applied, changes } = changed;
-    applied.messages.iter().for_each(kubernetes::log_message);
+    applied.messages.iter().for_each(|message| documents::log_message(applied.source, message));
     if let Some(sources) = &reader.sources {
         sources.publish_objects(&applied);
     }
-    let refused = applied.refused;
-    let answer = move || kubernetes::answer(changes, refused);
+    let mut refused = applied.refused;
+    let answer = move |by_gateways: Refused| {
+        for (key, why) in by_gateways {
+            refused.entry(key).or_insert(why);
+        }
+        documents::answer(changes, refused);
+    };
+    let published = Published::new(gateway, reader);
     match rollout {
-        Some(rollout) => put_in_force(rollout, gateway, health, answer).await,
-        None => answer(),
+        Some(rollout) => put_in_force(rollout, gateway, health, published, answer).await,
+        None => drop(tokio::spawn(async move { answer(published.wait_until_served().await) })),
     }
 }
 
-/// Gives a plan to all workers. Calls `done` when all of them run it.
+/// The documents of a controller that its gateways get. It is empty for a gateway.
+struct Published(Option<(FleetHandle, u64)>);
+
+impl Published {
+    /// Publishes the documents of a controller's sources.
+    fn new(gateway: &Gateway, reader: &SourceReader) -> Self {
+        Self(gateway.fleet.clone().zip(reader.sources.as_ref()).map(|(fleet, sources)| {
+            let version = fleet.publish(sources.fleet_documents());
+            (fleet, version)
+        }))
+    }
+
+    /// Waits until the connected gateways serve the documents. Returns those that gateways refuse.
+    async fn wait_until_served(self) -> Refused {
+        match self.0 {
+            Some((fleet, version)) => fleet.wait_until_served(version, fleet::SERVED_TIMEOUT).await,
+            None => Refused::new(),
+        }
+    }
+}
+
+/// Gives a plan to all workers. Calls `done` when all of them, and the gateways of a fleet, run it.
 async fn put_in_force(
     PreparedRollout { rollout, listeners }: PreparedRollout,
     gateway: &mut Gateway,
     health: &HealthMonitor,
-    done: impl FnOnce() + Send + 'static,
+    published: Published,
+    done: impl FnOnce(Refused) + Send + 'static,
 ) {
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
@@ -443,8 +476,8 @@ async fn put_in_force(
             record_in_force(&rollout, &registry);
         }
         drop(rollout);
-        done();
-        gone.forget();
+        done(published.wait_until_served().await);
+        ended_lookups.forget();
     });
 }
 
@@ -502,7 +535,9 @@ pub async fn apply_file(
     // Rendering is skipped if no client waits for it.
     let problems = if waiters.is_empty() { Vec::new() } else { problems_to_json(&reload.problems) };
     let Some(LoadedFile { config, rollout, listeners, files }) = loaded else {
-        let problem = "the file has errors: the standard error says which".to_owned();
+        let mut errors = reload.problems.iter().filter(|problem| problem.severity == Severity::Error);
+        let first = errors.next().map(|error| error.message.as_str()).unwrap_or_default();
+        let problem = format!("the file has errors: {first}; the log has all of them");
         report_refused(gateway, requested_at, file, problem);
         let message = format!("{} has errors and is not loaded; nothing has changed", file.display());
         return waiters.answer(&ReloadOutcome::Refused { message, problems });
@@ -529,7 +564,8 @@ pub async fn apply_file(
         );
     }
     debug!(target: component::RELOAD, "opened the listeners and logs that are new");
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    renew_certificates(&config, gateway, reader);
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let (receipts, admin_result) = gateway.change(rollout.clone(), config, prepared);
     log_rollout(&rollout);
     gateway.registry.update_status(|status| status.certificates.clone_from(&files.certificates));
@@ -537,11 +573,13 @@ pub async fn apply_file(
     if let Some(sources) = &mut reader.sources {
         sources.adopt(&mut reload);
     }
+    let published = Published::new(gateway, reader);
     health.apply_plan(rollout.change());
     let registry = gateway.registry.clone();
     let file = file.to_owned();
     tokio::spawn(async move {
         let done = admin_result.and(receipts.all().await);
+        published.wait_until_served().await;
         let problem = report_reload(done, (&rollout, routes_read), requested_at, &registry, &file);
         waiters.answer(&ReloadOutcome::InForce(ReloadReport {
             file: file.display().to_string(),
@@ -553,8 +591,20 @@ pub async fn apply_file(
             problem,
             warnings: problems,
         }));
-        gone.forget();
+        ended_lookups.forget();
     });
+}
+
+/// Uses the file's certificates for new connections between a controller and its gateways.
+fn renew_certificates(config: &Config, gateway: &Gateway, reader: &SourceReader) {
+    if let (Some(fleet), Some(settings)) = (&gateway.fleet, &config.fleet) {
+        fleet::renew_tls(fleet, settings);
+    }
+    if let (Some(sources), Some(settings)) = (&reader.sources, &config.controller)
+        && let Err(why) = sources.set_controller_tls(settings)
+    {
+        warn!(target: component::CONTROLLER, "{why}; the last certificates stay in use");
+    }
 }
 
 /// Reports a reload that has changed nothing.
@@ -604,6 +654,21 @@ fn report_reload(
     problem
 }
 
+/// Returns whether two files name the same controllers, whatever their certificates: those are renewed.
+fn is_same_controller(old: &Config, new: &Config) -> bool {
+    match (&old.controller, &new.controller) {
+        (Some(old), Some(new)) => {
+            let ControllerSettings { ca, certificate, .. } = new.clone();
+            ControllerSettings { ca, certificate, ..old.clone() } == *new
+        }
+        (old, new) => old == new,
+    }
+}
+
+fn listen_of_fleet(config: &Config) -> Option<SocketAddr> {
+    config.fleet.as_ref().map(|fleet| fleet.listen)
+}
+
 /// Returns the settings that the new file changes, but a reload cannot.
 fn unchangeable_settings(old: &Config, new: &Config) -> Vec<&'static str> {
     let checks = [
@@ -612,6 +677,8 @@ fn unchangeable_settings(old: &Config, new: &Config) -> Vec<&'static str> {
         ("`store`", old.store != new.store),
         ("`etcd`", old.etcd != new.etcd),
         ("`kubernetes`", old.kubernetes != new.kubernetes),
+        ("`controller`", !is_same_controller(old, new)),
+        ("`fleet.listen`", listen_of_fleet(old) != listen_of_fleet(new)),
     ];
     checks.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

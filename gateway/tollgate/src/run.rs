@@ -13,10 +13,13 @@ use tracing::{error, info, warn};
 
 use crate::config_path;
 use crate::control::{self, StartedGateway, Upgradable, control};
+use crate::controller;
 use crate::diagnostics;
+use crate::documents::JoinedSource;
 use crate::etcd;
+use crate::fleet;
 use crate::gateway::Gateway;
-use crate::kubernetes::{self, JoinedCluster};
+use crate::kubernetes;
 use crate::listeners::InheritedSockets;
 use crate::load;
 use crate::plural::count_noun;
@@ -26,8 +29,32 @@ use crate::startup::raise_file_limit;
 use crate::takeover::Predecessor;
 use crate::upgrade::Program;
 
-/// Runs the gateway until a signal stops it.
-pub fn run(named: Option<&Path>) -> ExitCode {
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It serves requests.
+    Gateway,
+    /// It hands its documents to gateways.
+    Controller,
+}
+
+impl Role {
+    /// Returns why a configuration is not for this role.
+    fn problem(self, config: &Config) -> Option<&'static str> {
+        match (self, &config.fleet) {
+            (Self::Gateway, Some(_)) => {
+                Some("the file has the section `fleet`: it is for `tollgate controller`, not for `run`")
+            }
+            (Self::Controller, None) => Some(
+                "the file has no section `fleet`: a controller needs an address for gateways, and certificates",
+            ),
+            _ => None,
+        }
+    }
+}
+
+/// Runs the gateway, or a controller, until a signal stops it.
+pub fn run(named: Option<&Path>, role: Role) -> ExitCode {
     raise_file_limit();
     let mut program = Program::current();
     let found = match config_path::resolve(named) {
@@ -56,8 +83,14 @@ pub fn run(named: Option<&Path>) -> ExitCode {
     };
     let (predecessor, inherited) = predecessor.unzip();
     let inherited = inherited.unwrap_or_default();
-    let Some(started) = start(file, inherited, predecessor) else { return ExitCode::FAILURE };
-    exit_code(control(started, Upgradable::By(program)))
+    let Some(started) = start(file, inherited, predecessor, role) else { return ExitCode::FAILURE };
+    let upgradable = match role {
+        Role::Gateway => Upgradable::By(program),
+        Role::Controller => {
+            Upgradable::No("a controller is restarted: its gateways continue where they were")
+        }
+    };
+    exit_code(control(started, upgradable))
 }
 
 /// Starts the gateway with a file, taking over from its predecessor if there is one. Reports the start, or
@@ -66,6 +99,7 @@ pub fn start(
     file: &Path,
     mut inherited: InheritedSockets,
     predecessor: Option<Predecessor>,
+    role: Role,
 ) -> Option<StartedGateway> {
     let report = |error: &io::Error| error!(target: component::GATEWAY, "{error}");
     let mut sources = Sources::new(file);
@@ -76,6 +110,10 @@ pub fn start(
     }
     diagnostics::report_problems(&reload.problems);
     let mut loaded = loaded?;
+    if let Some(problem) = role.problem(&loaded.config) {
+        error!(target: component::GATEWAY, "{}: {problem}", file.display());
+        return None;
+    }
     sources.adopt(&mut reload);
     let etcd_events = match etcd::join(&mut sources, &mut loaded) {
         Ok(etcd_events) => etcd_events,
@@ -84,12 +122,14 @@ pub fn start(
             return None;
         }
     };
-    if loaded.config.etcd.is_some() && loaded.plan.routes.is_empty() {
+    if loaded.config.etcd.is_some() && role == Role::Gateway && loaded.plan.routes.is_empty() {
         // Only now is it known that etcd has none either.
         warn!(target: component::GATEWAY, "{}", load::NO_ROUTES_YET);
     }
-    let cluster = match kubernetes::join(&mut sources, &mut loaded) {
-        Ok(cluster) => cluster,
+    let joined = kubernetes::join(&mut sources, &mut loaded);
+    let joined = match joined.and_then(|cluster| Ok(cluster.or(controller::join(&mut sources, &mut loaded)?)))
+    {
+        Ok(joined) => joined,
         Err(error) => {
             error!(target: component::GATEWAY, "{error}");
             return None;
@@ -118,8 +158,17 @@ pub fn start(
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.configured_addresses());
     }
-    let object_events = cluster.map(JoinedCluster::start);
-    Some(StartedGateway { gateway, runtime, signals, sources, etcd_events, object_events })
+    let fleet =
+        match gateway.config.fleet.as_ref().map(|settings| fleet::start(settings, &sources)).transpose() {
+            Ok(fleet) => fleet,
+            Err(error) => {
+                error!(target: component::GATEWAY, "{error}");
+                return None;
+            }
+        };
+    gateway.fleet = fleet.as_ref().map(|fleet| fleet.handle().clone());
+    let source_events = joined.map(JoinedSource::start);
+    Some(StartedGateway { gateway, runtime, signals, sources, etcd_events, source_events, fleet })
 }
 
 /// Puts the settings of the log in force.

@@ -1,5 +1,13 @@
 //! Formats times for the API and the audit log.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Formats a time by RFC 3339.
+pub fn since_1970(at: SystemTime) -> String {
+    let milliseconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    rfc3339(u64::try_from(milliseconds).unwrap_or_default())
+}
+
 /// Formats milliseconds since 1970 by RFC 3339: `2026-01-31T23:59:59.123Z`.
 pub fn rfc3339(at: u64) -> String {
     let days = at / 86_400_000;

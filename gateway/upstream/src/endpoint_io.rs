@@ -43,7 +43,7 @@ impl EndpointIo {
         self.fault.as_ref()
     }
 
-    /// Reads what has arrived, and writes what waits. Ready when the connection has ended; its streams know.
+    /// Reads arrived bytes, and writes queued ones. Ready when the connection is closed; its streams have learnt it.
     pub fn poll(&mut self, client: &ClientConnection, cx: &mut Context<'_>) -> Poll<()> {
         client.forget_waker();
         let was_full = client.is_full();

@@ -92,7 +92,7 @@ fn a_cap_holds_and_others_wait_for_a_place() {
 }
 
 #[test]
-fn a_connection_that_has_carried_its_last_request_gives_its_place_to_those_that_wait() {
+fn a_used_up_connection_frees_its_permit_for_waiting_requests() {
     let gate = Gate::new();
     let origin = gated(&gate, streams(2));
     // If the permit were not released, the others would wait for the idle timeout.
@@ -199,7 +199,7 @@ fn a_goodbye_leaves_what_is_under_way_and_takes_nothing_more() {
 }
 
 #[test]
-fn what_the_pool_says_of_connections_holds() {
+fn the_pools_limits_on_connections_hold() {
     let origin = Http2Origin::echo();
     let gateway = with(&origin, "    pool: {max_requests: 3, idle_timeout: 3s}\n");
     let mut client = gateway.client();

@@ -196,7 +196,7 @@ fn an_interim_head_before_the_switch_changes_nothing() {
 }
 
 #[test]
-fn who_does_not_switch_is_told_of() {
+fn a_refused_upgrade_is_reported() {
     let plain = http_2(false);
     let gateway = to(&plain);
     let mut client = gateway.http2();
@@ -345,7 +345,7 @@ fn an_endpoint_of_http_1_has_to_prove_that_it_understands() {
 }
 
 #[test]
-fn who_is_silent_is_reset_after_the_timeout_and_who_speaks_is_not() {
+fn a_silent_tunnel_is_reset_after_the_timeout() {
     let origin = http_1();
     let gateway = Gateway::with(&origin, "timeouts: {upgraded: 2s}");
     let mut client = gateway.http2();
@@ -364,7 +364,7 @@ fn who_is_silent_is_reset_after_the_timeout_and_who_speaks_is_not() {
 }
 
 #[test]
-fn an_endpoint_of_http_2_is_reset_after_the_timeout_whoever_the_client_is() {
+fn a_silent_http2_endpoint_is_reset_for_every_kind_of_client() {
     let settings = Http2Settings { connect: true, ..Http2Settings::default() };
     let origin = Http2Origin::play_with(settings, |stream| {
         stream.head(200, &[("sec-websocket-protocol", "chat")], false);
@@ -417,14 +417,14 @@ fn part(mut gateway: Gateway, heard: impl Fn() -> Vec<u8>) {
 }
 
 #[test]
-fn both_sides_are_told_before_a_drain_ends() {
+fn both_sides_get_a_close_frame_before_a_drain_ends() {
     let origin = http_1();
     let gateway = Gateway::with(&origin, "timeouts: {drain: 2s}");
     part(gateway, || origin.bytes(0));
 }
 
 #[test]
-fn both_sides_are_told_where_both_speak_http_2() {
+fn both_http2_sides_get_a_close_frame() {
     let heard = Arc::new(Mutex::new(Vec::<u8>::new()));
     let hears = heard.clone();
     let settings = Http2Settings { connect: true, ..Http2Settings::default() };

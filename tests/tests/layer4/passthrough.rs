@@ -126,7 +126,7 @@ fn a_client_hello_may_come_byte_by_byte() {
 }
 
 #[test]
-fn an_unknown_name_and_a_peer_that_says_nothing_are_closed() {
+fn an_unknown_name_and_a_silent_peer_are_closed() {
     let authority = Authority::new();
     let origin = origin(&authority, "a.example.com");
     let more = format!(

@@ -1,11 +1,16 @@
 //! Converts between the configuration file's YAML and JSON.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Number, Value};
 
 use super::{DocumentProblem, KINDS, ResourceKind, kinds};
+use crate::env::expand;
+use crate::model::Config;
 use crate::parse::parse;
+use crate::pem_files::pem_files;
 use crate::position::SourceFile;
 use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
@@ -159,10 +164,55 @@ fn quote_if_needed(text: &str) -> String {
 /// Returns the resources as written in these files, which must have been read without an error.
 #[must_use]
 pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
+    resources_of(files, |_| {})
+}
+
+/// Returns the resources of a configuration's files as documents: with the values of variables, with the contents of
+/// PEM files instead of their paths, and without the names that documents have outside.
+#[must_use]
+pub fn file_documents(config: &Config) -> Vec<FileResource> {
+    let mut copy = config.clone();
+    let pem_texts: HashMap<PathBuf, String> = pem_files(&mut copy)
+        .filter_map(|file| Some((file.path.clone()?, String::from_utf8_lossy(&file.bytes.0).into_owned())))
+        .collect();
+    let lookup = |name: &str| std::env::var(name).ok();
+    // The files were valid, so there are no problems.
+    let mut documents = resources_of(&config.files, |root| expand(root, &lookup, &mut Vec::new()));
+    for document in &mut documents {
+        let file = document.at.rsplit_once(':').map_or("", |(file, _)| file);
+        let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+        to_document(&mut document.value, &|path| pem_texts.get(&folder.join(path)));
+        if let (true, Some(members)) = (document.kind.named_inside, document.value.as_object_mut()) {
+            members.shift_remove("name");
+        }
+    }
+    documents
+}
+
+/// Puts the contents of files in the place of their paths, and protects what looks like a variable.
+fn to_document<'p>(value: &mut Value, contents: &dyn Fn(&str) -> Option<&'p String>) {
+    match value {
+        Value::String(text) => {
+            if let Some(pem) = contents(text) {
+                text.clone_from(pem);
+            } else if text.contains("${") {
+                *text = text.replace("${", "$${");
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| to_document(item, contents)),
+        Value::Object(members) => {
+            members.iter_mut().for_each(|(_, member)| to_document(member, contents));
+        }
+        _ => {}
+    }
+}
+
+fn resources_of(files: &[SourceFile], prepare: impl Fn(&mut Node)) -> Vec<FileResource> {
     let mut out = Vec::new();
     for (number, file) in files.iter().enumerate() {
         let index = u32::try_from(number).unwrap_or(u32::MAX);
-        let Some(root) = parse(index, &file.text).root else { continue };
+        let Some(mut root) = parse(index, &file.text).root else { continue };
+        prepare(&mut root);
         let place = |node: &Node| format!("{}:{}", file.name, node.at.line);
         for kind in &KINDS {
             let of = |name: String, node: &Node| FileResource {
@@ -226,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_told() {
+    fn invalid_yaml_is_reported() {
         assert!(from_yaml("a: [").is_err());
         assert!(from_yaml("").is_err());
     }

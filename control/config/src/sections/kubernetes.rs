@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::scalar::cidr::Cidr;
 use crate::scalar::file_path::file_path;
-use crate::section::{Field, Reader, ScalarError, Section, Text};
+use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Text, Word};
 
 use super::blocks;
 
@@ -41,6 +41,14 @@ pub struct KubernetesSettings {
         also = ["address", "pool", "ips", "address_pool"]
     )]
     pub addresses: Vec<Cidr>,
+    /// The Service that each Gateway gets. Then the addresses of a Gateway are those of its Service, and Gateways share
+    /// the first of `addresses`, where each of their ports has a port of its own.
+    #[key(also = ["service", "infrastructure", "gateway_services"])]
+    pub services: Option<GatewayServices>,
+    /// Whether a backend may be a Service of the type `ExternalName`. A user who may write Services then decides which hosts
+    /// the gateway connects to, also hosts that only the gateway can reach.
+    #[key(default = off, also = ["external_name", "externalName", "allow_external_name_services"])]
+    pub external_names: bool,
     /// Whether this gateway may write the statuses of objects. Of several gateways with one controller name, a
     /// Lease elects the one that does.
     #[key(default = on, also = ["status", "write_status", "leader"])]
@@ -53,6 +61,58 @@ pub struct KubernetesSettings {
         also = ["leader_election", "election", "lock"]
     )]
     pub lease: Option<LeaseName>,
+}
+
+/// The Service that each Gateway gets.
+#[derive(Clone, Debug, PartialEq, Eq, Section)]
+#[section(noun = "`services`", check = check_services)]
+pub struct GatewayServices {
+    /// Their type. `headless`: the Service only names the address that the Gateway has of its own.
+    #[key(name = "type", default = load_balancer, also = ["kind"])]
+    pub kind: ServiceType,
+    /// The Service whose endpoints are the gateway's pods, by its namespace and name. Required unless the type is
+    /// `headless`.
+    #[key(
+        expected = "a namespace and a name such as `tollgate/tollgate`",
+        pattern = r"^[a-z0-9-]+/[a-z0-9]([a-z0-9-]*[a-z0-9])?$", parse = pods, also = ["selector", "endpoints"]
+    )]
+    pub pods: Option<ServiceName>,
+}
+
+/// The type of a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Word)]
+pub enum ServiceType {
+    /// An address from a load balancer.
+    LoadBalancer,
+    /// A port of each node.
+    NodePort,
+    /// An address in the cluster.
+    ClusterIp,
+    /// No address of its own.
+    Headless,
+}
+
+/// The name of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+fn pods(text: &str) -> Result<ServiceName, ScalarError> {
+    let Some((space, name)) = text.split_once('/') else {
+        return Err(ScalarError::new("{} has no namespace").help("write `tollgate/tollgate`"));
+    };
+    Ok(ServiceName { namespace: namespace(space)?, name: namespace(name)? })
+}
+
+fn check_services(reader: &mut Reader, fields: &Fields<'_>, services: &mut GatewayServices) {
+    if services.kind != ServiceType::Headless && fields.get("pods").is_none() {
+        let problem = Problem::error(fields.at, "`services` does not name the Service of the gateway's pods");
+        reader.problems.push(problem.help("write `pods: tollgate/tollgate`: its namespace and its name"));
+    }
 }
 
 /// How the API server is found.

@@ -137,6 +137,8 @@ macro_rules! components {
 components! {
     /// The admin listener: credentials, changes.
     Admin, admin, also = [];
+    /// The stream between a controller and its gateways.
+    Controller, controller, also = ["fleet"];
     /// Discovery of endpoints.
     Discovery, discovery, also = ["dns", "resolver"];
     /// etcd as a source.

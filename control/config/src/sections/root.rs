@@ -18,8 +18,8 @@ use super::stream::Stream;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
-    AccessLog, Buffer, CacheStore, DiagnosticLog, ErrorBodies, EtcdSettings, Forwarded, KubernetesSettings,
-    Limits, Metrics, Overload, Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
+    AccessLog, Buffer, CacheStore, ControllerSettings, DiagnosticLog, ErrorBodies, EtcdSettings, FleetSettings,
+    Forwarded, KubernetesSettings, Limits, Metrics, Overload, Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
 };
 
 static PATTERN_SHAPE: Shape = Shape::Text(&Text {
@@ -36,7 +36,7 @@ static STREAM_SHAPE: Shape = Shape::Section(Stream::SPEC);
 pub(crate) struct RootKeys {
     /// The listeners: one address or a list. A port without an address (`8080`, `:8080`) means all addresses
     /// of the machine, IPv4 and IPv6; `127.0.0.1:8080` accepts connections from this machine only. Required, unless
-    /// `store` or `etcd` may add some.
+    /// `store`, `etcd` or `controller` may add some.
     #[key(
         list, read = listeners,
         also = ["listener", "port", "bind", "address", "server", "servers", "entrypoints"]
@@ -118,6 +118,13 @@ pub(crate) struct RootKeys {
     /// The Kubernetes cluster whose Gateways and routes this gateway serves.
     #[key(also = ["k8s", "kube", "kubernetesGateway", "kubernetesIngress"])]
     kubernetes: Option<KubernetesSettings>,
+    /// The controller that this gateway takes its resources from.
+    #[key(also = ["control_plane", "controlPlane", "xds", "ads"])]
+    controller: Option<ControllerSettings>,
+    /// Hands the resources of this file and its source to gateways. The file then belongs to `tollgate controller`, which
+    /// serves no requests itself.
+    #[key(also = ["gateways", "followers"])]
+    fleet: Option<FleetSettings>,
     /// The zone of this gateway; endpoints of the same zone are preferred.
     #[key(text = ZONE, parse = zone, also = ["locality", "region", "az", "availability_zone"])]
     zone: Option<String>,
@@ -127,7 +134,7 @@ pub(crate) struct RootKeys {
     /// Other files whose routes and upstreams are added.
     #[key(shape = Shape::OneOrMany(&PATTERN_SHAPE), read = of_every_file, also = ["includes", "import"])]
     include: (),
-    /// The routes. Required, unless `include`, `store`, `etcd` or `kubernetes` may add some.
+    /// The routes. Required, unless `include`, `store`, `etcd`, `kubernetes` or `controller` may add some.
     #[key(
         shape = Shape::ListOf(&ROUTE_SHAPE), read = of_every_file,
         also = ["route", "locations", "location", "rules"]
@@ -177,6 +184,12 @@ impl RootKeys {
         config.store = self.store;
         config.etcd = self.etcd;
         config.kubernetes = self.kubernetes;
+        config.controller = self.controller;
+        config.fleet = self.fleet;
+        if config.fleet.is_some() {
+            // A controller serves no requests.
+            config.workers = WorkerCount::Count(0);
+        }
         config.zone = self.zone;
         config.watch = self.watch;
         paths_have_error
@@ -184,7 +197,8 @@ impl RootKeys {
 }
 
 fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
-    let may_be_stored = fields.is_meant("store") || fields.is_meant("etcd") || fields.is_meant("kubernetes");
+    let may_be_stored =
+        ["store", "etcd", "kubernetes", "controller", "fleet"].into_iter().any(|key| fields.is_meant(key));
     if let Some(key) = fields.key("listen").filter(|_| !fields.is_meant("listen") && !may_be_stored) {
         let at = At { line: 0, ..fields.at };
         reader.missing(at, "no `listen`: the gateway would accept no connections".to_owned(), &key.shape);
@@ -200,6 +214,18 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
     {
         let problem = Problem::error(field.at, "`kubernetes` excludes `store` and `etcd`");
         reader.problems.push(problem.related(other.at, "the other source"));
+    }
+    let others = ["store", "etcd", "kubernetes", "fleet"];
+    if let (Some(field), Some(other)) =
+        (fields.get("controller"), others.into_iter().find_map(|key| fields.get(key)))
+    {
+        let message = format!("`controller` and `{}` exclude each other", other.key.name);
+        let help = "a gateway takes its resources from the controller, and the controller from that source";
+        reader.problems.push(Problem::error(field.at, message).related(other.at, "the other one").help(help));
+    }
+    if let (Some(workers), Some(_)) = (fields.get("workers"), fields.get("fleet")) {
+        let message = "`workers` has no effect with `fleet`: a controller serves no requests";
+        reader.problems.push(Problem::error(workers.at, message));
     }
 }
 

@@ -93,6 +93,8 @@ pub fn import(files: &[(String, String)], class: Option<&str>) -> Result<Importe
     let settings = TranslationSettings {
         controller: CONTROLLER.to_owned(),
         addresses: AddressPool::new(vec![AddressBlock { first: [0, 0, 0, 0].into(), prefix: 32 }]),
+        services: None,
+        external_names: false,
     };
     let mut translation = translate(&objects, &settings);
     let mut found: BTreeMap<ObjectName, Vec<Finding>> = annotations(&objects, &settings)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::object::Contents;
 
@@ -15,6 +16,11 @@ pub struct ServiceContents {
     /// `ClusterIP`, `ExternalName` and so on.
     #[serde(rename = "type")]
     pub kind: String,
+    /// Its addresses in the cluster.
+    #[serde(rename = "clusterIPs")]
+    pub cluster_ips: Vec<String>,
+    /// The host of a Service of the type `ExternalName`.
+    pub external_name: String,
 }
 
 /// A port of a Service.
@@ -29,6 +35,8 @@ pub struct ServicePort {
     pub protocol: String,
     /// The protocol inside, such as `kubernetes.io/h2c`.
     pub app_protocol: Option<String>,
+    /// The port of its endpoints: a number or a name.
+    pub target_port: Option<Value>,
 }
 
 /// Endpoints of a Service.
@@ -53,6 +61,8 @@ pub struct SlicedEndpoint {
     pub conditions: EndpointConditions,
     /// Its zone.
     pub zone: Option<String>,
+    /// The node that it runs on.
+    pub node_name: Option<String>,
 }
 
 /// The state of an endpoint. An absent value counts as `true`, except for `terminating`.
@@ -106,7 +116,10 @@ pub struct ConfigMap {
     pub data: BTreeMap<String, String>,
 }
 
-impl Contents for ServiceContents {}
+impl Contents for ServiceContents {
+    // The status has the addresses of load balancers.
+    const READS_STATUS: bool = true;
+}
 impl Contents for Namespace {}
 impl Contents for EndpointSlice {
     const FIELD: Option<&'static str> = None;

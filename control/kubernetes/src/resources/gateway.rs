@@ -129,6 +129,10 @@ pub struct ClientValidation {
 pub struct Infrastructure {
     /// Parameters of this Gateway.
     pub parameters_ref: Option<Value>,
+    /// Labels of what is made for it.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations of what is made for it.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// An address that a Gateway asks for.

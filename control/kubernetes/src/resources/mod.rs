@@ -20,7 +20,8 @@ pub use ingress::{
     IngressService, IngressTls,
 };
 pub use policy::{
-    BackendTlsPolicy, GrantFrom, GrantTo, ReferenceGrant, SubjectAltName, TargetReference, Validation,
+    BackendTlsPolicy, GrantFrom, GrantTo, ReferenceGrant, SubjectAltName, TargetReference, TollgatePolicy,
+    Validation,
 };
 pub use route::{
     BackendReference, Cors, Filter, Fraction, GrpcMatch, GrpcMethod, GrpcRoute, GrpcRule, HeaderModifier,

@@ -1,6 +1,7 @@
-//! ReferenceGrant and BackendTLSPolicy.
+//! ReferenceGrant, BackendTLSPolicy and TollgatePolicy.
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::SecretReference;
 use crate::object::Contents;
@@ -49,6 +50,20 @@ pub struct BackendTlsPolicy {
     pub validation: Validation,
 }
 
+/// A TollgatePolicy. Its parts are written as in the gateway's documents, except for references to other objects.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TollgatePolicy {
+    /// The objects that it applies to.
+    pub target_refs: Vec<TargetReference>,
+    /// Policies of the gateway.
+    pub policies: Map<String, Value>,
+    /// Settings of routes.
+    pub route: Map<String, Value>,
+    /// Settings of upstreams.
+    pub upstream: Map<String, Value>,
+}
+
 /// The target of a policy, in the policy's namespace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -59,7 +74,7 @@ pub struct TargetReference {
     pub kind: String,
     /// Name.
     pub name: String,
-    /// The name of a Service's port; none: all ports.
+    /// The name of a Service's port, a Gateway's listener or a route's rule; none: all of them.
     pub section_name: Option<String>,
 }
 
@@ -92,3 +107,4 @@ pub struct SubjectAltName {
 
 impl Contents for ReferenceGrant {}
 impl Contents for BackendTlsPolicy {}
+impl Contents for TollgatePolicy {}

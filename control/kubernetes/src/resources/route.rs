@@ -70,6 +70,8 @@ pub struct ParentReference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HttpRule {
+    /// Its name, which the `sectionName` of a policy refers to.
+    pub name: Option<String>,
     /// Alternatives; empty: every request.
     pub matches: Vec<HttpMatch>,
     /// What happens to a request and its response.
@@ -86,6 +88,8 @@ pub struct HttpRule {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct GrpcRule {
+    /// Its name, which the `sectionName` of a policy refers to.
+    pub name: Option<String>,
     /// Alternatives; empty: every call.
     pub matches: Vec<GrpcMatch>,
     /// What happens to a call and its response.

@@ -6,15 +6,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::conditions::{Condition, to_json};
 use super::filters::Filters;
+use super::policies::Policies;
 use super::{Statuses, TranslationSettings, grants, names, reference, secrets};
 use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
-use crate::resources::{BackendReference, BackendTlsPolicy, ServicePort};
+use crate::resources::{BackendReference, BackendTlsPolicy, ServiceContents, ServicePort};
 
 /// A rule that refers to backends.
 pub struct Referrer<'a> {
@@ -52,6 +54,10 @@ pub struct Backends<'a> {
     policies: HashMap<ObjectName, Vec<&'a Object<BackendTlsPolicy>>>,
     /// The certificates that Gateways show to backends.
     client_certificates: BTreeMap<ObjectName, Value>,
+    /// The TollgatePolicies.
+    attached: Arc<Policies>,
+    /// Whether a Service may be a host outside the cluster.
+    external_names: bool,
     found: Found,
 }
 
@@ -85,15 +91,24 @@ pub struct Source {
     pub service: ObjectName,
     /// The name of the Service's port.
     port: String,
+    /// The host and the port of a Service outside the cluster.
+    host: Option<String>,
     /// The beginning of its endpoints' addresses.
     scheme: &'static str,
     /// Everything but its endpoints.
     settings: Map<String, Value>,
+    /// The TollgatePolicies that the settings come from.
+    pub policies: BTreeSet<ObjectName>,
 }
 
 impl<'a> Backends<'a> {
     /// Makes an index of the policies by Service.
-    pub fn new(objects: &'a Objects, client_certificates: BTreeMap<ObjectName, Value>) -> Self {
+    pub fn new(
+        objects: &'a Objects,
+        client_certificates: BTreeMap<ObjectName, Value>,
+        attached: Arc<Policies>,
+        external_names: bool,
+    ) -> Self {
         let mut policies: HashMap<ObjectName, Vec<_>> = HashMap::new();
         for policy in objects.backend_tls_policies.values() {
             let Ok(spec) = &policy.spec else { continue };
@@ -108,7 +123,7 @@ impl<'a> Backends<'a> {
             list.sort_by_key(|policy| policy.meta.precedence());
             list.dedup_by_key(|policy| policy.meta.object_name());
         }
-        Self { objects, policies, client_certificates, found: Found::default() }
+        Self { objects, policies, client_certificates, attached, external_names, found: Found::default() }
     }
 
     /// Returns what was found since the last call.
@@ -148,8 +163,16 @@ impl<'a> Backends<'a> {
             "" => protocol == "TCP",
             own => own == protocol,
         };
+        let is_external = service.kind == "ExternalName";
+        if is_external && !self.external_names {
+            let why = format!("the Service {name} is an ExternalName: `external_names` does not permit it");
+            return refused("BackendNotFound", why);
+        }
         let mut ports = service.ports.iter().filter(fits);
-        let Some(port) = ports.find(|port| Some(port.port) == backend.port) else {
+        // An ExternalName may have no ports, and then has all of them.
+        let other = backend.port.filter(|_| is_external && service.ports.is_empty());
+        let other = other.map(|port| ServicePort { port, ..ServicePort::default() });
+        let Some(port) = ports.find(|port| Some(port.port) == backend.port).or(other.as_ref()) else {
             let port = backend.port.map_or("none".to_owned(), |port| port.to_string());
             return refused("BackendNotFound", format!("the Service {name} has no {protocol} port {port}"));
         };
@@ -161,7 +184,8 @@ impl<'a> Backends<'a> {
                 &port.port.to_string(),
                 &protocol.to_ascii_lowercase(),
             ]);
-            self.want(&upstream, Source::new(name, port, "", Map::new()), route);
+            let source = Source::new(name, port, "", Map::new(), BTreeSet::new());
+            self.want(&upstream, source.outside(service, port.port), route);
             return Ok(Backend::Upstream(upstream));
         }
         let tls = match self.tls(&name, port, referrer.gateways) {
@@ -169,6 +193,10 @@ impl<'a> Backends<'a> {
             Some(Ok(tls)) => Some(tls),
             Some(Err(_)) => return Ok(Backend::Broken),
         };
+        let attached = self.attached.at(&reference(Kind::Service, &name), Some(&port.name));
+        if attached.is_broken {
+            return Ok(Backend::Broken);
+        }
         let asked = referrer.own.and_then(|own| own.scheme);
         let scheme = match (&tls, port.app_protocol.as_deref()) {
             (Some(_), _) => "https://",
@@ -189,7 +217,8 @@ impl<'a> Backends<'a> {
         }
         let client = referrer.gateways.iter().find_map(|name| self.client_certificates.get_key_value(name));
         let client = client.map(|(name, certificate)| (name.clone(), certificate.clone()));
-        let mut settings = Map::new();
+        let mut settings = attached.upstream;
+        let mut policies = attached.policies;
         if let Some(own) = referrer.own {
             settings.extend(own.keys.clone());
             parts.extend(own.suffix);
@@ -212,17 +241,21 @@ impl<'a> Backends<'a> {
         let place = format!("{}-{}-{index}", route.kind.name().to_ascii_lowercase(), referrer.rule);
         if !backend.filters.is_empty() {
             let filters = Filters::new(&backend.filters, referrer, self);
-            let policies = filters.policies();
+            let own = filters.policies();
             if let Some(why) = filters.unsupported {
                 return refused("InvalidKind", why);
             }
-            if !policies.is_empty() {
-                settings.insert("policies".to_owned(), policies.into());
+            if !own.is_empty() {
+                policies.extend(own);
                 parts.extend([place.as_str(), &route.name.namespace, &route.name.name]);
             }
         }
+        if !policies.is_empty() {
+            settings.insert("policies".to_owned(), policies.into());
+        }
         let upstream = names::join(&parts);
-        self.want(&upstream, Source::new(name, port, scheme, settings), route);
+        let source = Source::new(name, port, scheme, settings, attached.sources);
+        self.want(&upstream, source.outside(service, port.port), route);
         Ok(Backend::Upstream(upstream))
     }
 
@@ -371,8 +404,17 @@ impl Source {
         port: &ServicePort,
         scheme: &'static str,
         settings: Map<String, Value>,
+        policies: BTreeSet<ObjectName>,
     ) -> Self {
-        Self { service, port: port.name.clone(), scheme, settings }
+        Self { service, port: port.name.clone(), host: None, scheme, settings, policies }
+    }
+
+    /// Makes it the upstream of a host outside the cluster, if the Service is one.
+    fn outside(mut self, service: &ServiceContents, port: u16) -> Self {
+        let is_external = service.kind == "ExternalName";
+        let host = service.external_name.trim_end_matches('.');
+        self.host = is_external.then(|| format!("{host}:{port}"));
+        self
     }
 
     /// Returns the upstream's document.
@@ -387,6 +429,9 @@ impl Source {
     /// Returns the endpoints of the Service's port. Endpoints that are about to end get no new requests, unless
     /// there are no others.
     fn endpoints(&self, objects: &Objects) -> Vec<Value> {
+        if let Some(host) = &self.host {
+            return vec![json!({ "address": format!("{}{host}", self.scheme) })];
+        }
         let mut endpoints: BTreeMap<(IpAddr, u16), bool> = BTreeMap::new();
         for slice in objects.slices_of(&self.service) {
             let ports = slice.ports.iter().filter(|own| own.name.as_deref().unwrap_or_default() == self.port);

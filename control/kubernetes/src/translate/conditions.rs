@@ -109,6 +109,7 @@ pub fn refuse(kind: Kind, status: &mut Value, key: &DocumentKey, why: &str) {
     }
     let (condition, reason) = match kind {
         Kind::Gateway | Kind::ListenerSet => ("Programmed", "Invalid"),
+        Kind::TollgatePolicy => ("Accepted", "Invalid"),
         _ => ("Accepted", "UnsupportedValue"),
     };
     let set = |conditions: &mut Value| {

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::conditions::{Condition, SUPPORTED_FEATURES, to_json};
 use super::ingress::Ingresses;
 use super::listeners::{self, CertificateError, INSECURE, ListenerState, Owner};
+use super::policies::{Policies, Settings};
+use super::services::{self, Applied, GatewayPort, Targets};
 use super::{Translation, TranslationSettings, names, reference};
 use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
@@ -30,6 +32,10 @@ pub struct Gateways {
     classes: BTreeMap<Reference, Value>,
     /// The Secrets and ConfigMaps that were referred to.
     pub references: BTreeSet<Reference>,
+    /// The ports in the pod, if Services lead to them.
+    targets: Targets,
+    /// The Services of the Gateways, with their EndpointSlices.
+    pub applied: Applied,
 }
 
 /// A Gateway under translation.
@@ -38,6 +44,8 @@ struct GatewayState {
     spec: Gateway,
     /// The addresses that it listens on.
     addresses: Vec<IpAddr>,
+    /// The addresses that its Service has; `None`: clients reach it at its own.
+    service_addresses: Option<Vec<Value>>,
     /// Why it is not accepted or not programmed.
     refusal: Option<Condition>,
     /// Its own listeners, then those of ListenerSets.
@@ -84,6 +92,8 @@ pub struct ParentListener {
     pub documents: Vec<String>,
     /// Whether it passes TLS through, although its documents terminate TLS.
     pub is_passed: bool,
+    /// Whether a policy of it is not valid, so that no request may pass.
+    pub is_broken: bool,
 }
 
 /// The parents of routes.
@@ -131,6 +141,7 @@ impl Gateways {
                 meta: gateway.meta.clone(),
                 spec: spec.clone(),
                 addresses,
+                service_addresses: None,
                 refusal,
                 listeners,
                 client_certificate,
@@ -138,7 +149,48 @@ impl Gateways {
             state.name_listeners(&name);
             all.by_name.insert(name, state);
         }
+        all.make_services(objects, settings, before);
         all
+    }
+
+    /// Decides which Services the Gateways have.
+    fn make_services(&mut self, objects: &Objects, settings: &TranslationSettings, before: &Self) {
+        let Some(wanted) = &settings.services else { return };
+        let mut sorted: Vec<_> = self.by_name.iter().collect();
+        sorted.sort_by_key(|(_, gateway)| gateway.meta.precedence());
+        let ports = |gateway: &GatewayState| -> BTreeSet<GatewayPort> {
+            let serving = gateway.listeners.iter().filter(|listener| listener.serves());
+            serving.map(|listener| (listener.spec.port, listener.spec.protocol == "UDP")).collect()
+        };
+        if wanted.shares_address() {
+            let sorted: Vec<_> = sorted
+                .iter()
+                .map(|(name, gateway)| (*name, gateway.spec.gateway_class_name.as_str(), ports(gateway)))
+                .collect();
+            self.targets = services::assign_targets(objects, &sorted, &before.targets);
+        }
+        for (name, gateway) in &mut self.by_name {
+            let target =
+                |port: GatewayPort| self.targets.get(&(name.clone(), port)).copied().unwrap_or(port.0);
+            for listener in &mut gateway.listeners {
+                listener.bind_port = target((listener.spec.port, listener.spec.protocol == "UDP"));
+            }
+            let class = &gateway.spec.gateway_class_name;
+            if wanted.shares_address() {
+                gateway.service_addresses = Some(services::addresses(objects, name, class, wanted));
+            }
+            let [accepted, _] = gateway.conditions();
+            let owner = services::Owner {
+                meta: &gateway.meta,
+                spec: &gateway.spec,
+                ports: ports(gateway).into_iter().map(|port| (port, target(port))).collect(),
+                addresses: &gateway.addresses,
+                controller: &settings.controller,
+            };
+            if accepted.holds {
+                owner.write(objects, wanted, &mut self.applied);
+            }
+        }
     }
 
     /// Adds the statuses of this controller's classes, and returns the names of the accepted ones.
@@ -159,7 +211,7 @@ impl Gateways {
                 }
             };
             let features: Vec<Value> =
-                SUPPORTED_FEATURES.iter().map(|name| json!({ "name": name })).collect();
+                features(settings).into_iter().map(|name| json!({ "name": name })).collect();
             let status = json!({
                 "conditions": to_json(&[condition], class.meta.generation),
                 "supportedFeatures": features,
@@ -170,7 +222,7 @@ impl Gateways {
     }
 
     /// Returns the Gateways and the ListenerSets as routes see them.
-    pub fn parents(&self) -> Parents {
+    pub fn parents(&self, policies: &Policies) -> Parents {
         let mut all = Parents::new();
         for (name, gateway) in &self.by_name {
             let client_certificate =
@@ -181,7 +233,10 @@ impl Gateways {
                     .listeners
                     .iter()
                     .filter(|listener| listener.set.as_ref() == set)
-                    .map(ParentListener::of)
+                    .map(|listener| {
+                        let is_broken = settings_of(policies, name, listener).is_broken;
+                        ParentListener::of(listener, is_broken)
+                    })
                     .collect(),
                 client_certificate: client_certificate.clone(),
             };
@@ -200,10 +255,15 @@ impl Gateways {
     }
 
     /// Writes the documents.
-    pub fn documents(&self, out: &mut Translation) {
+    pub fn documents(&self, policies: &Policies, out: &mut Translation) {
         for (name, gateway) in &self.by_name {
-            gateway.documents(name, out);
+            gateway.documents(name, policies, out);
         }
+    }
+
+    /// Returns whether a Gateway is this controller's.
+    pub fn contains(&self, name: &ObjectName) -> bool {
+        self.by_name.contains_key(name)
     }
 
     /// Writes the statuses. `attached` has the number of routes of each listener that has any.
@@ -235,7 +295,7 @@ impl Parent {
 }
 
 impl ParentListener {
-    fn of(listener: &ListenerState) -> Self {
+    fn of(listener: &ListenerState, is_broken: bool) -> Self {
         Self {
             name: listener.spec.name.clone(),
             port: listener.spec.port,
@@ -244,6 +304,7 @@ impl ParentListener {
             allowed: listener.spec.allowed_routes.clone(),
             documents: listener.documents.clone(),
             is_passed: listener.is_passed,
+            is_broken,
         }
     }
 
@@ -251,6 +312,27 @@ impl ParentListener {
     pub fn allows_namespace(&self, objects: &Objects, own: &str, namespace: &str) -> bool {
         allows_namespace(objects, &self.allowed.namespaces, "Same", (own, namespace))
     }
+}
+
+/// Returns the features that a class reports.
+fn features(settings: &TranslationSettings) -> BTreeSet<&'static str> {
+    let mut features: BTreeSet<&str> = SUPPORTED_FEATURES.iter().copied().collect();
+    if let Some(services) = &settings.services {
+        features.insert("GatewayInfrastructure");
+        if services.shares_address() {
+            features.remove("GatewayStaticAddresses");
+        }
+    }
+    features
+}
+
+/// Returns what policies ask for at a listener. Only listeners of HTTP have policies.
+fn settings_of(policies: &Policies, gateway: &ObjectName, listener: &ListenerState) -> Settings {
+    if !matches!(listener.spec.protocol.as_str(), "HTTP" | "HTTPS") {
+        return Settings::default();
+    }
+    let section = Some(listener.spec.name.as_str()).filter(|_| listener.set.is_none());
+    policies.at(&reference(Kind::Gateway, gateway), section)
 }
 
 /// Returns whether objects of a namespace may attach to one of the namespace `own`. `default` stands for a missing
@@ -331,6 +413,17 @@ impl Gateways {
         before: &Self,
     ) -> Vec<AssignedAddresses> {
         let pool = &settings.addresses;
+        if settings.services.as_ref().is_some_and(services::ServiceSettings::shares_address) {
+            let own: Vec<IpAddr> = pool.iter().take(1).collect();
+            self.ingress_address = own.first().copied().filter(|_| !ingresses.is_empty());
+            let assigned = |(_, spec): &(&Object<Gateway>, &Gateway)| {
+                let asks = spec.addresses.iter().any(|address| !address.value.is_empty());
+                let why = "the address of a Gateway is its Service's";
+                let refusal = asks.then(|| Condition::no("Accepted", "UnsupportedAddress", why));
+                (if asks { Vec::new() } else { own.clone() }, refusal)
+            };
+            return gateways.iter().map(assigned).collect();
+        }
         let mut used = BTreeSet::new();
         let mut assigned: Vec<Option<AssignedAddresses>> = vec![None; gateways.len()];
         for (index, (_, spec)) in gateways.iter().enumerate() {
@@ -450,19 +543,23 @@ impl GatewayState {
         self.listeners.iter().filter(move |listener| listener.set.as_ref() == set)
     }
 
-    fn documents(&self, name: &ObjectName, out: &mut Translation) {
+    fn documents(&self, name: &ObjectName, policies: &Policies, out: &mut Translation) {
         for (index, address) in self.addresses.iter().enumerate() {
             for listener in self.listeners.iter().filter(|listener| listener.serves()) {
                 let Some(document) = listener.documents.get(index) else { continue };
-                let value = match listener.spec.protocol.as_str() {
+                let mut value = match listener.spec.protocol.as_str() {
                     "TLS" => self.tls_document(*address, document, index),
                     _ => listener.document(*address),
                 };
+                let settings = settings_of(policies, name, listener);
+                if !settings.policies.is_empty() {
+                    value["policies"] = settings.policies.clone().into();
+                }
                 let owner = match &listener.set {
                     Some(set) => reference(Kind::ListenerSet, set),
                     None => reference(Kind::Gateway, name),
                 };
-                out.put("listeners", document, value, [owner]);
+                out.put("listeners", document, value, settings.owners().chain([owner]));
             }
         }
     }
@@ -472,7 +569,7 @@ impl GatewayState {
         let is_part =
             |listener: &&ListenerState| listener.documents.get(index).is_some_and(|name| name == document);
         let parts: Vec<_> = self.listeners.iter().filter(is_part).collect();
-        let port = parts.first().map_or(0, |listener| listener.spec.port);
+        let port = parts.first().map_or(0, |listener| listener.bind_port);
         let mut value = json!({ "bind": SocketAddr::new(address, port).to_string(), "protocol": "tcp" });
         let mut certificates: Vec<&Value> = Vec::new();
         for certificate in parts.iter().flat_map(|listener| &listener.certificates) {
@@ -532,6 +629,9 @@ impl GatewayState {
             None if !accepted.holds || self.addresses.is_empty() => {
                 Condition::no("Programmed", "Invalid", "the Gateway is not accepted")
             }
+            None if self.service_addresses.as_ref().is_some_and(Vec::is_empty) => {
+                Condition::no("Programmed", "AddressNotAssigned", "its Service has no address yet")
+            }
             None => Condition::yes("Programmed", "Programmed"),
         };
         [accepted, programmed]
@@ -554,11 +654,9 @@ impl GatewayState {
                 ..Condition::yes("InsecureFrontendValidationMode", "ConfigurationChanged")
             });
         }
-        let addresses: Vec<Value> = self
-            .addresses
-            .iter()
-            .map(|address| json!({ "type": "IPAddress", "value": address.to_string() }))
-            .collect();
+        let own = self.addresses.iter();
+        let own = own.map(|address| json!({ "type": "IPAddress", "value": address.to_string() }));
+        let addresses = self.service_addresses.clone().unwrap_or_else(|| own.collect());
         let mut status = json!({
             "addresses": addresses,
             "conditions": to_json(&conditions, generation),

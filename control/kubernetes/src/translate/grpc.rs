@@ -8,7 +8,14 @@ use crate::resources::{GrpcMatch, GrpcMethod, GrpcRule};
 /// Converts a rule.
 pub fn rule(from: &GrpcRule) -> Rule<'_> {
     let (matches, unsupported) = matches(&from.matches, conditions);
-    Rule { matches, filters: &from.filters, backends: &from.backend_refs, settings: Map::new(), unsupported }
+    Rule {
+        name: from.name.as_deref(),
+        matches,
+        filters: &from.filters,
+        backends: &from.backend_refs,
+        settings: Map::new(),
+        unsupported,
+    }
 }
 
 fn conditions(from: &GrpcMatch) -> Result<Map<String, Value>, String> {

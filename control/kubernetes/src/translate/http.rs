@@ -16,7 +16,14 @@ pub fn rule(from: &HttpRule) -> Rule<'_> {
     if let Some(retry) = retry(from.retry.as_ref(), per_try) {
         settings.insert("retry".to_owned(), retry);
     }
-    Rule { matches, filters: &from.filters, backends: &from.backend_refs, settings, unsupported }
+    Rule {
+        name: from.name.as_deref(),
+        matches,
+        filters: &from.filters,
+        backends: &from.backend_refs,
+        settings,
+        unsupported,
+    }
 }
 
 fn conditions(from: &HttpMatch) -> Result<Map<String, Value>, String> {

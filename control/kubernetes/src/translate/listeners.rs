@@ -19,6 +19,8 @@ pub struct ListenerState {
     /// The ListenerSet that it belongs to; `None`: the Gateway itself.
     pub set: Option<ObjectName>,
     pub spec: Listener,
+    /// The port that it listens on. It differs from the Gateway's if a Service leads to it.
+    pub bind_port: u16,
     /// The names of its documents, by which routes refer to it; empty if it does not serve.
     pub documents: Vec<String>,
     /// Whether it passes TLS through, and another listener with the same documents terminates it.
@@ -275,6 +277,7 @@ impl ListenerState {
         Self {
             set: (owner.kind == Kind::ListenerSet).then(|| owner.meta.object_name()),
             spec: spec.clone(),
+            bind_port: spec.port,
             documents: Vec::new(),
             is_passed: false,
             kinds,
@@ -294,7 +297,7 @@ impl ListenerState {
 
     /// Returns the document of a listener that has a port and host names of its own.
     pub fn document(&self, address: IpAddr) -> Value {
-        let mut value = json!({ "bind": SocketAddr::new(address, self.spec.port).to_string() });
+        let mut value = json!({ "bind": SocketAddr::new(address, self.bind_port).to_string() });
         match self.spec.protocol.as_str() {
             "TCP" => value["protocol"] = "tcp".into(),
             "UDP" => value["protocol"] = "udp".into(),

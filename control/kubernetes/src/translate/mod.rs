@@ -16,9 +16,11 @@
 //! | `http` | the rules of an HTTPRoute |
 //! | `grpc` | the rules of a GRPCRoute |
 //! | `ingress` | Ingresses, which share one address, with annotations of ingress-nginx |
+//! | `services` | the Services that are made for Gateways |
 //! | `streams` | TLSRoutes, TCPRoutes and UDPRoutes |
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
+//! | `policies` | TollgatePolicies: the settings of their targets, conflicts, statuses |
 //! | `grants`, `secrets` | ReferenceGrant, certificates from Secrets |
 //! | `conditions` | conditions, and the features that the GatewayClass reports |
 
@@ -33,8 +35,10 @@ mod http;
 mod ingress;
 mod listeners;
 mod names;
+mod policies;
 mod routes;
 mod secrets;
+mod services;
 mod streams;
 mod translator;
 
@@ -48,8 +52,12 @@ use crate::object::{Kind, Meta, ObjectName, Reference};
 use crate::objects::Objects;
 
 pub use conditions::SUPPORTED_FEATURES;
+pub use tollgate_documents::DocumentKey;
 pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
 pub(crate) use names::fingerprint;
+pub(crate) use policies::{SECRET_REFERENCE, SERVICE_REFERENCE};
+pub(crate) use services::{APPLIED, leftovers};
+pub use services::{Applied, ServiceKind, ServiceSettings};
 pub use translator::{Translator, Update};
 
 /// The settings that the translation depends on.
@@ -57,17 +65,12 @@ pub use translator::{Translator, Update};
 pub struct TranslationSettings {
     /// The name of this controller, which GatewayClasses refer to.
     pub controller: String,
-    /// The addresses that Gateways get, one each.
+    /// The addresses that Gateways get: one each, unless their Services have the addresses.
     pub addresses: AddressPool,
-}
-
-/// The key of a document: its kind, such as `routes`, and its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DocumentKey {
-    /// The kind of resource.
-    pub kind: &'static str,
-    /// The name.
-    pub name: String,
+    /// The Services that are made for Gateways; `None`: none are.
+    pub services: Option<ServiceSettings>,
+    /// Whether a Service may be a host outside the cluster (`ExternalName`).
+    pub external_names: bool,
 }
 
 /// A document of the gateway.

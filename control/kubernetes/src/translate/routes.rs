@@ -10,6 +10,7 @@ use super::claims::Taken;
 use super::conditions::{Condition, to_json};
 use super::filters::{Filters, Outcome};
 use super::gateways::{ListenerKey, Parent, Parents};
+use super::policies::{Policies, Settings};
 use super::{Translation, TranslationSettings, add_age, grpc, http, names, reference, streams};
 use crate::object::{Compact, GATEWAY_GROUP, Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
@@ -35,6 +36,8 @@ pub enum Rules<'a> {
 
 /// A rule of an HTTPRoute or a GRPCRoute.
 pub struct Rule<'a> {
+    /// Its name, which policies refer to.
+    pub name: Option<&'a str>,
     /// The alternatives, without hosts, in the gateway's form.
     pub matches: Vec<Map<String, Value>>,
     pub filters: &'a [Filter],
@@ -57,6 +60,8 @@ pub struct Attachment {
     pub port: u16,
     /// The host names; an empty one is every host.
     pub hosts: BTreeSet<String>,
+    /// Whether a policy of the listener is not valid, so that no request may pass.
+    pub is_broken: bool,
 }
 
 /// The result of a reference to a parent of this controller.
@@ -68,6 +73,7 @@ pub struct Surroundings<'a> {
     pub objects: &'a Objects,
     pub settings: &'a TranslationSettings,
     pub parents: &'a Parents,
+    pub policies: &'a Policies,
 }
 
 impl<'a> Route<'a> {
@@ -163,23 +169,25 @@ pub fn translate<'a>(
             let parts = by_client_certificate(&attached, surroundings.parents);
             for (number, rule) in rules.iter().enumerate() {
                 let mut group = 0;
+                let settings = surroundings.policies.at(&owner, rule.name);
                 for part in &parts {
                     let referrer =
                         Referrer { route: &owner, rule: number, gateways: &part.gateways, own: None };
                     let filters = Filters::new(rule.filters, &referrer, backends);
-                    let action = action(rule, &filters, &referrer, backends);
+                    let action = action(rule, &filters, &referrer, &settings, backends);
                     unresolved = unresolved.or(filters.unresolved.clone()).or(action.unresolved);
                     unsupported = unsupported.or(filters.unsupported.clone()).or(rule.unsupported.clone());
                     let mut value = action.value;
-                    value.extend(rule.settings.clone());
-                    group = emit(
-                        (route.meta, rule),
-                        &part.attachments,
-                        taken,
-                        &value,
-                        (&owner, number, group),
-                        out,
-                    );
+                    let mut keys = settings.route.clone();
+                    fill(&mut keys, &rule.settings);
+                    value.extend(keys);
+                    let is_broken = |(_, attachment): &(&str, &Attachment)| attachment.is_broken;
+                    let (broken, served): (Vec<_>, Vec<_>) =
+                        part.attachments.iter().copied().partition(is_broken);
+                    for (attachments, value) in [(served, value), (broken, refusing())] {
+                        let document = Document { owner: &owner, number, group, policies: &settings };
+                        group = emit((route.meta, rule), &attachments, taken, &value, &document, out);
+                    }
                 }
             }
         }
@@ -241,10 +249,11 @@ pub fn attach_all<'a>(route: &Route<'a>, surroundings: Surroundings<'_>) -> Opti
     for parent in route.parents {
         let Some(attached) = attach(route, parent, surroundings, &mut all) else { continue };
         if let Ok(attached) = &attached {
-            for (listener, Attachment { gateway, port, hosts }) in attached {
+            for (listener, Attachment { gateway, port, hosts, is_broken }) in attached {
                 let attachment = all.attachments.entry(listener.clone()).or_default();
                 (attachment.gateway, attachment.port) = (gateway.clone(), *port);
                 attachment.hosts.extend(hosts.iter().cloned());
+                attachment.is_broken |= is_broken;
             }
         }
         all.parents.push((parent, attached.err()));
@@ -359,6 +368,7 @@ fn attach(
                 attachments.entry((document.clone(), listener.is_passed)).or_default();
             (attachment.gateway, attachment.port) = (parent.gateway.clone(), listener.port);
             attachment.hosts.extend(hosts.iter().cloned());
+            attachment.is_broken |= listener.is_broken;
         }
         all.listeners.push(ListenerKey { owner: owner.clone(), listener: listener.name.clone() });
     }
@@ -404,15 +414,38 @@ struct Action {
     unresolved: Option<Condition>,
 }
 
+/// Returns the action for requests that must not pass.
+fn refusing() -> Map<String, Value> {
+    Map::from_iter([("respond".to_owned(), 500.into())])
+}
+
+/// Puts settings in the place of others. Of mappings, only the keys that they have are replaced.
+fn fill(settings: &mut Map<String, Value>, own: &Map<String, Value>) {
+    for (key, value) in own {
+        match (settings.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(own)) => known.extend(own.clone()),
+            _ => {
+                settings.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
 /// Decides what a rule does with its requests.
 fn action<'a>(
     rule: &Rule<'a>,
     filters: &Filters,
     referrer: &Referrer<'_>,
+    settings: &Settings,
     backends: &mut Backends<'a>,
 ) -> Action {
+    if settings.is_broken {
+        return Action { value: refusing(), unresolved: None };
+    }
     let mut value = Map::new();
-    let policies = filters.policies();
+    // What the route itself says comes before what is attached to it.
+    let mut policies = settings.policies.clone();
+    policies.extend(filters.policies());
     if !policies.is_empty() {
         value.insert("policies".to_owned(), policies.into());
     }
@@ -486,16 +519,27 @@ fn matches_at<'r>(
     })
 }
 
-/// Writes the documents of a rule: one for each set of listeners on which it has the same matches. `group` is the number
-/// of the first one; the number after the last one is returned.
+/// The names and the owners of a rule's documents.
+struct Document<'a> {
+    owner: &'a Reference,
+    /// The number of the rule.
+    number: usize,
+    /// The number of the first document.
+    group: usize,
+    policies: &'a Settings,
+}
+
+/// Writes the documents of a rule: one for each set of listeners on which it has the same matches. Returns the number after
+/// the last one.
 fn emit(
     (meta, rule): (&Meta, &Rule<'_>),
     attachments: &[(&str, &Attachment)],
     taken: &mut Taken<'_>,
     action: &Map<String, Value>,
-    (owner, number, mut group): (&Reference, usize, usize),
+    document: &Document<'_>,
     out: &mut Translation,
 ) -> usize {
+    let Document { owner, number, mut group, policies } = *document;
     // A redirect that names neither scheme nor port leads to the listener's port.
     let redirect = action.get("redirect").filter(|to| to.get("scheme").is_none() && to.get("port").is_none());
     let mut groups: Vec<(Vec<Value>, Option<u16>, Vec<&str>)> = Vec::new();
@@ -519,15 +563,16 @@ fn emit(
             if let (Some(port), Some(redirect)) = (port, fields.get_mut("redirect")) {
                 redirect["port"] = port.into();
             }
-            // A fixed answer has no attempts.
+            // A fixed answer has no attempts and no upstream.
             if !fields.contains_key("to") {
-                fields.shift_remove("retry");
-                fields.shift_remove("timeouts");
+                rule.settings.keys().chain(policies.route.keys()).for_each(|key| {
+                    fields.shift_remove(key);
+                });
             }
         }
         add_age(&mut value, meta);
         let name = names::route(owner.kind.name(), &owner.name, number, group);
-        out.put("routes", &name, value, [owner.clone()]);
+        out.put("routes", &name, value, policies.owners().chain([owner.clone()]));
         group += 1;
     }
     group

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::backends::{Ancestors, Backends, Found, Source};
+use super::backends::{Ancestors, Backends, Found, Source, Wanted};
 use super::claims::{Claims, Rank, Taken};
 use super::gateways::{Gateways, ListenerKey, Parents};
 use super::ingress::Ingresses;
+use super::policies::Policies;
 use super::routes::{self, Route, Surroundings};
-use super::{Document, DocumentKey, Statuses, Translation, TranslationSettings, conditions};
+use super::{Applied, Document, DocumentKey, Statuses, Translation, TranslationSettings, conditions};
 use crate::object::{Compact, Kind, ObjectName, Reference};
 use crate::objects::{Changes, Objects};
 
@@ -49,6 +50,9 @@ const OF_INGRESSES: [Kind; 7] = [
 /// A translation that follows the objects.
 pub struct Translator {
     settings: TranslationSettings,
+    policies: Arc<Policies>,
+    /// The upstreams that policies refer to, with the policies.
+    policy_upstreams: Vec<(String, Vec<Reference>)>,
     gateways: Gateways,
     parents: Parents,
     /// The routes that are translated, whether they belong to this controller or not.
@@ -79,6 +83,8 @@ struct RouteState {
     services: Vec<ObjectName>,
     listeners: Vec<ListenerKey>,
     parents: Vec<Reference>,
+    /// The Gateways that it refers to.
+    gateways: Vec<ObjectName>,
     ancestors: Ancestors,
 }
 
@@ -114,6 +120,8 @@ impl Translator {
     pub fn new(settings: TranslationSettings) -> Self {
         Self {
             settings,
+            policies: Arc::default(),
+            policy_upstreams: Vec::new(),
             gateways: Gateways::default(),
             parents: Parents::new(),
             routes: BTreeMap::new(),
@@ -144,17 +152,28 @@ impl Translator {
         let kinds: BTreeSet<Kind> = changes.objects.iter().map(|object| object.kind).collect();
         let concerns = |of: &[Kind]| of.iter().any(|kind| kinds.contains(kind));
         let ingress_address = self.gateways.ingress_address;
+        let targets = self.update_policies(objects, &kinds, &mut update);
+        let concerns_policies = targets.is_some() || concerns(&OF_GATEWAYS);
+        let targets = targets.unwrap_or_default();
+        let is_target = |kind: Kind| targets.iter().any(|target| target.kind == kind);
         let mut changed_parents = BTreeSet::new();
-        if concerns(&OF_GATEWAYS) {
+        if concerns(&OF_GATEWAYS) || is_target(Kind::Gateway) || self.concerns_services(changes) {
             changed_parents = self.update_gateways(objects, &mut update);
         }
-        let mut backends = Backends::new(objects, self.gateways.client_certificates());
+        let certificates = self.gateways.client_certificates();
+        let external_names = self.settings.external_names;
+        let mut backends = Backends::new(objects, certificates, self.policies.clone(), external_names);
         let concerned = match concerns(&OF_ALL_ROUTES) {
             true => self.all_routes(objects),
-            false => self.concerned_routes(changes, &changed_parents),
+            false => self.concerned_routes(changes, &targets, &changed_parents),
         };
-        self.update_routes(objects, concerned, &mut backends, &mut update);
-        if concerns(&OF_INGRESSES) || ingress_address != self.gateways.ingress_address {
+        let mut touched = targets.clone();
+        touched.extend(changes.objects.iter().cloned());
+        self.update_routes(objects, concerned, &mut backends, &mut touched, &mut update);
+        if concerns(&OF_INGRESSES)
+            || is_target(Kind::Service)
+            || ingress_address != self.gateways.ingress_address
+        {
             self.update_ingresses(objects, &mut backends, &mut update);
         }
         self.update_endpoints(objects, &changes.endpoints, &mut update);
@@ -162,8 +181,23 @@ impl Translator {
         self.gateways.statuses(&self.attached, &mut out);
         let of_gateways = [Kind::GatewayClass, Kind::Gateway, Kind::ListenerSet];
         self.replace_statuses(&of_gateways, out.statuses, &mut update);
-        self.update_policies(&mut backends, &mut update);
+        self.update_tls_policies(&mut backends, &mut update);
+        self.update_policy_statuses(objects, &touched, concerns_policies, &mut update);
         update
+    }
+
+    /// Returns whether changes concern the Services of Gateways.
+    fn concerns_services(&self, changes: &Changes) -> bool {
+        self.settings.services.as_ref().is_some_and(|services| {
+            changes.objects.iter().any(|object| object.kind == Kind::Service)
+                || changes.endpoints.contains(&services.pods)
+        })
+    }
+
+    /// Returns the Services of Gateways, with their EndpointSlices.
+    #[must_use]
+    pub fn applied(&self) -> &Applied {
+        &self.gateways.applied
     }
 
     /// Returns the whole translation.
@@ -202,13 +236,17 @@ impl Translator {
         update: Update,
         refused: &BTreeMap<DocumentKey, String>,
     ) -> BTreeMap<Reference, Option<Compact>> {
-        let mut blamed: BTreeMap<&Reference, Vec<(&DocumentKey, &String)>> = BTreeMap::new();
+        let mut blamed: BTreeMap<Reference, Vec<(&DocumentKey, &String)>> = BTreeMap::new();
         for (key, why) in refused {
-            for owner in self.documents.get(key).into_iter().flat_map(|document| &document.owners) {
+            let owners = self.documents.get(key).into_iter().flat_map(|document| &document.owners).cloned();
+            let source = self.sources.get(&key.name).filter(|_| key.kind == "upstreams");
+            let policies = source.into_iter().flat_map(|source| &source.policies);
+            let policies = policies.map(|name| super::reference(Kind::TollgatePolicy, name));
+            for owner in owners.chain(policies) {
                 blamed.entry(owner).or_default().push((key, why));
             }
         }
-        let now: BTreeSet<Reference> = blamed.keys().map(|owner| (*owner).clone()).collect();
+        let now: BTreeSet<Reference> = blamed.keys().cloned().collect();
         let changed = update.statuses.iter().chain(&self.refused).chain(&now).cloned();
         let changed: BTreeSet<Reference> = changed.collect();
         let status = |object: Reference| {
@@ -227,11 +265,56 @@ impl Translator {
         statuses
     }
 
+    /// Collects the policies again, if one of these kinds concerns them. Returns the targets whose settings changed;
+    /// `None`: they are not collected.
+    fn update_policies(
+        &mut self,
+        objects: &Objects,
+        kinds: &BTreeSet<Kind>,
+        update: &mut Update,
+    ) -> Option<BTreeSet<Reference>> {
+        if !kinds.iter().any(|kind| self.policies.depend_on(*kind)) {
+            return None;
+        }
+        let policies = Arc::new(Policies::new(objects, self.settings.external_names));
+        let targets = policies.differences(&self.policies);
+        self.policies = policies;
+        let upstreams = self.policies.upstreams(objects, self.settings.external_names);
+        let before = std::mem::take(&mut self.policy_upstreams);
+        self.policy_upstreams = self.replace_upstreams(objects, before, upstreams, update);
+        self.update_references();
+        Some(targets)
+    }
+
+    /// Puts upstreams in the place of earlier ones. Returns their names with their owners.
+    fn replace_upstreams(
+        &mut self,
+        objects: &Objects,
+        before: Vec<(String, Vec<Reference>)>,
+        upstreams: BTreeMap<String, Wanted>,
+        update: &mut Update,
+    ) -> Vec<(String, Vec<Reference>)> {
+        // The new ones first: one that stays has an owner at any time.
+        for (upstream, wanted) in &upstreams {
+            for owner in &wanted.owners {
+                self.put_upstream(objects, upstream, &wanted.source, owner, update);
+            }
+        }
+        for (upstream, owners) in &before {
+            for owner in owners {
+                if upstreams.get(upstream).is_none_or(|wanted| !wanted.owners.contains(owner)) {
+                    self.release_upstream(upstream, owner, update);
+                }
+            }
+        }
+        upstreams.into_iter().map(|(name, wanted)| (name, wanted.owners.into_iter().collect())).collect()
+    }
+
     /// Collects the Gateways again. Returns the parents that routes see differently.
     fn update_gateways(&mut self, objects: &Objects, update: &mut Update) -> BTreeSet<Reference> {
         let ingresses = Ingresses::new(objects, &self.settings);
         self.gateways = Gateways::new(objects, &self.settings, &ingresses, &self.gateways);
-        let parents = self.gateways.parents();
+        let parents = self.gateways.parents(&self.policies);
         let mut changed = BTreeSet::new();
         for (name, parent) in &parents {
             if self.parents.get(name) != Some(parent) {
@@ -241,7 +324,7 @@ impl Translator {
         changed.extend(self.parents.keys().filter(|name| !parents.contains_key(name)).cloned());
         self.parents = parents;
         let mut out = Translation::default();
-        self.gateways.documents(&mut out);
+        self.gateways.documents(&self.policies, &mut out);
         let before = std::mem::take(&mut self.gateway_documents);
         self.gateway_documents = self.replace_documents(before, out.documents, update);
         self.update_references();
@@ -256,11 +339,19 @@ impl Translator {
     }
 
     /// Returns the routes that changed, and those that read something that changed.
-    fn concerned_routes(&self, changes: &Changes, parents: &BTreeSet<Reference>) -> BTreeSet<Reference> {
+    fn concerned_routes(
+        &self,
+        changes: &Changes,
+        targets: &BTreeSet<Reference>,
+        parents: &BTreeSet<Reference>,
+    ) -> BTreeSet<Reference> {
         let of = |kind: Kind| changes.objects.iter().filter(move |object| object.kind == kind);
         let mut concerned: BTreeSet<Reference> =
             changes.objects.iter().filter(|object| ROUTES.contains(&object.kind)).cloned().collect();
-        let services: BTreeSet<&ObjectName> = of(Kind::Service).map(|object| &object.name).collect();
+        concerned.extend(targets.iter().filter(|target| self.routes.contains_key(*target)).cloned());
+        let target_services = targets.iter().filter(|target| target.kind == Kind::Service);
+        let services: BTreeSet<&ObjectName> =
+            of(Kind::Service).chain(target_services).map(|object| &object.name).collect();
         let namespaces: BTreeSet<&str> =
             of(Kind::Namespace).map(|object| object.name.name.as_str()).collect();
         if parents.is_empty() && services.is_empty() && namespaces.is_empty() {
@@ -283,6 +374,7 @@ impl Translator {
         objects: &'o Objects,
         concerned: BTreeSet<Reference>,
         backends: &mut Backends<'o>,
+        touched: &mut BTreeSet<Reference>,
         update: &mut Update,
     ) {
         // First all claims, so that each route then knows what it has.
@@ -294,7 +386,12 @@ impl Translator {
             }
             let Some(route) = Route::find(objects, name) else { continue };
             state.parents = route.parent_references().flatten().collect();
-            let surroundings = Surroundings { objects, settings: &self.settings, parents: &self.parents };
+            let surroundings = Surroundings {
+                objects,
+                settings: &self.settings,
+                parents: &self.parents,
+                policies: &self.policies,
+            };
             let Some(attached) = routes::attach_all(&route, surroundings) else { continue };
             let rank = Arc::new(Rank::of(name.kind, route.meta));
             state.claims = self.claims.add(&rank, routes::claims(&route, &attached), &mut others);
@@ -302,7 +399,14 @@ impl Translator {
         }
         others.extend(concerned);
         for name in others {
+            let services = |state: Option<&RouteState>| -> Vec<Reference> {
+                let services = state.into_iter().flat_map(|state| &state.services);
+                services.map(|service| super::reference(Kind::Service, service)).collect()
+            };
+            touched.extend(services(self.routes.get(&name)));
             self.update_route(objects, &name, backends, update);
+            touched.extend(services(self.routes.get(&name)));
+            touched.insert(name);
         }
     }
 
@@ -315,14 +419,20 @@ impl Translator {
         update: &mut Update,
     ) {
         let mut out = Translation::default();
-        let mut listeners = Vec::new();
+        let (mut listeners, mut gateways) = (Vec::new(), Vec::new());
         let route = Route::find(objects, name);
         if let Some(route) = &route {
-            let surroundings = Surroundings { objects, settings: &self.settings, parents: &self.parents };
+            let surroundings = Surroundings {
+                objects,
+                settings: &self.settings,
+                parents: &self.parents,
+                policies: &self.policies,
+            };
             let rank = self.routes.get(name).and_then(|state| state.rank.clone());
             match (routes::attach_all(route, surroundings), rank) {
                 (Some(attached), Some(rank)) => {
                     listeners.clone_from(&attached.listeners);
+                    gateways.extend(attached.gateways.iter().cloned());
                     let mut taken = Taken::new(&self.claims, &rank);
                     routes::translate(route, attached, surroundings, backends, &mut taken, &mut out);
                 }
@@ -340,6 +450,7 @@ impl Translator {
         let before_listeners = std::mem::replace(&mut state.listeners, listeners.clone());
         state.upstreams = upstreams.keys().cloned().collect();
         state.services = services.into_iter().collect();
+        state.gateways = gateways;
         state.ancestors = ancestors;
         let documents = self.replace_documents(before, out.documents, update);
         if let Some(state) = self.routes.get_mut(name) {
@@ -382,25 +493,9 @@ impl Translator {
         let found = backends.take();
         let before = std::mem::take(&mut self.ingresses);
         let documents = self.replace_documents(before.documents, out.documents, update);
-        for (upstream, wanted) in &found.upstreams {
-            for owner in &wanted.owners {
-                self.put_upstream(objects, upstream, &wanted.source, owner, update);
-            }
-        }
-        for (upstream, owners) in &before.upstreams {
-            for owner in owners {
-                if found.upstreams.get(upstream).is_none_or(|wanted| !wanted.owners.contains(owner)) {
-                    self.release_upstream(upstream, owner, update);
-                }
-            }
-        }
-        let upstreams = found.upstreams.into_iter();
-        self.ingresses = IngressState {
-            documents,
-            upstreams: upstreams.map(|(name, wanted)| (name, wanted.owners.into_iter().collect())).collect(),
-            ancestors: found.ancestors,
-            references: out.references,
-        };
+        let upstreams = self.replace_upstreams(objects, before.upstreams, found.upstreams, update);
+        self.ingresses =
+            IngressState { documents, upstreams, ancestors: found.ancestors, references: out.references };
         self.notes = out.notes;
         self.replace_statuses(&[Kind::Ingress], out.statuses, update);
         self.update_references();
@@ -425,8 +520,59 @@ impl Translator {
         }
     }
 
-    /// Writes the statuses of policies again.
-    fn update_policies(&mut self, backends: &mut Backends<'_>, update: &mut Update) {
+    /// Writes the statuses of TollgatePolicies again that concern these objects, or all.
+    fn update_policy_statuses(
+        &mut self,
+        objects: &Objects,
+        touched: &BTreeSet<Reference>,
+        all: bool,
+        update: &mut Update,
+    ) {
+        let policies = self.policies.clone();
+        let changed = touched.iter().filter(|object| object.kind == Kind::TollgatePolicy);
+        let mut concerned: BTreeSet<ObjectName> = changed.map(|policy| policy.name.clone()).collect();
+        match all {
+            true => concerned.extend(policies.names().cloned()),
+            false => concerned.extend(policies.concerned(touched)),
+        }
+        let by_service =
+            self.gateways_by_service(concerned.iter().any(|name| policies.is_for_services(name)));
+        let gateways = |target: &Reference| -> BTreeSet<ObjectName> {
+            let of_route = || self.routes.get(target).into_iter().flat_map(|state| &state.gateways);
+            match target.kind {
+                Kind::Gateway => Some(&target.name)
+                    .filter(|name| self.gateways.contains(name))
+                    .cloned()
+                    .into_iter()
+                    .collect(),
+                Kind::Service => by_service.get(&target.name).cloned().unwrap_or_default(),
+                _ => of_route().cloned().collect(),
+            }
+        };
+        let controller = &self.settings.controller;
+        let status = |name: ObjectName| {
+            let status = policies.status(&name, objects, controller, gateways);
+            (super::reference(Kind::TollgatePolicy, &name), status)
+        };
+        let statuses: Vec<_> = concerned.into_iter().map(status).collect();
+        for (policy, status) in statuses {
+            self.set_status(&policy, status, update);
+        }
+    }
+
+    /// Returns the Gateways by which each Service is reached; none, if they are not needed.
+    fn gateways_by_service(&self, is_needed: bool) -> BTreeMap<ObjectName, BTreeSet<ObjectName>> {
+        let mut all: BTreeMap<ObjectName, BTreeSet<ObjectName>> = BTreeMap::new();
+        for state in self.routes.values().filter(|_| is_needed) {
+            for service in &state.services {
+                all.entry(service.clone()).or_default().extend(state.gateways.iter().cloned());
+            }
+        }
+        all
+    }
+
+    /// Writes the statuses of BackendTLSPolicies again.
+    fn update_tls_policies(&mut self, backends: &mut Backends<'_>, update: &mut Update) {
         let mut all = self.ingresses.ancestors.clone();
         for (policy, gateways) in self.routes.values().flat_map(|state| &state.ancestors) {
             all.entry(policy.clone()).or_default().extend(gateways.iter().cloned());
@@ -439,7 +585,9 @@ impl Translator {
     }
 
     fn update_references(&mut self) {
-        self.references = self.gateways.references.union(&self.ingresses.references).cloned().collect();
+        let of_ingresses = &self.ingresses.references;
+        let all = self.gateways.references.iter().chain(of_ingresses).chain(&self.policies.references);
+        self.references = all.cloned().collect();
     }
 
     /// Puts documents in the place of earlier ones. Returns their keys.

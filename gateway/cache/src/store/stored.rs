@@ -1,13 +1,14 @@
 //! A stored response.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use tollgate_http::Head;
 
-use super::body::Body;
+use super::body::{Body, DiskBody};
 use crate::{Moment, StoredHead};
 
 /// How often an object is known to have been read, at most. S3-FIFO needs two bits.
@@ -80,7 +81,7 @@ impl Stored {
         &self.head
     }
 
-    /// The body, in pieces. None is empty.
+    /// The body, in pieces. None is empty. A body [on disk](Self::disk_body) has none.
     #[must_use]
     pub fn chunks(&self) -> &[Bytes] {
         self.body.chunks()
@@ -96,6 +97,12 @@ impl Stored {
     #[must_use]
     pub fn piece(&self, offset: u64) -> &[u8] {
         self.body.piece(offset).map_or(b"", |(chunk, start)| &chunk[start..])
+    }
+
+    /// The body, if it is read from disk while it is sent.
+    #[must_use]
+    pub fn disk_body(&self) -> Option<&Arc<dyn DiskBody>> {
+        self.body.disk()
     }
 
     pub(crate) fn body(&self) -> &Body {

@@ -231,8 +231,8 @@ impl Core<ClientRole> {
         self.ended.is_none() && !self.peer_sent_goaway && self.last < LAST_ID_MAX
     }
 
-    /// The error with which the connection was ended here. One that is lost ends with CANCEL, one that was closed in
-    /// order with NO_ERROR.
+    /// The error with which this side ended the connection; CANCEL if the connection was lost, NO_ERROR if this side
+    /// closed it in order.
     pub fn violation(&self) -> Option<ErrorCode> {
         self.ended.filter(|code| !matches!(*code, ErrorCode::CANCEL | ErrorCode::NO_ERROR))
     }

@@ -66,7 +66,7 @@ impl Collector for Scrape {
             &self.snapshot.endpoints,
             &mut page,
         )?;
-        shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.guards, &mut page)?;
+        shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.resources, &mut page)?;
         streams::encode(&self.snapshot.streams, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.log_and_cost(&mut page)?;
@@ -417,6 +417,47 @@ impl Scrape {
             "Time at which the present configuration took effect.",
         )?
         .set(crate::status::seconds(status.in_force_since))?;
+        if let Some(controller) = status.controller {
+            page.gauge("tollgate_controller_connected", "Whether a controller is connected.")?
+                .set(u64::from(controller.connected))?;
+            page.counter(
+                "tollgate_controller_losses_total",
+                "How often the connection to a controller was lost.",
+            )?
+            .set(controller.losses)?;
+            page.gauge(
+                "tollgate_controller_version",
+                "Version of the controller's documents that is in use.",
+            )?
+            .set(controller.version)?;
+            page.gauge(
+                "tollgate_controller_refused_documents",
+                "Invalid documents of the controller, instead of which the last valid ones stay in use.",
+            )?
+            .set(controller.refused as u64)?;
+        }
+        if let Some(fleet) = status.fleet {
+            page.gauge("tollgate_fleet_version", "Version of the documents that gateways get.")?
+                .set(fleet.version)?;
+            page.gauge("tollgate_fleet_documents", "Documents that gateways get.")?
+                .set(fleet.documents as u64)?;
+            page.gauge("tollgate_fleet_gateways", "Connected gateways.")?.set(fleet.gateways as u64)?;
+            page.gauge(
+                "tollgate_fleet_gateways_behind",
+                "Connected gateways that do not use the present version.",
+            )?
+            .set(fleet.behind as u64)?;
+            page.gauge(
+                "tollgate_fleet_refused_documents",
+                "Largest number of documents that one connected gateway refuses.",
+            )?
+            .set(fleet.refused as u64)?;
+            page.counter(
+                "tollgate_fleet_rejected_connections_total",
+                "Connections without a valid certificate, or of something else than a gateway.",
+            )?
+            .set(fleet.rejected)?;
+        }
         let Some(etcd) = status.etcd else { return Ok(()) };
         page.gauge(
             "tollgate_etcd_connected",
@@ -573,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cost_meter_does_not_know_is_absent() {
+    fn unknown_costs_have_no_series() {
         let text = busy().render();
         assert!(!text.contains("\ntollgate_headroom_requests_per_second "));
         assert!(!text.contains("\ntollgate_cost_cpu_seconds_per_request "));
@@ -589,8 +630,12 @@ mod tests {
             .filter(|name| name.starts_with("tollgate_") || name.starts_with("process_"))
             .collect();
         let registry = busy();
-        // The metrics of etcd are exposed only if it is a source.
-        registry.update_status(|status| status.etcd = Some(crate::EtcdStatus::default()));
+        // The metrics of sources are exposed only if they are in use.
+        registry.update_status(|status| {
+            status.etcd = Some(crate::EtcdStatus::default());
+            status.controller = Some(crate::ControllerStatus::default());
+            status.fleet = Some(crate::FleetStatus::default());
+        });
         assert_eq!(documented, declared(&registry.render_as(Exposition::Text)));
     }
 }

@@ -1,8 +1,8 @@
-//! Builds the trace of a request that has ended, for `tollgate trace`.
+//! Builds the trace of a finished request, for `tollgate trace`.
 //!
 //! [`build`] runs on the worker, when the record of a followed request is closed. It reads the request state,
-//! which still holds the heads, and the record. What the request did not leave there is derived again by the
-//! functions that the request passed: the head that went upstream is
+//! which still holds the heads, and the record. Everything else is derived again by the functions that
+//! handled the request: the head that went upstream is
 //! [written](crate::exchange::engine::upstream_head) once more. Why the route was chosen is answered by
 //! [`GatheredTrace::complete`] on another thread. So a request pays nothing before its end, except that
 //! [policies](crate::policy) note their verdicts.
@@ -36,7 +36,7 @@ pub(super) const TEXT_MAX_BYTES: usize = 256;
 /// How large a head may be for the question why its route was chosen, which keeps a copy of it.
 const QUESTION_MAX_BYTES: usize = 8 * 1024;
 
-/// Builds the trace of a request that has ended on the worker with this number, which runs this plan now.
+/// Builds the trace of a finished request on the worker with this number, which runs this plan now.
 pub(crate) fn build(
     worker: usize,
     plan: &Arc<Rollout>,

@@ -111,7 +111,7 @@ impl TraceFollower {
 }
 
 impl TraceFilter {
-    /// Returns whether a request that has ended is asked for.
+    /// Returns whether a follower wants the trace of a finished request.
     fn takes(&self, state: &RequestState, record: &Record<'_>) -> bool {
         if matches!(self.subject, TraceSubject::Streams(_)) {
             return false;
@@ -124,7 +124,7 @@ impl TraceFilter {
             && self.matches.as_ref().is_none_or(|router| is_known && router.find(&routed()).is_some())
     }
 
-    /// Returns whether a stream that has ended is asked for.
+    /// Returns whether a follower wants the trace of a finished stream.
     fn takes_stream(&self, record: &Record<'_>) -> bool {
         let is_asked = match &self.subject {
             TraceSubject::All => true,
@@ -146,9 +146,9 @@ impl TraceFilter {
 /// parts of a request and of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceBuilders {
-    /// Builds the trace of a request. The plan is the worker's, for a request that no route of its own plan took.
+    /// Builds the trace of a finished request. A request without a route uses the worker's plan.
     pub request: fn(usize, &Arc<Rollout>, &RequestState, &Record<'_>) -> GatheredTrace,
-    /// Builds the trace of a stream.
+    /// Builds the trace of a finished stream.
     pub stream: fn(usize, &StreamFacts<'_>, &Record<'_>) -> GatheredTrace,
 }
 

@@ -82,7 +82,7 @@ fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
 }
 
 /// Returns the enabled routes that share their key with another one, in order. They are few, and only they can
-/// be identical or tie: a disabled route takes nothing, so it may stand beside the route that replaces it.
+/// be identical or tie: a disabled route takes no request, so it may coexist with its replacement.
 pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let mut seen: HashMap<u64, bool> = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
     for route in routes.iter().filter(|route| !route.spec.disabled) {
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tenants_are_told_apart_quickly() {
+    fn conflicts_of_many_tenants_are_checked_quickly() {
         let tenants = (0..10_000).map(|tenant| with(&[("x-tenant", exact(&tenant.to_string()))]));
         assert_eq!(tied(&tenants.collect::<Vec<_>>()), []);
     }

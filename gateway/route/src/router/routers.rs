@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_routes_and_ties_are_those_of_one_group() {
+    fn identical_routes_and_ties_concern_one_group() {
         let regex = |text: &str| PathSpec::Regex(text.into());
         let paths = [PathSpec::Any, PathSpec::Any, regex("/a.*"), regex("/ab.*")];
         let build = |members: &[&[u32]]| Routers::build(prepared(&paths), groups(members));

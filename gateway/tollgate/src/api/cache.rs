@@ -1,13 +1,15 @@
 //! Endpoints of the admin API for the stored responses of the policies `cache`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
-use tollgate_cache::{Counts, Purge, PurgeMode, Store};
+use tollgate_cache::{Counts, DiskStatus, Purge, PurgeMode, Store};
 use tollgate_net::component;
 use tollgate_policy::KEY_SEPARATOR;
 use tracing::info;
@@ -17,13 +19,16 @@ use super::response::{body as respond, error_response, json_or_yaml, wants_yaml}
 use crate::access::ClientName;
 use crate::admin_context::AdminContext;
 
+/// How long a purge waits until the disk tier has written it.
+const DISK_WAIT: Duration = Duration::from_secs(10);
+
 /// `GET /api/v1/cache`: returns how much is stored, and how many requests it has answered.
 pub async fn get(State(context): State<AdminContext>, headers: HeaderMap) -> Response {
     let counts = store(&context).map_or_else(Counts::default, |store| store.counts());
     let capacity = context.plan.borrow().settings.cache.memory;
     let looked_up = counts.hits + counts.misses;
     let ratio = (looked_up > 0).then(|| counts.hits as f64 / looked_up as f64);
-    let state = json!({
+    let mut state = json!({
         "objects": counts.objects,
         "bytes": counts.bytes,
         "capacity": capacity,
@@ -34,7 +39,31 @@ pub async fn get(State(context): State<AdminContext>, headers: HeaderMap) -> Res
         "evictions": counts.evictions,
         "refused": counts.refused,
     });
+    if let Some(status) = store(&context).and_then(|store| store.disk_status()) {
+        state["disk"] = disk_tier(&status);
+    }
     json_or_yaml(&headers, &state)
+}
+
+fn disk_tier(status: &DiskStatus) -> Value {
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let counters = &status.counters;
+    json!({
+        "state": status.state.as_str(),
+        "objects": status.objects,
+        "bytes": status.bytes,
+        "capacity": status.size_bytes,
+        "waiting_bytes": status.waiting_bytes,
+        "waiting_purges": status.waiting_purges,
+        "hits": count(&counters.hits),
+        "read_bytes": count(&counters.read_bytes),
+        "writes": count(&counters.writes),
+        "written_bytes": count(&counters.written_bytes),
+        "drops": count(&counters.drops),
+        "evictions": count(&counters.evictions),
+        "errors": count(&counters.errors),
+        "problem": status.problem,
+    })
 }
 
 /// `POST /api/v1/cache/purge`: removes stored responses, or marks them as stale. It holds for this process.
@@ -53,14 +82,18 @@ pub async fn purge(
         Err(message) => return error_response(StatusCode::BAD_REQUEST, "bad_request", &message),
     };
     info!(target: component::ADMIN, "audit: purge of the cache by {who}: {value}");
-    let purged = match store(&context) {
-        // It visits all objects.
+    let (purged, is_durable) = match store(&context) {
+        // It visits all objects, and waits for the disk.
         Some(store) => {
             tokio::task::spawn_blocking(move || request.carry_out(&store)).await.unwrap_or_default()
         }
-        None => 0,
+        None => (0, true),
     };
-    respond(StatusCode::OK, wants_yaml(&headers), &json!({ "purged": purged }))
+    let mut answer = json!({ "purged": purged });
+    if !is_durable {
+        answer["durable"] = json!(false);
+    }
+    respond(StatusCode::OK, wants_yaml(&headers), &answer)
 }
 
 fn store(context: &AdminContext) -> Option<Arc<Store>> {
@@ -114,16 +147,15 @@ impl PurgeRequest {
         Ok(Self { target, is_soft })
     }
 
-    /// Returns how many responses it concerned.
-    fn carry_out(&self, store: &Store) -> u64 {
+    /// Returns how many responses in memory it concerned, and whether it holds after a restart too.
+    fn carry_out(&self, store: &Store) -> (u64, bool) {
         let mode = if self.is_soft { PurgeMode::MarkStale } else { PurgeMode::Remove };
+        let purge = |what: Purge<'_>| store.purge_durably(what, mode, DISK_WAIT);
         match &self.target {
-            Target::Key(url) => {
-                store.purge(Purge::Prefix(&[url.as_bytes(), &[KEY_SEPARATOR]].concat()), mode)
-            }
-            Target::Prefix(prefix) => store.purge(Purge::Prefix(prefix.as_bytes()), mode),
-            Target::Tag(tag) => store.purge(Purge::Tags(&[tag.as_bytes()]), mode),
-            Target::All => store.purge(Purge::All, mode),
+            Target::Key(url) => purge(Purge::Prefix(&[url.as_bytes(), &[KEY_SEPARATOR]].concat())),
+            Target::Prefix(prefix) => purge(Purge::Prefix(prefix.as_bytes())),
+            Target::Tag(tag) => purge(Purge::Tags(&[tag.as_bytes()])),
+            Target::All => purge(Purge::All),
         }
     }
 }

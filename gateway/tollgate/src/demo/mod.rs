@@ -18,7 +18,7 @@ use crate::control::{Upgradable, control};
 use crate::gateway::Gateway;
 use crate::listeners::InheritedSockets;
 use crate::print::{print, print_error};
-use crate::run::{exit_code, start};
+use crate::run::{Role, exit_code, start};
 
 /// The file name of the configuration in the demo's directory.
 const FILE: &str = "gateway.yaml";
@@ -33,7 +33,7 @@ pub fn demo(args: &DemoArgs) -> ExitCode {
         }
     };
     let file = folder.path().join(FILE);
-    let Some(started) = start(&file, InheritedSockets::default(), None) else {
+    let Some(started) = start(&file, InheritedSockets::default(), None, Role::Gateway) else {
         return ExitCode::FAILURE;
     };
     // A failure to print is ignored: the gateway runs all the same.

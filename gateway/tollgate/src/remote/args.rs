@@ -208,6 +208,35 @@ pub struct LogArgs {
     pub remote: AdminOptions,
 }
 
+/// The controller to run, or to ask.
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct ControllerArgs {
+    /// What to ask a running controller.
+    #[command(subcommand)]
+    pub action: Option<ControllerCommand>,
+    /// The configuration file, with the section `fleet`. Without it: the one that `run` would find.
+    pub file: Option<PathBuf>,
+}
+
+/// What is asked of a running controller.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ControllerCommand {
+    /// Show the gateways of a running controller: the version that each serves, since when, and its last error.
+    Status(ControllerStatusArgs),
+}
+
+/// The output of `controller status`.
+#[derive(Clone, Debug, Args)]
+pub struct ControllerStatusArgs {
+    /// The format.
+    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    pub output: OutputFormat,
+    /// The controller to ask.
+    #[command(flatten)]
+    pub remote: AdminOptions,
+}
+
 /// What is done with the stored responses.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CacheCommand {

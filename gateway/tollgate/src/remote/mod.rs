@@ -7,6 +7,7 @@
 //! | `resources` | `get`, `set`, `delete` |
 //! | `log` | levels of the log |
 //! | `cache` | the stored responses |
+//! | `controller` | the gateways of a fleet |
 //! | `process` | `status`, `reload`, `stop`, `cost` |
 //! | `whole` | `export`, `import`, `diff`, `backup` |
 //! | `versions` | `history`, `rollback` |
@@ -15,6 +16,7 @@
 mod args;
 mod bulk;
 mod cache;
+mod controller;
 mod format;
 mod line_diff;
 mod log;
@@ -26,11 +28,12 @@ mod versions;
 use std::process::ExitCode;
 
 pub use args::{
-    BackupArgs, CacheCommand, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs,
+    BackupArgs, CacheCommand, ControllerArgs, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs,
     ImportFrom, LogArgs, ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
 };
 pub use bulk::{backup, diff, export, import};
 pub use cache::cache;
+pub use controller::controller;
 pub use log::log;
 pub use process::{cost, reload, status, stop};
 pub use request::percent_encode;

@@ -105,7 +105,7 @@ async fn send(
     }
 }
 
-/// Returns the line of a trace, after a line for those that were lost before it.
+/// Returns the line of a trace, after a line that counts the traces lost before it.
 fn line(trace: &GatheredTrace, lost: u64) -> Bytes {
     let mut text = Vec::new();
     // Serialising into memory cannot fail.

@@ -1,0 +1,61 @@
+//! Documents on their way from a source to the gateway. The threads of Kubernetes and of a controller make them, and
+//! `sources` puts them in force and answers. [`StateFile`] keeps what is in force, for a start without the source.
+//!
+//! A document is opaque here: only `config` reads it.
+
+mod state_file;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+pub use state_file::StateFile;
+
+/// The key of a document: its kind, such as `routes`, and its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DocumentKey {
+    /// The kind of resource.
+    pub kind: &'static str,
+    /// The name.
+    pub name: String,
+}
+
+/// The documents that the gateway refused, with the reasons.
+pub type Refused = BTreeMap<DocumentKey, String>;
+
+/// Documents that changed.
+#[derive(Debug)]
+pub struct DocumentChanges {
+    /// The changed documents; `None`: the document is gone.
+    pub changes: Vec<(DocumentKey, Option<Arc<Value>>)>,
+    /// Takes all refused documents, changed or not. It is answered when the others are in force.
+    pub answer: oneshot::Sender<Refused>,
+}
+
+/// A value that several holders share. It is written and read like the value itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedValue(pub Arc<Value>);
+
+impl Serialize for SharedValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Value::deserialize(deserializer).map(|value| Self(Arc::new(value)))
+    }
+}
+
+/// A message of a source to the gateway.
+#[derive(Debug)]
+pub enum SourceEvent {
+    /// Documents changed.
+    Documents(DocumentChanges),
+    /// Whether the source answers, with the reason if it does not.
+    Connected(Result<(), String>),
+}

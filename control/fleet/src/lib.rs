@@ -1,0 +1,39 @@
+//! The stream of documents from a controller to the gateways of a fleet.
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | `log` | the controller's documents by version: what has changed since a position |
+//! | `edit` | the difference of two values, for large documents that change in one place |
+//! | `message` | the messages of both sides: one line of JSON each |
+//! | `lines` | reads and writes lines within bounds of size and time |
+//! | `replica` | the gateway's copy of the documents |
+//! | `delivery` | hands changes to the gateway, one batch at a time |
+//! | `server` | the controller's side: accepts gateways, sends changes, knows what each one serves |
+//! | `client` | the gateway's side: connects, resumes, reports, and saves the last good state |
+//!
+//! One connection carries both directions, over TLS 1.3 with certificates of both sides. The controller keeps no queue
+//! for a gateway: whenever a connection can take more, it gets the difference between its position and the present
+//! documents. So changes that follow each other are sent as one, and a slow gateway costs no memory.
+//!
+//! The invariant: after a commit, a gateway's replica equals the controller's documents at that position, whatever
+//! connections broke before. `tests/replicas.rs` proves it over random changes, disconnects and restarts.
+
+mod client;
+mod delivery;
+mod edit;
+mod lines;
+mod log;
+mod message;
+mod replica;
+mod server;
+
+pub use client::{ControllerAddress, ControllerStatus, FleetClientSettings, FleetThread};
+pub use delivery::SavedState;
+pub use edit::{Edit, apply_edits, edits};
+pub use log::{Delta, DocumentLog};
+pub use message::{Position, ToController, ToGateway};
+pub use replica::{Commit, KindNames, Replica};
+pub use server::{FleetHandle, FleetServer, GatewayStatus};
+
+/// The protocol that both sides name in the TLS handshake (ALPN). Another version of the messages gets another name.
+pub const PROTOCOL: &[u8] = b"tollgate-fleet/1";

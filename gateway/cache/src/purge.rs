@@ -1,0 +1,23 @@
+//! The scope and the effect of a purge, for the store in memory and for the disk tier.
+
+/// The responses that a purge concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purge<'a> {
+    /// All responses under this key.
+    Key(&'a [u8]),
+    /// All whose keys begin with these bytes.
+    Prefix(&'a [u8]),
+    /// Responses that have one of these tags.
+    Tags(&'a [&'a [u8]]),
+    /// All.
+    All,
+}
+
+/// The effect of a purge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PurgeMode {
+    /// The responses are removed.
+    Remove,
+    /// They are kept but stale, so that they can be validated, or served while they are refreshed.
+    MarkStale,
+}

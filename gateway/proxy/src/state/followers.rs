@@ -2,7 +2,7 @@
 //!
 //! The control thread sends them in a [`WorkerCommand::Follow`](crate::WorkerCommand::Follow).
 //! [`close`](crate::state::close_record::close) calls [`Followers::gather`] for each request that ends while
-//! there is one, and [`StreamRecord`] calls [`Followers::gather_stream`] for each stream. Invariant: a follower never delays a worker. Its traces wait in a channel with a bound, and
+//! there is one, and the record of a stream calls [`Followers::gather_stream`] at its end. Invariant: a follower never delays a worker. Its traces wait in a channel with a bound, and
 //! a trace that does not fit is dropped and counted.
 
 use std::ops::RangeInclusive;
@@ -20,7 +20,7 @@ use tollgate_tls::HostTable;
 use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 use crate::state::rollout::Rollout;
-use crate::state::stream_record::StreamRecord;
+use crate::state::stream_facts::StreamFacts;
 use crate::state::trusted_proxies::contains;
 
 /// How many traces may wait for one follower, over all workers. A trace takes some KiB.
@@ -149,7 +149,7 @@ pub(crate) struct TraceBuilders {
     /// Builds the trace of a finished request. A request without a route uses the worker's plan.
     pub request: fn(usize, &Arc<Rollout>, &RequestState, &Record<'_>) -> GatheredTrace,
     /// Builds the trace of a finished stream.
-    pub stream: fn(usize, &StreamRecord, &Record<'_>) -> GatheredTrace,
+    pub stream: fn(usize, &StreamFacts<'_>, &Record<'_>) -> GatheredTrace,
 }
 
 /// The followers of a worker's requests and streams.
@@ -176,7 +176,7 @@ impl Followers {
 
     /// Builds the trace of a stream for the followers that ask for it.
     #[cold]
-    pub fn gather_stream(&self, worker: usize, stream: &StreamRecord, record: &Record<'_>) {
+    pub fn gather_stream(&self, worker: usize, stream: &StreamFacts<'_>, record: &Record<'_>) {
         self.send(|filter| filter.takes_stream(record), |builders| (builders.stream)(worker, stream, record));
     }
 

@@ -14,6 +14,7 @@ use tollgate_upstream::{Pool, Upstream};
 
 use crate::state::client_tls::ClientTls;
 use crate::state::close_record::LOG_FLUSH;
+use crate::state::stream_facts::{FailedConnect, StreamFacts, StreamRemarks};
 use crate::state::stream_states::StreamState;
 use crate::state::worker::Worker;
 
@@ -47,28 +48,6 @@ pub(crate) struct StreamRecord {
     remarks: Option<Box<StreamRemarks>>,
 }
 
-/// The parts of a trace that the log does not show.
-#[derive(Debug, Default)]
-pub(crate) struct StreamRemarks {
-    /// When the stream was known: after the ClientHello, if it depends on that.
-    pub chosen: Option<Instant>,
-    /// The attempts before the last one, all of which failed.
-    pub earlier: Vec<FailedConnect>,
-    /// When the last attempt began.
-    pub began: Option<Instant>,
-    /// When it had a connection.
-    pub connected: Option<Instant>,
-}
-
-/// An attempt that another one followed.
-#[derive(Debug)]
-pub(crate) struct FailedConnect {
-    pub endpoint: Rc<Pool>,
-    pub reason: Reason,
-    pub began: Option<Instant>,
-    pub ended: Instant,
-}
-
 /// The parts of a ClientHello that the log shows.
 #[derive(Debug, Default)]
 pub(crate) struct PassedTls {
@@ -98,11 +77,6 @@ impl StreamRecord {
             reason: None,
             remarks: (!worker.followers.borrow().is_empty()).then(Box::default),
         }
-    }
-
-    /// Returns what only a trace shows.
-    pub fn remarks(&self) -> Option<&StreamRemarks> {
-        self.remarks.as_deref()
     }
 
     /// Records that an attempt to connect to an endpoint begins.
@@ -229,7 +203,13 @@ impl StreamRecord {
             self.worker.log_due.set(now, Some(LOG_FLUSH));
         }
         if log.is_followed() {
-            self.worker.followers.borrow().gather_stream(self.worker.id, self, &record);
+            let facts = StreamFacts {
+                stream: self.state.as_ref().map(|state| &*state.stream),
+                is_passed: passed.is_some(),
+                has_endpoint: self.endpoint.is_some(),
+                remarks: self.remarks.as_deref(),
+            };
+            self.worker.followers.borrow().gather_stream(self.worker.id, &facts, &record);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Builds the trace of a stream that has ended, for `tollgate trace`.
 //!
 //! [`trace`] runs on the worker, when the record of a followed stream is closed. The times of the steps are among the
-//! record's [remarks](StreamRecord::remarks), which a stream has only if a client followed when it began. So a stream
+//! record's [remarks](StreamFacts::remarks), which a stream has only if a client followed when it began. So a stream
 //! pays nothing otherwise, and one that began before shows its steps without times.
 
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use tollgate_observe::{Reason, Record};
 
 use crate::front::trace::{TEXT_MAX_BYTES, reason, started, tls};
 use crate::state::followers::GatheredTrace;
-use crate::state::stream_record::{FailedConnect, StreamRecord};
+use crate::state::stream_facts::{FailedConnect, StreamFacts};
 
 /// Builds the trace of a stream that has ended on the worker with this number.
-pub(crate) fn trace(worker: usize, stream: &StreamRecord, record: &Record<'_>) -> GatheredTrace {
-    let remarks = stream.remarks();
+pub(crate) fn trace(worker: usize, stream: &StreamFacts<'_>, record: &Record<'_>) -> GatheredTrace {
+    let remarks = stream.remarks;
     let since_start = |at: Instant| at.saturating_duration_since(record.started);
     let chosen = remarks.and_then(|remarks| remarks.chosen).map(since_start);
     let mut steps = Steps(Vec::new());
@@ -23,7 +23,7 @@ pub(crate) fn trace(worker: usize, stream: &StreamRecord, record: &Record<'_>) -
         Some(Duration::ZERO),
         TraceEvent::Accepted { client: record.client.to_string(), tls: tls(record) },
     );
-    if stream.passed.is_some() {
+    if stream.is_passed {
         let alpn = record.alpn.unwrap_or_default().split(|byte| *byte == b',');
         let event = TraceEvent::ClientHello {
             server_name: record.sni.map(str::to_owned),
@@ -31,10 +31,10 @@ pub(crate) fn trace(worker: usize, stream: &StreamRecord, record: &Record<'_>) -
         };
         steps.add(chosen, event);
     }
-    match stream.state() {
-        Some(state) => {
-            let action = if state.stream.shares.is_empty() { "close" } else { "forward" };
-            let event = TraceEvent::Stream { name: state.stream.name.clone(), action: action.to_owned() };
+    match stream.stream {
+        Some(chosen_stream) => {
+            let action = if chosen_stream.shares.is_empty() { "close" } else { "forward" };
+            let event = TraceEvent::Stream { name: chosen_stream.name.clone(), action: action.to_owned() };
             steps.add(chosen, event);
         }
         None if record.reason == Reason::NoStream => steps.add(None, TraceEvent::NoStream),
@@ -52,7 +52,7 @@ pub(crate) fn trace(worker: usize, stream: &StreamRecord, record: &Record<'_>) -
         };
         steps.add(began.map(since_start), event);
     }
-    if stream.endpoint.is_some() {
+    if stream.has_endpoint {
         let began = remarks.and_then(|remarks| remarks.began).map(since_start);
         let connected = remarks.and_then(|remarks| remarks.connected).map(since_start);
         let is_connected = record.connect.is_some();
@@ -83,7 +83,7 @@ pub(crate) fn trace(worker: usize, stream: &StreamRecord, record: &Record<'_>) -
     let trace = RequestTrace {
         stream: Some(TraceStream {
             protocol: String::from_utf8_lossy(record.version).into_owned(),
-            name: stream.state().map(|state| state.stream.name.clone()),
+            name: stream.stream.map(|stream| stream.name.clone()),
         }),
         started: started(record),
         worker,

@@ -2,11 +2,13 @@
 
 mod admission;
 mod coalescing;
+mod fleet;
 mod poisoning;
 mod protocols;
 mod purge;
 mod ranges;
 mod reuse;
+mod rules;
 mod stale;
 mod validation;
 

@@ -23,7 +23,7 @@ use crate::{
     ListenerIndex, Location, LocationGroups, PathRewrite, Plan, Pool, QueryRewrite, Rates, Redirect,
     Replacement, Respond, Rewrite, Route, Rules, Targets, Upstream, UpstreamShare,
 };
-use crate::{self_loops, semicolon_bypass};
+use crate::{self_loops, semicolon_bypass, unkeyed};
 
 /// A plan and its warnings.
 #[derive(Debug)]
@@ -113,6 +113,7 @@ pub fn compile_with_cache(
         };
         warnings.extend(semicolon_bypass::warnings(&parts.routes, routers, &rules, guards));
     }
+    warnings.extend(unkeyed::warnings(parts, &policy_compiler, &routes));
     warnings.extend(self_loops::warnings(parts));
     warnings.extend(tls::unused_certificates(parts));
     let Compiler { mut problems, mut upstreams, .. } = compiler;

@@ -21,6 +21,7 @@ mod semicolon_bypass;
 mod stream_table;
 mod streams;
 mod tls;
+mod unkeyed;
 mod upstream_change;
 
 pub use compile::{Compiled, compile, compile_parts, compile_with_cache};

@@ -27,7 +27,8 @@ mod view;
 
 pub use batch::{BatchResult, CompletedRequest};
 pub use etcd::{
-    Applied, EtcdView, GatewayIdentity, RefusedEntry, list_gateways, list_versions, record_connection,
+    Applied, EtcdView, GatewayIdentity, PURGE_RECORD_LIFETIME, RefusedEntry, list_gateways, list_versions,
+    record_connection, write_purge,
 };
 pub use kubernetes::AppliedObjects;
 pub use request::{
@@ -36,6 +37,6 @@ pub use request::{
 };
 pub use sources::{ReloadResult, Sources};
 pub use stage::apply_merge_patch;
-pub use tollgate_etcd::{EtcdEvent, EtcdHandle};
+pub use tollgate_etcd::{EtcdEntry, EtcdEvent, EtcdHandle};
 pub use tollgate_kubernetes::{DocumentChanges, DocumentKey, KubernetesEvent};
 pub use view::{ListedResource, ResourceItem, View, ViewState};

@@ -8,6 +8,7 @@ use tollgate_proxy::Rollout;
 use tollgate_sources::{PendingRequest, View};
 
 use crate::access::{AccessRules, FailedAttempts};
+use crate::fleet_purges::FleetPurges;
 use crate::operation::Operation;
 use crate::trace::RequestFollowers;
 
@@ -29,6 +30,8 @@ pub struct AdminContext {
     pub access: watch::Receiver<Arc<AccessRules>>,
     /// Wrong credentials of the last minute.
     pub attempts: Arc<FailedAttempts>,
+    /// The purges that this gateway shares with others.
+    pub purges: Arc<FleetPurges>,
     /// The clients that follow requests.
     pub followers: Arc<RequestFollowers>,
 }

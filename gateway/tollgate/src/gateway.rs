@@ -32,6 +32,7 @@ use crate::build_info;
 use crate::diagnostics::{self, PreparedLog};
 use crate::endpoint_discovery;
 use crate::files::SourceFiles;
+use crate::fleet_purges::FleetPurges;
 use crate::listeners::{InheritedSockets, Listeners, ListenersChange, wanted_listeners};
 use crate::load::LoadedPlan;
 use crate::low_priority::spawn_low_priority;
@@ -78,6 +79,8 @@ pub struct Gateway {
     /// The access rules of the admin listener.
     access: watch::Sender<Arc<AccessRules>>,
     attempts: Arc<FailedAttempts>,
+    /// The purges of the cache that are shared with other gateways.
+    purges: Arc<FleetPurges>,
     /// The clients of the admin listener that follow requests.
     followers: Arc<RequestFollowers>,
     /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
@@ -180,6 +183,7 @@ impl Gateway {
             },
             access,
             attempts: Arc::default(),
+            purges: Arc::default(),
             followers,
             retired,
         })
@@ -237,6 +241,7 @@ impl Gateway {
             operations: operations.clone(),
             access: self.access.subscribe(),
             attempts: self.attempts.clone(),
+            purges: self.purges.clone(),
             followers: self.followers.clone(),
         }
     }

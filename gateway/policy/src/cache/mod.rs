@@ -45,6 +45,10 @@ impl Planned for CacheRules {
         parts.join(", ")
     }
 
+    fn cache_rules(&self) -> Option<&CacheRules> {
+        Some(self)
+    }
+
     fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let place = key.strip_suffix("/cache").unwrap_or(key);
         let count = |event| shared.events().counter("cache", place, event);
@@ -100,6 +104,12 @@ impl ActiveCache {
 /// to such a request would be stored for the URL that it seems to be for.
 const OVERRIDES: [&str; 5] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
+
+/// Returns whether requests with this field bypass the cache.
+#[must_use]
+pub fn bypasses_cache(field: &str) -> bool {
+    OVERRIDES.iter().any(|name| name.eq_ignore_ascii_case(field))
+}
 
 fn is_grpc(content_type: Option<&[u8]>) -> bool {
     let grpc = b"application/grpc";

@@ -121,9 +121,26 @@ pub fn openapi() -> Value {
         "Removes stored responses, or marks them as stale.",
         json!([]),
         Some(cache_purge()),
-        ok(json!({ "type": "object", "properties": { "purged": { "type": "integer" } } })),
-        &[400, 401, 403, 415],
+        ok(json!({ "type": "object", "properties": {
+            "purged": { "type": ["integer", "null"], "description": "Stored responses of this gateway; null: not known yet." },
+            "version": { "type": "integer", "description": "Only with etcd: the revision of the purge." },
+            "gateways": { "type": ["integer", "null"], "description": "Only with etcd: the connected gateways." },
+        } })),
+        &[400, 401, 403, 415, 503],
     );
+    let objects = operation(
+        "getCacheObjects",
+        "Returns the stored responses that lead in hits, bytes or age. Needs the role `write`.",
+        json!([
+            query_of("sort", &["hits", "bytes", "age"]),
+            query("prefix", "string"),
+            query("limit", "integer")
+        ]),
+        None,
+        ok(cache_objects()),
+        &[400, 401, 403],
+    );
+    paths.insert("/api/v1/cache/objects".to_owned(), json!({ "get": objects }));
     paths.insert("/api/v1/cache/purge".to_owned(), json!({ "post": purge }));
     paths.insert(
         "/api/v1/trace".to_owned(),
@@ -518,6 +535,19 @@ fn cache_state() -> Value {
     let mut properties: Map<String, Value> = counts.into_iter().collect();
     properties.insert("hit_ratio".to_owned(), json!({ "type": ["number", "null"] }));
     json!({ "type": "object", "properties": properties })
+}
+
+fn cache_objects() -> Value {
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    let item = json!({ "type": "object", "properties": {
+        "url": { "type": "string" }, "place": { "type": "string" }, "status": { "type": "integer" },
+        "bytes": { "type": "integer" }, "cost": { "type": "integer" }, "age": { "type": "integer" },
+        "ttl": { "type": "integer" }, "hits": { "type": "integer" }, "stale": { "type": "boolean" },
+        "vary": texts, "tags": texts,
+    } });
+    json!({ "type": "object", "properties": {
+        "found": { "type": "integer" }, "items": { "type": "array", "items": item },
+    } })
 }
 
 fn cache_purge() -> Value {

@@ -31,7 +31,7 @@ fn the_stored_responses_are_shown_and_purged_after_a_question() {
     view(&browser, "cache");
     browser.wait("document.querySelectorAll('table.cache tbody tr').length === 2");
     browser.wait("document.querySelector('table.cache tbody tr code').innerText === 'http://test.example/a'");
-    for text in ["Hit ratio", "50\u{a0}%", "of 256\u{a0}MiB", "route/shop", "2 responses"] {
+    for text in ["Hit ratio", "50\u{a0}%", "of 256\u{a0}MiB", "shop · shop", "2 responses"] {
         browser.wait_text(text);
     }
     accessible(&browser, "the cache");

@@ -79,6 +79,8 @@ export class Cache extends Component {
 
   componentDidUpdate() {
     if (state.live !== this.live) this.load();
+    // Another token may see the list.
+    if (!this.asked && !readsOnly()) this.loadList();
   }
 
   /// The figures, with those of the page. One request is under way at a time.
@@ -108,8 +110,12 @@ export class Cache extends Component {
       const { body: list } = await call(`cache/objects?${query}`);
       if (this.asked === `${query}`) this.setState({ list, problem: null });
     } catch (problem) {
-      if (problem.status === 403) set({ readOnly: true });
-      else this.setState({ problem });
+      if (problem.status === 403) {
+        this.asked = null;
+        set({ readOnly: true });
+      } else {
+        this.setState({ problem });
+      }
     }
   }
 

@@ -10,7 +10,6 @@ use super::conditions::Conditions;
 use super::key::{KEY_SEPARATOR, KeyRules};
 use super::outcome::CacheOutcome;
 use super::uses::Uses;
-use crate::template::TemplatePart;
 
 /// What is stored, for how long, and under which key.
 #[derive(Clone, Debug)]
@@ -50,32 +49,6 @@ pub struct StaleTimes {
 }
 
 impl CacheRules {
-    /// Returns whether requests that differ in this part get different keys, or are not answered from the cache for each
-    /// other at all.
-    #[must_use]
-    pub fn tells_apart(&self, part: &TemplatePart) -> bool {
-        let has_parameter = |name: &str| self.key.query.counts_parameter(name.as_bytes());
-        match part {
-            TemplatePart::Text(_) | TemplatePart::Method | TemplatePart::Scheme | TemplatePart::Route => true,
-            TemplatePart::Path => true,
-            TemplatePart::Host => self.key.host,
-            TemplatePart::Query => self.key.query.is_all(),
-            TemplatePart::Parameter(name) => has_parameter(name),
-            TemplatePart::Header(name) => self.has_key_field(name),
-            TemplatePart::Cookie(name) => self.key.cookies.iter().any(|own| *own == *name),
-            TemplatePart::Consumer => !self.across_identities,
-            // An id is for the log: it changes no response.
-            TemplatePart::RequestId => true,
-            TemplatePart::Client => false,
-        }
-    }
-
-    /// Returns whether a field is a part of the key.
-    #[must_use]
-    pub fn has_key_field(&self, name: &str) -> bool {
-        self.key.headers.iter().any(|own| own.eq_ignore_ascii_case(name))
-    }
-
     /// Returns a key with another path, in normal form, and another query.
     #[must_use]
     pub fn key_with_target(&self, key: &[u8], path: &[u8], query: Option<&[u8]>) -> Vec<u8> {

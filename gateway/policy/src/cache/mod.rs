@@ -10,6 +10,7 @@ mod conditions;
 mod config;
 mod key;
 mod outcome;
+mod told_apart;
 mod uses;
 
 use std::sync::Arc;

@@ -29,7 +29,7 @@ const TOOLS: [&str; 13] = [
     "gatling",
 ];
 
-const FEATURES: [&str; 41] = [
+const FEATURES: [&str; 42] = [
     "access_log",
     "request_id",
     "statistics",

@@ -21,7 +21,7 @@ impl CacheRules {
             TemplatePart::Query => self.key.query.is_all(),
             TemplatePart::Parameter(name) => has_parameter(name),
             TemplatePart::Header(name) => self.has_key_field(name),
-            TemplatePart::Cookie(name) => self.key.cookies.iter().any(|own| *own == *name),
+            TemplatePart::Cookie(name) => self.key.cookies.contains(name),
             TemplatePart::Consumer => !self.across_identities,
             TemplatePart::Client => false,
         }

@@ -29,7 +29,7 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help build profile run test simulate conformance faults hostile leaks lint check-dependencies check-docs check-examples bench \
+.PHONY: help build profile run test simulate conformance faults hostile leaks crashes lint check-dependencies check-docs check-examples bench \
 	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools \
 	install uninstall package package-test static check-aarch64 check-schemas screenshots
 
@@ -56,6 +56,7 @@ test: toolchain test-tools lint ## install the tools of the tests, then check an
 	scripts/package-test --quick "$(CARGO_TARGET_DIR)/debug/tollgate"
 	$(CARGO) test --workspace
 	$(CARGO) test -p tollgate-simulation --features simulate
+	scripts/smoke-kubernetes "$(CARGO_TARGET_DIR)/debug/tollgate"
 	@$(MAKE) --no-print-directory fuzz-seeds doc
 
 # A build of its own: the simulated network must not get into the binaries that the other tests start.
@@ -75,17 +76,24 @@ hostile: toolchain ## hostile HTTP/2 clients and endpoints of each kind against 
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::
 
-conformance: toolchain ## the Gateway API's conformance suite, and Ingresses, against the gateway and a real API server, as root; builds Kubernetes first
+conformance: toolchain ## the Gateway API's conformance suite, Ingresses, rights, changes and outages against the gateway and a real API server, as root; builds Kubernetes first
 	$(GATEWAY)
 	tests/kubernetes/cluster build
 	tests/kubernetes/cluster up
 	tests/kubernetes/cluster gateway "$(CARGO_TARGET_DIR)/release/tollgate"
-	tests/kubernetes/cluster conformance && tests/kubernetes/cluster ingress; result=$$?; tests/kubernetes/cluster down; exit $$result
+	for run in conformance ingress rights change roll outage; do \
+		echo "cluster $$run"; tests/kubernetes/cluster $$run || { result=$$?; break; }; done; \
+		tests/kubernetes/cluster down; exit $${result:-0}
 
 leaks: toolchain ## ten minutes of mixed load against the release binary; memory, descriptors and permits must stay flat
 	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 leaks::
+
+crashes: toolchain ## kills the release binary 500 times while it writes the cache's disk tier, and flips bits there in 500 rounds; no wrong byte may be served
+	$(GATEWAY)
+	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
+		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 cache::disk::
 
 lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check
@@ -99,7 +107,7 @@ check-dependencies: toolchain ## licences, sources and known advisories of every
 check-docs: toolchain ## links, reasons, dependencies, layers, the translation, the board with its alerts, the changelog
 	scripts/check-links
 	scripts/check-reasons
-	scripts/check-arrows
+	scripts/check-crates
 	scripts/check-layers
 	scripts/check-translation
 	scripts/check-board

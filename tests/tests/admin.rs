@@ -56,7 +56,7 @@ fn audit(gateway: &Gateway) -> Vec<Value> {
 }
 
 #[test]
-fn without_a_token_nothing_is_told_but_that_it_lives() {
+fn without_a_token_only_liveness_is_shown() {
     let gateway = guarded();
     for path in ["/healthz", "/readyz", "/", "/dashboard/"] {
         assert_eq!(ask(&gateway, "GET", path, "", "").status, 200, "{path}");
@@ -133,7 +133,7 @@ fn each_role_opens_what_it_is_for() {
 }
 
 #[test]
-fn who_goes_before_the_answer_stands_in_the_audit_log_too() {
+fn a_client_that_leaves_before_the_response_is_audited() {
     let gateway = guarded();
     let put = |name: &str| {
         let route = json!({"match": format!("/{name}"), "respond": "x"}).to_string();
@@ -156,7 +156,7 @@ fn who_goes_before_the_answer_stands_in_the_audit_log_too() {
 }
 
 #[test]
-fn who_changed_what_stands_in_the_audit_log_and_in_the_history() {
+fn changes_are_in_the_audit_log_and_the_history() {
     let gateway = guarded();
     let route = json!({"match": "/a", "respond": "x"}).to_string();
     assert_eq!(ask(&gateway, "PUT", "/api/v1/routes/a", WRITER, &route).status, 201);
@@ -250,7 +250,7 @@ fn a_token_that_is_taken_out_of_the_file_opens_nothing_from_then_on() {
 }
 
 #[test]
-fn nobody_opens_it_to_everybody_by_a_slip() {
+fn a_public_admin_listener_needs_protection() {
     let directory = std::env::temp_dir().join(format!("tollgate-e2e-admin-open-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     let file = directory.join("open.yaml");
@@ -274,7 +274,7 @@ fn nobody_opens_it_to_everybody_by_a_slip() {
 }
 
 #[test]
-fn what_is_open_to_all_is_to_be_read_only() {
+fn a_public_listener_must_be_read_only() {
     let gateway = Gateway::start("store: $DIR/store\nroutes: [{match: /a, respond: a}]");
     let port = free_port();
     gateway.write_config(&format!(

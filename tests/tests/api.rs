@@ -20,7 +20,7 @@ fn stored() -> Gateway {
 }
 
 #[test]
-fn what_is_answered_with_success_is_served_and_survives_a_kill() {
+fn a_confirmed_change_is_served_and_survives_a_kill() {
     let mut gateway = stored();
     for number in 0..20 {
         let path = format!("/r{number}");
@@ -40,7 +40,7 @@ fn what_is_answered_with_success_is_served_and_survives_a_kill() {
 }
 
 #[test]
-fn a_mistake_is_told_as_check_tells_it_and_changes_nothing() {
+fn errors_match_those_of_check_and_change_nothing() {
     let gateway = stored();
     let answer = put(&gateway, "/routes/a", &json!({"match": "/a", "respnd": "x"}));
     assert_eq!(answer.status, 422, "{answer:?}");
@@ -100,7 +100,7 @@ fn an_upstream_that_a_stored_policy_names_has_to_be_there() {
 }
 
 #[test]
-fn of_two_who_change_the_same_the_later_one_is_told() {
+fn the_later_of_two_conflicting_changes_fails() {
     let gateway = stored();
     assert_eq!(put(&gateway, "/routes/a", &respond("/a", "1")).headers.get("etag"), Some("\"1\""));
     let guarded = |tag: &str, text: &str| {
@@ -235,7 +235,7 @@ fn pages_of_others_change_nothing() {
 }
 
 #[test]
-fn without_a_store_it_is_said_what_to_do() {
+fn without_a_store_the_error_says_what_to_do() {
     let gateway = Gateway::start("routes: [{name: a, match: /a, respond: x}]");
     let answer = put(&gateway, "/routes/b", &respond("/b", "x"));
     assert_eq!((answer.status, &json_of(&answer)["error"]), (409, &json!("no_store")));
@@ -305,7 +305,7 @@ fn policies_of_what_the_store_holds_are_in_force() {
 }
 
 #[test]
-fn what_is_described_is_there() {
+fn described_paths_exist() {
     let gateway = stored();
     let document = json_of(&call(&gateway, "GET", "/openapi.json", "", ""));
     let methods = ["get", "put", "post", "patch", "delete"];

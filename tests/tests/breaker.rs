@@ -81,7 +81,7 @@ fn a_body_behind_a_refusal_is_passed_over() {
 }
 
 #[test]
-fn slow_answers_open_it_too() {
+fn slow_responses_open_the_breaker() {
     let origin = sick(&Arc::new(AtomicBool::new(false)));
     let gateway = gateway(&origin, "slow: 50%, slow_after: 100ms, minimum: 4, open: 1m");
     let mut client = gateway.client();

@@ -2,6 +2,7 @@
 
 mod admission;
 mod coalescing;
+mod disk;
 mod fleet;
 mod poisoning;
 mod protocols;

@@ -323,7 +323,7 @@ mod warm {
     }
 
     #[test]
-    fn what_was_closed_is_opened_again() {
+    fn closed_connections_are_reopened() {
         let origin = Origin::play(|conn| {
             if conn.index() >= 4 {
                 while conn.request().is_some() {

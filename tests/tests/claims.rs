@@ -142,7 +142,7 @@ fn fields_can_be_kept_one_by_one() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_a_problem() {
+fn an_ineffective_keep_entry_is_an_error() {
     let folder = std::env::temp_dir().join(format!("tollgate-keep-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = folder.join("tollgate.yaml");

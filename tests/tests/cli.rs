@@ -164,6 +164,25 @@ fn check_gives_a_hint_for_an_exact_path_that_looks_like_a_prefix() {
 }
 
 #[test]
+fn check_reports_a_route_that_no_request_reaches() {
+    let text = "listen: 127.0.0.1:80\nroutes:\n\
+                - {name: all, match: {path: {regex: \"/.*\"}}, respond: 204}\n\
+                - {name: api, match: {path: /api/*, method: GET}, respond: 204}\n\
+                - {name: user, match: \"/users/{id}\", respond: 204}\n";
+    let ran = File::new("shadowed", text).run("check", &[]);
+    let message =
+        "warning: no request reaches this route: another one precedes it and takes all that it matches";
+    assert!(ran.code == Some(0) && ran.err.matches(message).count() == 2, "{ran:?}");
+    // The offending match is shown with its place, and the other one beside it.
+    for part in [":4:", ":5:", "/api/*", "^", "the other one", ":3:", "2 warnings in"] {
+        assert!(ran.err.contains(part), "{part}: {ran:?}");
+    }
+    let narrow = text.replace("/.*", "/files/.*");
+    let ran = File::new("unshadowed", &narrow).run("check", &[]);
+    assert!(ran.code == Some(0) && !ran.err.contains("no request reaches"), "{ran:?}");
+}
+
+#[test]
 fn check_of_a_missing_file() {
     let ran = tollgate(&["check", "/no/such/file.yaml"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -178,7 +197,7 @@ fn run_of_a_bad_file_does_not_start() {
 }
 
 #[test]
-fn run_on_an_address_that_cannot_be_bound_says_so() {
+fn run_reports_an_address_that_cannot_be_bound() {
     // An address of a documentation block (RFC 5737), which no machine has.
     let text =
         format!("listen: 192.0.2.1:80\nadmin: {}\nroutes: [{{match: /x, respond: 204}}]", refused_address());
@@ -258,7 +277,7 @@ fn the_version_says_how_the_program_was_built() {
 }
 
 #[test]
-fn mistakes_on_the_command_line_are_told() {
+fn errors_of_the_command_line_are_explained() {
     for args in
         [&["chekc", "x.yaml"][..], &["run"], &["check"], &["explain", "x.yaml"], &["run", "--no-such-flag"]]
     {

@@ -152,7 +152,7 @@ fn a_close_in_the_middle_of_the_response_ends_it() {
 /// A FIN of the client would wait behind the bytes that the gateway's kernel does not accept; a reset does
 /// not.
 #[test]
-fn a_reset_behind_an_upload_that_nobody_takes_ends_it() {
+fn a_reset_ends_an_upload_that_the_endpoint_does_not_read() {
     let origin = Origin::play(|conn| {
         if conn.head().is_some() {
             conn.wait_close();
@@ -169,7 +169,7 @@ fn a_reset_behind_an_upload_that_nobody_takes_ends_it() {
 }
 
 #[test]
-fn a_client_that_leaves_the_queue_is_not_in_it_any_longer() {
+fn a_client_that_leaves_is_removed_from_the_queue() {
     for close in [true, false] {
         let origin = silent();
         let upstream = format!(
@@ -244,7 +244,7 @@ fn a_stream_to_an_http2_endpoint_is_cancelled() {
 }
 
 #[test]
-fn a_client_that_closes_is_not_authorised_any_longer() {
+fn a_client_that_closes_cancels_its_authorisation() {
     let (origin, service) = (Origin::ok(), silent());
     let policy =
         format!(", policies: {{forward_auth: {{url: \"http://{}/\", timeout: 1m}}}}", service.address());

@@ -98,7 +98,7 @@ fn a_resource_is_set_shown_changed_and_removed() {
 }
 
 #[test]
-fn mistakes_are_told_as_check_tells_them() {
+fn errors_match_those_of_check() {
     let gateway = stored();
     let told = refused(&gateway, &["set", "routes/hello", "{match: /hello, respnd: hello}"], 1);
     assert!(told.contains("unknown key `respnd`") && told.contains("did you mean `respond`?"), "{told}");
@@ -143,7 +143,7 @@ fn the_history_is_shown_and_goes_back() {
 }
 
 #[test]
-fn what_is_exported_is_imported_elsewhere() {
+fn an_export_can_be_imported_elsewhere() {
     let gateway = stored();
     said(&gateway, &["set", "upstreams/u", "[\"127.0.0.1:1\"]"]);
     said(&gateway, &["set", "routes/a", "{match: /a, to: u}"]);
@@ -246,7 +246,7 @@ fn tls_is_spoken_to_a_listener_that_has_it() {
 }
 
 #[test]
-fn answers_are_for_programs_too() {
+fn output_is_available_as_json() {
     let gateway = stored();
     let answer = said(&gateway, &["set", "routes/a", "{match: /a, respond: a}", "-o", "json"]);
     let answer: Value = serde_json::from_str(&answer).expect("JSON");

@@ -189,7 +189,7 @@ fn every_view_shows_live_traffic() {
 }
 
 #[test]
-fn where_a_request_would_go_and_what_is_no_request() {
+fn explain_shows_the_route_and_rejects_invalid_requests() {
     let origin = Origin::named("a");
     let gateway = gateway(&origin);
     let browser = opened(&gateway, "en-US");
@@ -312,7 +312,7 @@ fn it_can_be_used_by_keyboard_by_ear_and_on_a_small_screen() {
 }
 
 #[test]
-fn a_gateway_that_is_gone_is_told_of() {
+fn a_lost_gateway_is_reported() {
     let origin = Origin::named("a");
     let gateway = gateway(&origin);
     let browser = opened(&gateway, "en-US");

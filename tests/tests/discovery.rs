@@ -112,7 +112,7 @@ fn requests_are_spread_over_all_addresses() {
 }
 
 #[test]
-fn what_is_written_down_counts_beside_what_is_looked_up() {
+fn listed_endpoints_count_beside_discovered_ones() {
     let ([_one, _two], port) = neighbours(["one", "two"]);
     let dns = Dns::start();
     dns.say_addresses("app.test", 1, &[TWO]);
@@ -126,7 +126,7 @@ fn what_is_written_down_counts_beside_what_is_looked_up() {
 }
 
 #[test]
-fn the_ttl_says_how_often_a_name_is_asked_for() {
+fn the_ttl_sets_the_interval_of_queries() {
     let ([_one], port) = neighbours(["one"]);
     let dns = Dns::start();
     dns.say_addresses("app.test", 3600, &[ONE]);

@@ -92,7 +92,7 @@ fn run(yaml: &str) {
 }
 
 #[test]
-fn what_the_page_on_upstreams_shows_runs() {
+fn examples_of_the_page_on_upstreams_run() {
     let examples = examples(&root("docs/upstreams.md"));
     let shown: Vec<_> = examples.iter().filter(|example| example.contains("upstreams:\n")).collect();
     assert!(shown.len() >= 15, "{} examples", shown.len());

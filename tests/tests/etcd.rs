@@ -32,7 +32,7 @@ fn respond(path: &str, text: &str) -> String {
 }
 
 #[test]
-fn what_one_gateway_is_told_all_serve() {
+fn a_change_at_one_gateway_reaches_all() {
     let etcd = Etcd::start(1);
     etcd.put("routes/early", &respond("/early", "here"));
     let gateways = [Gateway::start(&config(&etcd)), Gateway::start(&config(&etcd))];
@@ -240,7 +240,7 @@ fn etcd_may_go_and_come_back() {
 }
 
 #[test]
-fn what_was_compacted_while_a_gateway_was_cut_off_is_in_force_when_it_is_back() {
+fn a_gateway_recovers_from_compaction_during_an_outage() {
     let etcd = Etcd::start(1);
     let relay = Relay::to(etcd.address(0));
     for name in ["a", "b"] {

@@ -138,7 +138,7 @@ mod request_id {
     }
 
     #[test]
-    fn of_a_client_is_passed_on_or_replaced_as_configured() {
+    fn fields_of_a_client_are_passed_on_or_replaced_as_configured() {
         for (accept, kept) in [(true, true), (false, false)] {
             let origin = Origin::ok();
             let gateway = Gateway::with(

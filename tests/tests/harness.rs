@@ -37,7 +37,7 @@ fn every_framing_is_read() {
 }
 
 #[test]
-fn what_is_not_strict_is_told() {
+fn the_strict_reader_reports_violations() {
     for response in [
         "HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",

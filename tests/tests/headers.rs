@@ -149,7 +149,7 @@ mod connection_deletes {
     }
 
     #[test]
-    fn what_frames_and_routes_survives() {
+    fn framing_and_routing_fields_survive() {
         // The message must reach the origin whole, or be refused.
         let origin = Origin::echo();
         let gateway = Gateway::to(&origin);

@@ -294,7 +294,7 @@ fn a_reset_instead_of_an_answer() {
 }
 
 #[test]
-fn a_flood_nobody_asked_for_costs_no_memory() {
+fn an_unrequested_flood_costs_no_memory() {
     let origin = Origin::play(|conn| {
         conn.request();
         conn.ok("ok");

@@ -90,7 +90,7 @@ fn connection_close_ends_the_connection_after_the_answer() {
 }
 
 #[test]
-fn what_follows_a_request_with_close_is_not_answered() {
+fn requests_after_connection_close_are_ignored() {
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);
     let mut client = gateway.client();
@@ -157,7 +157,7 @@ mod http_1_0 {
     }
 
     #[test]
-    fn an_origin_of_1_0_is_not_kept_unless_it_says_so() {
+    fn an_http10_origin_is_kept_only_with_keep_alive() {
         let origin = Origin::play(|conn| {
             if conn.request().is_some() {
                 conn.send("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok");

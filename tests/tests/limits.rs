@@ -144,7 +144,7 @@ mod body {
 }
 
 #[test]
-fn a_refusal_is_heard_by_a_client_that_still_sends() {
+fn a_refusal_reaches_a_client_that_still_sends() {
     // Without a lingering close, the client's further bytes would trigger a reset, and the answer could be
     // lost.
     let origin = Origin::ok();

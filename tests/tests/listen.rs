@@ -74,7 +74,7 @@ fn a_socket_that_was_left_is_replaced_and_another_process_is_not() {
 }
 
 #[test]
-fn a_proxy_says_whose_a_connection_by_a_unix_socket_is() {
+fn a_proxy_names_the_client_of_a_unix_socket() {
     let origin = Origin::ok();
     let gateway =
         Gateway::start(&config(&origin, ", {bind: \"unix:$DIR/in.sock\", proxy_protocol: 0.0.0.0/32}"));
@@ -84,7 +84,7 @@ fn a_proxy_says_whose_a_connection_by_a_unix_socket_is() {
 }
 
 #[test]
-fn connections_to_endpoints_begin_where_the_upstream_says() {
+fn the_source_address_of_connections_to_endpoints() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback");
     let address = listener.local_addr().expect("bound");
     let peers = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -206,7 +206,7 @@ fn a_stream_that_is_under_way_outlives_the_age_of_its_connection() {
 }
 
 #[test]
-fn an_old_connection_is_told_to_leave_with_its_next_answer() {
+fn an_old_connection_gets_connection_close() {
     for settings in ["timeouts: {age: 400ms}", "listen: [{bind: $LISTEN, timeouts: {age: 400ms}}]"] {
         leaves_at_its_age(settings);
     }

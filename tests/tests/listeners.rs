@@ -53,7 +53,7 @@ fn the_same_path_on_two_ports_takes_the_route_of_its_listener() {
 }
 
 #[test]
-fn a_listener_without_routes_of_its_own_has_those_that_name_none() {
+fn a_listener_without_own_routes_has_the_unattached_ones() {
     let internal = free_address();
     let gateway = Gateway::start(&format!(
         "listen: [\"$LISTEN\", {{bind: \"{internal}\", name: internal}}]\nroutes:\n\

@@ -50,7 +50,7 @@ fn json_tells_everything() {
 }
 
 #[test]
-fn durations_are_those_of_the_phases() {
+fn durations_match_the_phases() {
     let gate = Gate::default();
     let has_head = gate.clone();
     let origin = Origin::play(move |conn| {
@@ -115,7 +115,7 @@ fn stdout_is_a_target() {
 }
 
 #[test]
-fn nobody_can_forge_a_line() {
+fn clients_cannot_forge_a_line() {
     let origin = Origin::ok();
     for format in ["json", "combined"] {
         let gateway = Gateway::with(&origin, &format!("access_log: {{to: $DIR/f.log, format: {format}}}"));
@@ -222,7 +222,7 @@ fn it_is_opened_again_on_a_signal() {
 }
 
 #[test]
-fn a_full_disk_stalls_nobody_and_drops_are_counted() {
+fn a_full_disk_stalls_no_request_and_drops_are_counted() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "access_log: {to: /dev/full, format: json}");
     let mut client = gateway.client();
@@ -239,7 +239,7 @@ fn a_full_disk_stalls_nobody_and_drops_are_counted() {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_stalls_nobody() {
+fn an_unread_pipe_stalls_no_request() {
     let origin = Origin::ok();
     let directory = std::env::temp_dir().join(format!("tollgate-e2e-pipe-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");

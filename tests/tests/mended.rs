@@ -56,7 +56,7 @@ fn white_space_before_a_colon_goes_and_folds_become_blanks() {
 }
 
 #[test]
-fn what_was_mended_frames_the_message() {
+fn repaired_fields_frame_the_message() {
     for head in ["Transfer-Encoding : chunked", "Transfer-Encoding:\r\n chunked"] {
         let origin = Origin::fixed(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n2\r\nok\r\n0\r\n\r\n"));
         let gateway = Gateway::to(&origin);
@@ -100,7 +100,7 @@ fn endpoints_may_pad_their_chunks_and_name_extensions_with_blanks() {
 }
 
 #[test]
-fn upgrade_required_says_to_what() {
+fn upgrade_required_names_the_protocol() {
     let answer = "HTTP/1.1 426 Upgrade Required\r\nUpgrade: HTTP/2.0, TLS/1.3\r\nConnection: Upgrade\r\n\
                   Content-Length: 0\r\n\r\n";
     let origin = Origin::fixed(answer);

@@ -85,7 +85,7 @@ fn gauges_follow_what_is_open() {
 }
 
 #[test]
-fn nothing_a_client_sends_becomes_a_label() {
+fn client_input_never_becomes_a_label() {
     let gateway = Gateway::start("routes: [{match: /only, respond: 204}]");
     // Series without labels appear and disappear with what they measure, such as the cost of a request.
     let labelled =
@@ -105,7 +105,7 @@ fn nothing_a_client_sends_becomes_a_label() {
 }
 
 #[test]
-fn which_route_answers_429_and_why() {
+fn responses_are_counted_by_route_and_reason() {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!(
         "routes:

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use tollgate_tests::{Gateway, Signal, binary, eventually};
 
 #[test]
-fn one_that_takes_nothing_ends_nothing() {
+fn a_stuck_output_does_not_stop_the_gateway() {
     let program = std::env::temp_dir().join(format!("tollgate-notices-{}", std::process::id()));
     // Like a full disk, or a pipe whose reader has closed it.
     fs::write(&program, format!("#!/bin/sh\nexec {} \"$@\" 2>/dev/full\n", binary().display()))

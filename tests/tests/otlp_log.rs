@@ -47,7 +47,7 @@ fn gateway(origin: &Origin, url: &str) -> Gateway {
 }
 
 #[test]
-fn every_line_is_told() {
+fn every_line_is_exported() {
     let (origin, collector) = (Origin::ok(), collector());
     let gateway = gateway(&origin, &format!("http://{}/v1/logs", collector.address()));
     let mut client = gateway.client();
@@ -208,7 +208,7 @@ fn a_collector_that_is_busy_is_asked_again() {
 }
 
 #[test]
-fn the_last_lines_are_told_before_the_end() {
+fn the_last_lines_are_exported_before_exit() {
     let (origin, collector) = (Origin::ok(), collector());
     let mut gateway = gateway(&origin, &format!("http://{}/v1/logs", collector.address()));
     let mut client = gateway.client();

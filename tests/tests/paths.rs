@@ -203,7 +203,7 @@ fn the_normal_form_is_what_is_sent() {
 }
 
 #[test]
-fn what_two_readers_read_in_two_ways_is_refused() {
+fn ambiguous_paths_are_refused() {
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);
     for path in [

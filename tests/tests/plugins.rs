@@ -97,7 +97,7 @@ fn a_request_with_a_body_is_turned_away_and_the_next_one_follows() {
 }
 
 #[test]
-fn settings_that_are_not_good_are_told_with_line_and_caret() {
+fn invalid_settings_are_reported_with_line_and_caret() {
     let program = binary_with_plugin();
     for (number, (settings, said)) in [
         ("    maintenance: {mesage: x}\n", ":6:19\n"),
@@ -129,7 +129,7 @@ fn settings_that_are_not_good_are_told_with_line_and_caret() {
 }
 
 #[test]
-fn an_unknown_plugin_is_told_with_the_nearest_name() {
+fn an_unknown_plugin_is_reported_with_the_nearest_name() {
     let file = File::new("unknown", "  plugins: {maintenence: on}\n");
     let ran = file.run(&binary_with_plugin(), "check", &[]);
     assert_eq!(ran.code, Some(1), "{ran:?}");

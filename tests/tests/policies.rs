@@ -103,7 +103,7 @@ fn policies_hold_for_answers_of_the_gateways_own_and_after_a_reload() {
 }
 
 #[test]
-fn explain_lists_what_a_request_meets_and_what_each_says() {
+fn explain_lists_the_policies_and_their_verdicts() {
     let file = std::env::temp_dir().join(format!("tollgate-policies-{}.yaml", std::process::id()));
     let text = "listen: 127.0.0.1:8080\npolicies: {headers: {response: {remove: Server}}}\nroutes:\n\
                 - {name: r, match: /open, to: u, policies: {ip: {allow: 192.0.2.1}}}\n\

@@ -28,7 +28,7 @@ fn the_oldest_of_identical_routes_takes_the_requests() {
     let third = put(&gateway, "/routes/a", &aged("/x", "2026-03-01T00:00:00Z"));
     assert_eq!(third.status, 201, "{}", third.text());
     let warning = &json_of(&third)["warnings"][0];
-    assert_eq!(warning["message"], "this route is shadowed: `b` is older and takes its requests");
+    assert_eq!(warning["message"], "this route is shadowed: `b` takes its requests");
     assert_eq!((&warning["severity"], &warning["resource"]), (&json!("warning"), &json!("routes/a")));
     assert_eq!(get(&gateway, "/x"), "2026-02-01T00:00:00Z");
     // An older one takes over, also if its name and its place are later.

@@ -300,7 +300,7 @@ fn kinds_in_the_singular() {
 }
 
 #[test]
-fn a_store_without_routes_is_told_once_it_was_read() {
+fn an_empty_store_is_reported_once_it_was_read() {
     let mut gateway = Gateway::start("store: $DIR/store");
     gateway.await_message("no routes yet");
     gateway.await_message("tollgate set routes/hello");

@@ -48,7 +48,7 @@ fn count(gateway: &Gateway, result: &str) -> f64 {
 }
 
 #[test]
-fn the_client_is_the_one_that_the_proxy_names() {
+fn the_header_names_the_client() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, "127.0.0.0/8");
     let v4 = [192, 0, 2, 7, 10, 0, 0, 1, 0xdc, 4, 1, 0xbb];
@@ -77,7 +77,7 @@ fn the_client_is_the_one_that_the_proxy_names() {
 }
 
 #[test]
-fn who_must_send_a_header_and_does_not_is_closed_and_counted() {
+fn a_missing_header_closes_the_connection_and_is_counted() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, "127.0.0.0/8");
     let bad = [
@@ -128,7 +128,7 @@ fn byte_by_byte_and_with_a_request_behind_it_is_the_same() {
 }
 
 #[test]
-fn who_is_no_proxy_cannot_name_another() {
+fn an_untrusted_peer_cannot_name_a_client() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, "[10.0.0.0/8, \"2001:db8::/32\"]");
     assert!(ask(&gateway, b"").starts_with("HTTP/1.1 200"), "it is served as who it is");

@@ -132,7 +132,7 @@ fn status(gateway: &Gateway) -> Value {
 }
 
 #[test]
-fn it_is_told_what_is_in_force() {
+fn the_reload_reports_what_is_in_force() {
     let gateway = Gateway::start(&answering("one"));
     let metric = |name: &str| gateway.metrics().sum(name, "").expect("a metric");
     assert_eq!(status(&gateway)["config"]["generation"], 1);
@@ -156,7 +156,7 @@ fn it_is_told_what_is_in_force() {
 }
 
 #[test]
-fn of_many_routes_those_that_change_are_read() {
+fn only_changed_routes_are_read() {
     let route = |number: usize, text: &str| format!("  - match: /r{number}\n    respond: {text}\n");
     let file = |change: Option<usize>, added: &str| {
         let routes = (0..300).map(|number| route(number, if change == Some(number) { "new" } else { "old" }));

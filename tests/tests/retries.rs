@@ -5,6 +5,7 @@ mod bodies;
 mod bounds;
 mod budget;
 mod conditions;
+mod refused;
 
 use tollgate_tests::{Gateway, Origin};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tollgate_tests::{Gateway, Origin, Ran, tollgate};
 
 #[test]
-fn what_asks_for_the_server_as_a_whole_stays_so() {
+fn options_asterisk_is_not_rewritten() {
     for rewrite in ["prefix: /new", "prefix: /", "path: /x", "{regex: \"^.*$\", replace: /y}"] {
         let rewrite = if rewrite.starts_with('{') { rewrite.to_owned() } else { format!("{{{rewrite}}}") };
         let origin = Origin::ok();
@@ -116,7 +116,7 @@ fn hosts() {
 }
 
 #[test]
-fn what_a_replacement_says_is_a_path_as_every_other() {
+fn a_replacement_is_normalised() {
     for (route, target, expected) in [
         ("match: /s/*, rewrite: {regex: '^/s/(.*)$', replace: '/a b/$1'}", "/s/x", "/a%20b/x"),
         (
@@ -140,7 +140,7 @@ fn what_a_replacement_says_is_a_path_as_every_other() {
 }
 
 #[test]
-fn what_groups_make_is_refused_as_a_request_would_be() {
+fn an_invalid_rewritten_path_is_refused() {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!(
         "routes:\n  - {{match: /v1/*, rewrite: {{regex: '^/v1/(.*)-(.*)$', replace: '/pub/$1$2'}}, to: [{0}]}}\n  \

@@ -30,7 +30,7 @@ fn decides(gateway: &Gateway, requests: &[(&str, &str, &str, &str, &str)]) {
 }
 
 #[test]
-fn what_no_server_gives_a_meaning_to_is_itself_on_both_sides() {
+fn characters_without_meaning_match_themselves() {
     let gateway = gateway(&[
         ("pipe", "{path: {exact: '/a|b'}}"),
         ("index", "{path: {prefix: '/files[0]'}}"),

@@ -50,7 +50,7 @@ fn config(generation: u32) -> String {
 }
 
 #[test]
-fn what_a_reload_replaces_stands_nowhere_in_memory() {
+fn replaced_secrets_are_erased_from_memory() {
     let gateway = Gateway::start(&config(1));
     let names = ["token", "hmac", "sticky", "jwt", "issuer"];
     assert!(names.iter().any(|name| copies(gateway.pid(), &secret(name, 1)) > 0), "they are found at all");

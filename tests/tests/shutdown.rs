@@ -71,7 +71,7 @@ fn an_upload_in_flight_ends_first() {
 }
 
 #[test]
-fn what_does_not_end_is_cut_at_the_deadline() {
+fn unfinished_requests_are_cut_at_the_deadline() {
     let gate = Gate::new();
     let origin = held(&gate);
     let mut gateway = Gateway::with(&origin, "timeouts: {drain: 300ms}");
@@ -113,7 +113,7 @@ fn a_second_signal_does_not_wait() {
 }
 
 #[test]
-fn the_log_may_be_rotated_meanwhile() {
+fn the_log_can_be_rotated_during_a_drain() {
     let gate = Gate::new();
     let (_origin, mut gateway, mut client) = in_flight(&gate);
     gateway.signal(Signal::TERM);
@@ -152,7 +152,7 @@ fn a_tunnel_may_go_on_until_the_deadline() {
 }
 
 #[test]
-fn a_busy_client_is_told_and_loses_nothing() {
+fn a_busy_client_gets_connection_close_and_loses_nothing() {
     let origin = Origin::echo();
     let mut gateway = Gateway::to(&origin);
     let clients: Vec<_> = (0..4)
@@ -181,7 +181,7 @@ fn a_busy_client_is_told_and_loses_nothing() {
 }
 
 #[test]
-fn with_a_delay_new_clients_are_served_until_nobody_sends_any() {
+fn with_a_delay_new_clients_are_still_served() {
     let origin = Origin::ok();
     let mut gateway = Gateway::with(&origin, "timeouts: {drain_delay: 1s}");
     let mut kept = gateway.client();

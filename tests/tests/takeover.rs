@@ -136,7 +136,7 @@ fn replace(program: &Path, script: &str) {
 }
 
 #[test]
-fn one_that_does_not_come_up_changes_nothing() {
+fn a_successor_that_fails_to_start_changes_nothing() {
     let program = own_binary("rollback");
     let origin = origin();
     let config = format!(
@@ -207,7 +207,7 @@ fn only_one_at_a_time_and_a_stop_ends_both() {
 }
 
 #[test]
-fn a_reload_asked_for_meanwhile_is_made_afterwards() {
+fn a_reload_during_an_upgrade_runs_afterwards() {
     let program = own_binary("later");
     let config = |body: &str| format!("timeouts: {{takeover: 3s}}\nroutes: [{{match: /v, respond: {body}}}]");
     let gateway = Gateway::start_program(&program, &config("one"));
@@ -241,7 +241,7 @@ fn addresses_and_logs_may_change_with_it() {
 }
 
 #[test]
-fn what_waits_while_an_upgrade_fails_is_done_afterwards() {
+fn waiting_commands_run_after_a_failed_upgrade() {
     let program = own_binary("again");
     let many: String = (0..20_000).map(|n| format!("  - {{match: /r{n}, respond: 204}}\n")).collect();
     let config = |body: &str| {

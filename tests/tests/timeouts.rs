@@ -115,7 +115,7 @@ fn a_request_body_that_stalls() {
 }
 
 #[test]
-fn a_client_that_waits_to_be_told_to_go_on_is_not_blamed() {
+fn a_client_that_awaits_100_continue_is_not_blamed() {
     let origin = Origin::play(|conn| {
         conn.head();
         conn.wait_close();

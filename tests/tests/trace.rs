@@ -1,14 +1,16 @@
 //! `tollgate trace` and `GET /api/v1/trace`: what a followed request shows, who may follow, and that a follower
 //! harms no request.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollgate_tests::http2::request;
 use tollgate_tests::{
-    Client, Gateway, Http2Origin, Origin, Response, TlsPeer, binary, eventually, refused_address, tollgate,
+    Authority, Client, DEADLINE, Gateway, Http2Origin, Origin, Response, TlsPeer, binary, eventually,
+    free_address, refused_address, tollgate,
 };
 
 /// A client of the API that follows requests.
@@ -434,7 +436,7 @@ fn a_follower_that_does_not_read_loses_traces_and_harms_no_request() {
 }
 
 #[test]
-fn nothing_is_gathered_when_no_client_follows() {
+fn without_followers_no_trace_is_built() {
     let gateway = Gateway::start("routes: [{match: \"/*\", respond: hello}]\n");
     let mut client = gateway.client();
     client.get("/");
@@ -512,7 +514,7 @@ fn a_connection_shows_its_tls() {
 }
 
 #[test]
-fn a_client_behind_a_proxy_is_the_one_that_the_proxy_announces() {
+fn a_trusted_proxy_announces_the_client() {
     let gateway = Gateway::start("forwarded: {trusted_proxies: 127.0.0.0/8}\nroutes: [{respond: hello}]\n");
     let mut follower = follow(&gateway, "client=198.51.100.0/24&limit=1");
     let mut client = gateway.client();
@@ -520,4 +522,118 @@ fn a_client_behind_a_proxy_is_the_one_that_the_proxy_announces() {
     client.ask("GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n");
     assert_eq!(step(&follower.next(), "connection")["client"], "198.51.100.7");
     assert_eq!(follower.line(), None);
+}
+
+/// Connects to a stream, and reads to the end after a word.
+fn speak(address: SocketAddr, word: &[u8]) -> Vec<u8> {
+    let mut client = TcpStream::connect(address).expect("the gateway accepts");
+    client.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    client.write_all(word).expect("written");
+    let mut answer = Vec::new();
+    let _ = client.read_to_end(&mut answer);
+    answer
+}
+
+#[test]
+fn a_stream_shows_its_steps() {
+    let origin = Origin::play(|conn| {
+        if conn.wire().take(4).is_ok() {
+            conn.send("pong!");
+        }
+    });
+    let address = free_address();
+    let gateway = Gateway::start(&format!(
+        "listen: [$LISTEN, {{bind: \"{address}\", name: l4, protocol: tcp}}]\nroutes: [{{match: /*, respond: 204}}]\n\
+         streams:\n- {{name: mail, listeners: l4, server_names: mail.example.com, to: mail}}\n\
+         - {{name: db, listeners: l4, to: db}}\n\
+         upstreams: {{mail: \"{0}\", db: [\"{1}\", \"{0}\"]}}\n",
+        origin.address(),
+        refused_address()
+    ));
+    let mut follower = follow(&gateway, "stream=db");
+    assert_eq!(gateway.client().get("/").status, 204, "a request that is not asked for");
+    // One of the first two connections meets the endpoint that refuses, which the balancer picks in turn.
+    let traces: Vec<Value> = (0..2)
+        .map(|_| {
+            assert_eq!(speak(address, b"ping"), b"pong!");
+            follower.next()
+        })
+        .collect();
+    let trace = traces.iter().find(|trace| steps(trace, "connect").len() == 2).expect("a failed attempt");
+    assert_eq!(trace["stream"], json!({"protocol": "TCP", "name": "db"}));
+    assert_eq!(
+        (&trace["status"], &trace["method"], &trace["reason"]),
+        (&json!(0), &Value::Null, &Value::Null)
+    );
+    assert!(step(trace, "accepted")["client"].as_str().is_some_and(|it| it.starts_with("127.0.0.1:")));
+    assert!(steps(trace, "client_hello").is_empty());
+    assert_eq!(step(trace, "stream")["action"], "forward");
+    let [failed, made] = steps(trace, "connect")[..] else { panic!("two") };
+    assert_eq!((&failed["number"], &failed["reason"]), (&json!(1), &json!("connection_refused")));
+    assert_eq!((&made["number"], &made["reason"]), (&json!(2), &Value::Null));
+    assert_eq!((&made["upstream"], &made["endpoint"]), (&json!("db"), &json!(origin.address().to_string())));
+    assert!(made["connect_ms"].as_f64().is_some() && made["took_ms"].as_f64().is_some(), "{made}");
+    let relay = step(trace, "relay");
+    assert_eq!((&relay["bytes_in"], &relay["bytes_out"]), (&json!(4), &json!(5)));
+    assert_eq!(step(trace, "end")["reason"], Value::Null);
+    let times: Vec<f64> =
+        trace["steps"].as_array().expect("steps").iter().filter_map(|step| step["at_ms"].as_f64()).collect();
+    assert!(times.is_sorted() && times.len() == 6, "{times:?}");
+    drop(follower);
+
+    // The server name of a handshake is shown, and can be asked for.
+    let mut follower = follow(&gateway, "host=*.example.com");
+    speak(address, b"ping");
+    let peer = TlsPeer::trusting(&Authority::new()).offering(&["h2", "http/1.1"]);
+    assert!(peer.connect(address, "mail.example.com").is_err(), "the endpoint speaks no TLS");
+    let trace = follower.next();
+    assert_eq!((&trace["stream"]["name"], &trace["host"]), (&json!("mail"), &json!("mail.example.com")));
+    let hello = step(&trace, "client_hello");
+    assert_eq!(
+        (&hello["server_name"], &hello["alpn"]),
+        (&json!("mail.example.com"), &json!(["h2", "http/1.1"]))
+    );
+    assert!(hello["at_ms"].as_f64().is_some());
+    // Conditions of requests exclude streams.
+    drop(follower);
+    let mut follower = follow(&gateway, "status=2xx&limit=1");
+    speak(address, b"ping");
+    assert_eq!(gateway.client().get("/").status, 204);
+    let trace = follower.next();
+    assert_eq!((&trace["stream"], &trace["status"]), (&Value::Null, &json!(204)));
+    let ran = tollgate(&[
+        "trace",
+        "--stream",
+        "db",
+        "--path",
+        "/",
+        "--admin",
+        &gateway.admin_address().to_string(),
+    ]);
+    assert!(ran.code == Some(1) && ran.err.contains("path: a stream of layer 4 has none"), "{ran:?}");
+}
+
+#[test]
+fn a_stream_that_fails_and_a_session_of_datagrams() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let (tcp, udp) = (free_address(), free_address());
+    let gateway = Gateway::start(&format!(
+        "listen:\n- $LISTEN\n- {{bind: \"{tcp}\", protocol: tcp, name: gone, to: \"{}\"}}\n\
+         - {{bind: \"{udp}\", protocol: udp, name: dns}}\nroutes: []\n\
+         streams: [{{name: dns, listeners: dns, to: \"{}\", timeouts: {{idle: 200ms}}}}]\n",
+        refused_address(),
+        server.local_addr().expect("bound")
+    ));
+    let mut follower = follow(&gateway, "stream=*");
+    assert!(speak(tcp, b"").is_empty());
+    let trace = follower.next();
+    assert_eq!((&trace["stream"]["name"], &trace["reason"]), (&json!("gone"), &json!("connection_refused")));
+    assert_eq!(steps(&trace, "connect").last().expect("one")["reason"], "connection_refused");
+    assert!(steps(&trace, "relay").is_empty(), "{trace:#}");
+    let client = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    client.send_to(b"question", udp).expect("sent");
+    let trace = follower.next();
+    assert_eq!(trace["stream"], json!({"protocol": "UDP", "name": "dns"}));
+    assert_eq!(step(&trace, "relay")["bytes_in"], 8);
+    assert_eq!(step(&trace, "end")["reason"], "idle_timeout");
 }

@@ -96,7 +96,7 @@ fn a_body_that_comes_shortly_after_its_head_does_not_either() {
 }
 
 #[test]
-fn what_is_awaited_has_bounds() {
+fn awaited_bodies_are_bounded() {
     let origin = Origin::ok();
     let gateway = gateway(&origin);
     // A long body, of which little has arrived: the gateway closes at once.

@@ -1,6 +1,9 @@
 //! Upgrade (RFC 9110, section 7.8): WebSocket and similar protocols pass through; CONNECT does not.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -190,7 +193,7 @@ fn a_route_may_name_other_protocols() {
 }
 
 #[test]
-fn a_switch_that_nobody_asked_for_is_refused() {
+fn an_unrequested_upgrade_is_refused() {
     for (request, switch) in [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), SWITCH),
         ("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n".to_owned(), SWITCH),
@@ -278,7 +281,7 @@ fn the_end_of_either_side_reaches_the_other() {
         if conn.request().is_some() {
             conn.send(format!("{SWITCH}last words"));
             if let Some(stream) = conn.wire().stream() {
-                let _ = stream.shutdown(std::net::Shutdown::Write);
+                let _ = stream.shutdown(Shutdown::Write);
             }
             if conn.wire().take(5) == Ok(b"reply".to_vec()) {
                 hears.open();
@@ -296,15 +299,78 @@ fn the_end_of_either_side_reaches_the_other() {
     eventually("the origin to be let go", || origin.open() == 0);
 }
 
+/// Returns an origin that switches, echoes one word, and reports how the gateway ends the connection.
+fn reporting() -> (Origin, Receiver<Result<bool, ReadError>>) {
+    let (sender, ends) = channel();
+    let sender = Mutex::new(sender);
+    let origin = Origin::play(move |conn| {
+        if conn.request().is_some() {
+            conn.send(SWITCH);
+            if let Ok(word) = conn.wire().take(1) {
+                conn.send(word);
+                let end = conn.wire().fill();
+                let _ = sender.lock().expect("a sender").send(end);
+            }
+        }
+    });
+    (origin, ends)
+}
+
 #[test]
-fn a_reset_of_the_client_ends_the_origin() {
-    let origin = echoing();
+fn a_reset_of_the_client_resets_the_endpoint() {
+    let (origin, ends) = reporting();
     let gateway = Gateway::to(&origin);
     let mut client = upgraded(&gateway);
     echoes(&mut client, "x");
     client.reset();
-    eventually("the origin to be let go", || origin.open() == 0);
+    assert_eq!(ends.recv().expect("the endpoint sees it"), Err(ReadError::Truncated));
     assert_eq!(gateway.wait_records(1).len(), 1);
+    // An orderly end stays one.
+    let mut client = upgraded(&gateway);
+    echoes(&mut client, "x");
+    client.half_close();
+    assert_eq!(ends.recv().expect("the endpoint sees it"), Ok(false));
+}
+
+#[test]
+fn a_tls_client_that_announces_no_end_was_cut() {
+    let (origin, ends) = reporting();
+    let (gateway, authority, _files) = tls::gateway(&format!(
+        "listen: {{bind: $LISTEN, tls: {{$A}}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+        origin.address()
+    ));
+    let peer = TlsPeer::trusting(&authority);
+    for announces in [false, true] {
+        let mut client = peer.connect(gateway.address(), "a.example").expect("a connection");
+        client.send(ask("/ws").replace("Host: a", "Host: a.example").as_bytes());
+        assert!(client.answer().expect("an answer").starts_with("HTTP/1.1 101 "));
+        client.send(b"x");
+        assert_eq!(client.some().expect("an echo"), b"x");
+        if announces {
+            client.end();
+        } else {
+            client.socket().shutdown(Shutdown::Write).expect("an end of TCP");
+        }
+        let expected = if announces { Ok(false) } else { Err(ReadError::Truncated) };
+        assert_eq!(ends.recv().expect("the endpoint sees it"), expected);
+    }
+}
+
+#[test]
+fn a_reset_of_the_endpoint_resets_the_client() {
+    let origin = Origin::play(|conn| {
+        if conn.request().is_some() {
+            conn.send(SWITCH);
+            let _ = conn.wire().take(1);
+            conn.reset();
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    client.send("x");
+    assert_eq!(client.wire().fill(), Err(ReadError::Truncated));
+    let records = gateway.wait_records(1);
+    assert_eq!((&records[0]["status"], records[0]["reason"].is_null()), (&101.into(), true));
 }
 
 #[test]
@@ -376,14 +442,14 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length / 4).flat_map(|at| u32::try_from(at).expect("small").to_be_bytes()).collect()
 }
 
-/// Starts an endpoint that sends its last words and closes while the client is still sending.
+/// Starts an endpoint that sends its last words and resets the connection while the client is still sending.
 fn leaving(words: &'static [u8]) -> Origin {
     Origin::play(move |conn| {
         if conn.request().is_some() {
             conn.send(SWITCH);
-            // The endpoint leaves received bytes unread, so its close is a reset.
             let _ = conn.wire().take(1);
             conn.send(words);
+            conn.reset();
         }
     })
 }
@@ -410,7 +476,8 @@ fn words_that_wait_behind_a_reset_arrive() {
     client.send("more");
     gateway.signal(Signal::CONT);
     assert_eq!(client.wire().take(10), Ok(b"last words".to_vec()));
-    assert_eq!(client.wire().fill(), Ok(false));
+    // The gateway's write learned of the reset, and passes it on nevertheless.
+    assert_eq!(client.wire().fill(), Err(ReadError::Truncated));
 }
 
 #[test]
@@ -429,7 +496,8 @@ fn the_endpoints_last_words_arrive_while_the_client_is_speaking() {
             }
         });
         assert_eq!(client.wire().take(words.len()).as_deref(), Ok(words), "round {round}");
-        assert_eq!(client.wire().fill(), Ok(false), "round {round}");
+        // The kernel reports the reset to the reader or to the speaker.
+        assert_ne!(client.wire().fill(), Ok(true), "round {round}");
         speaking.join().expect("it spoke");
     }
 }
@@ -447,11 +515,16 @@ fn the_endpoints_last_words_arrive_over_tls_too() {
         let mut client = peer.connect(gateway.address(), "a.example").expect("a connection");
         client.send(ask("/ws").replace("Host: a", "Host: a.example").as_bytes());
         assert!(client.answer().expect("an answer").starts_with("HTTP/1.1 101 "));
-        for _ in 0..32 {
-            // The client sends all of this within the gateway's patience.
-            client.send(&[b'x'; 4096]);
-        }
-        assert_eq!(client.rest().expect("an announced end"), words, "round {round}");
+        client.send(&[b'x'; 4096]);
+        let mut heard = Vec::new();
+        let end = loop {
+            match client.some() {
+                Ok(some) => heard.extend(some),
+                Err(error) => break error.kind(),
+            }
+        };
+        assert!(heard == words, "round {round}: {} bytes", heard.len());
+        assert_eq!(end, ErrorKind::ConnectionReset, "round {round}");
     }
 }
 

@@ -28,7 +28,7 @@ fn open(gateway: &Gateway) -> Client {
 const GOING_AWAY: [u8; 4] = [0x88, 2, 3, 0xe9];
 
 #[test]
-fn both_sides_are_told_before_a_drain_ends() {
+fn both_sides_get_a_close_frame_before_a_drain_ends() {
     let origin = echo("WebSocket");
     let mut gateway = Gateway::with(&origin, "timeouts: {drain: 2s}");
     let mut client = open(&gateway);
@@ -84,7 +84,7 @@ fn a_frame_that_is_under_way_ends_first() {
 }
 
 #[test]
-fn what_is_no_websocket_hears_nothing() {
+fn other_protocols_get_no_close_frame() {
     let origin = echo("other");
     let mut gateway = Gateway::start(&format!(
         "timeouts: {{drain: 1s}}\nroutes: [{{match: \"/*\", to: [{}], upgrade: [other]}}]\n",

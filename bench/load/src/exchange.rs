@@ -46,9 +46,12 @@ impl Worker<'_> {
             count => Some(self.plan.sources[self.next_source % count]),
         };
         self.next_source += 1;
-        // If every request has its own connection, this saves a system call for each.
-        let no_delay =
-            self.plan.keep_alive || self.requests.iter().any(|request| request.length() > ONE_SEGMENT);
+        // If every request has its own connection, this saves a system call for each. The client's second flight of a
+        // TLS handshake is more than one message, so Nagle's algorithm would hold a part of it until the server
+        // acknowledges the rest: 40 ms behind a relay, which has nothing to answer yet.
+        let no_delay = self.plan.keep_alive
+            || self.tls.is_some()
+            || self.requests.iter().any(|request| request.length() > ONE_SEGMENT);
         self.opened += 1;
         match socket::open(self.plan.target, source, no_delay) {
             Ok(socket) => {

@@ -15,13 +15,13 @@ use crate::plan::{Https, Plan, Tls, Trust};
 use crate::verifier::Verifier;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
 use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Error, RootCertStore, version};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -218,7 +218,65 @@ impl Write for Socket<'_> {
         Ok(send(self.0, bytes, SendFlags::NOSIGNAL)?)
     }
 
+    /// All records with one system call. The default would send one segment for each record.
+    fn write_vectored(&mut self, records: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(sendmsg(self.0, records, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+    use rustls::{ServerConfig, ServerConnection};
+
+    /// A server behind a relay saw the second flight in three segments, and Nagle's algorithm held the last of them
+    /// for 40 ms.
+    #[test]
+    fn the_end_of_the_handshake_and_the_request_are_one_write() {
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+        let file = std::env::temp_dir().join(format!("tollgate-lab-flight-{}.pem", std::process::id()));
+        std::fs::write(&file, made.cert.pem()).unwrap();
+        let config = tls_config(&file, None);
+        std::fs::remove_file(&file).unwrap();
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let mut client = Client { config: config.unwrap(), name }.connection().unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![made.cert.der().clone()],
+                PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap(),
+            )
+            .unwrap();
+        let mut server = ServerConnection::new(Arc::new(config)).unwrap();
+        // Each write is one message here.
+        let (near, far) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::NONBLOCK, None).unwrap();
+        let mut buffer = [0; PLAIN];
+        let mut receive = |server: &mut ServerConnection| {
+            let (count, _) = recv(&far, &mut buffer[..], RecvFlags::empty()).unwrap();
+            server.read_tls(&mut &buffer[..count]).unwrap();
+            server.process_new_packets().unwrap();
+        };
+
+        client.put(b"GET /").unwrap();
+        assert!(client.flush(&near).unwrap());
+        receive(&mut server);
+        let mut flight = Vec::new();
+        while server.wants_write() {
+            server.write_tls(&mut flight).unwrap();
+        }
+        assert_eq!(client.take(&flight, &mut [0; PLAIN]), Ok(Took::Nothing));
+        assert!(client.flush(&near).unwrap());
+        receive(&mut server);
+        let mut request = [0; 16];
+        assert_eq!(server.reader().read(&mut request).unwrap(), 5);
+        assert_eq!(&request[..5], b"GET /");
     }
 }

@@ -1,4 +1,5 @@
-//! A gRPC origin: HTTP/2 in plain text, with unary calls that get one message of a known length.
+//! A gRPC origin: HTTP/2 in plain text, with unary calls that get one message of a known length, or with streams whose
+//! messages come back.
 //!
 //! It uses the `h2` library and one runtime for each thread. Its cost does not count as the systems' and is
 //! the same for all of them.
@@ -6,7 +7,7 @@
 use crate::answer::body;
 use crate::failure::Failure;
 use crate::origin::Shared;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use h2::RecvStream;
 use h2::server::{self, SendResponse};
 use http::{HeaderMap, HeaderValue, Request, Response, header};
@@ -38,6 +39,19 @@ const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
 pub fn message(bytes: &[u8]) -> Vec<u8> {
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     [&[0], &length.to_be_bytes()[..], bytes].concat()
+}
+
+/// Returns how many complete messages these bytes begin with, and their length with their prefixes.
+fn whole_messages(bytes: &[u8]) -> (usize, usize) {
+    let (mut count, mut length) = (0, 0);
+    while let Some([_, size @ ..]) = bytes[length..].first_chunk::<5>() {
+        let end = length + 5 + u32::from_be_bytes(*size) as usize;
+        if end > bytes.len() {
+            break;
+        }
+        (count, length) = (count + 1, end);
+    }
+    (count, length)
 }
 
 /// One thread of a gRPC origin.
@@ -129,6 +143,8 @@ impl Answers {
         while let Some(Ok((request, respond))) = connection.accept().await {
             if request.body().is_end_stream() {
                 let _ = self.answer(&request, respond);
+            } else if self.shared.settings.echo {
+                spawn_local(self.clone().echo(request, respond));
             } else {
                 spawn_local(self.clone().collect(request, respond));
             }
@@ -143,6 +159,34 @@ impl Answers {
             let _ = body.flow_control().release_capacity(piece.len());
         }
         let _ = self.answer(&request, respond);
+    }
+
+    /// Sends each message back as soon as it is complete, until the client ends the call.
+    async fn echo(
+        self: Rc<Self>,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Option<()> {
+        let mut head = Response::new(());
+        head.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        let mut output = respond.send_response(head, false).ok()?;
+        let mut input = request.into_body();
+        let mut received = BytesMut::new();
+        while let Some(piece) = input.data().await {
+            let piece = piece.ok()?;
+            let _ = input.flow_control().release_capacity(piece.len());
+            received.extend_from_slice(&piece);
+            let (count, length) = whole_messages(&received);
+            if count > 0 {
+                (0..count).for_each(|_| self.shared.tallies[self.thread].requests.add());
+                output.send_data(received.split_to(length).freeze(), false).ok()?;
+            }
+        }
+        // A client that ends within a message has broken the protocol: INTERNAL.
+        let status = if received.is_empty() { "0" } else { "13" };
+        let mut trailers = HeaderMap::with_capacity(1);
+        trailers.insert("grpc-status", HeaderValue::from_static(status));
+        output.send_trailers(trailers).ok()
     }
 
     fn answer(
@@ -163,5 +207,19 @@ impl Answers {
         let mut trailers = HeaderMap::with_capacity(1);
         trailers.insert("grpc-status", HeaderValue::from_static("0"));
         body.send_trailers(trailers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_complete_messages_go_back() {
+        let two = [message(b"one"), message(b"")].concat();
+        assert_eq!(whole_messages(&two), (2, 13));
+        assert_eq!(whole_messages(&[&two[..], &message(b"three")[..9]].concat()), (2, 13));
+        assert_eq!(whole_messages(&two[..4]), (0, 0));
+        assert_eq!(whole_messages(b""), (0, 0));
     }
 }

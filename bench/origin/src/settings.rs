@@ -41,6 +41,10 @@ pub struct Settings {
     /// The bytes of that message; if empty, [`crate::body`] is used.
     #[serde(default)]
     pub message: Vec<u8>,
+    /// Whether each message of a gRPC call is sent back as soon as it is complete, instead of one message at the end.
+    /// A message then counts as a request. Needs `grpc`.
+    #[serde(default)]
+    pub echo: bool,
     /// How many of the last requests' heads are kept, for `GET /recorded` on the control port.
     #[serde(default)]
     pub record: usize,
@@ -95,6 +99,7 @@ impl Settings {
             ready_body: ready_body(),
             grpc: false,
             message: Vec::new(),
+            echo: false,
             record: 0,
             stalls: Stalls::default(),
         }
@@ -130,6 +135,11 @@ impl Settings {
                 "`response_bytes` is {}: expected at most {LONGEST_BODY}",
                 self.response_bytes
             ));
+        }
+        if self.echo && !self.grpc {
+            return wrong(
+                "`echo` is set without `grpc`: expected both, since messages are those of gRPC".into(),
+            );
         }
         if self.delay_ms > LONGEST_DELAY_MS {
             return wrong(format!("`delay_ms` is {}: expected at most {LONGEST_DELAY_MS}", self.delay_ms));
@@ -176,6 +186,7 @@ mod tests {
         refused(|s| s.status = 304, "`response_bytes`");
         refused(|s| s.response_bytes = usize::MAX, "`response_bytes`");
         refused(|s| s.delay_ms = u64::MAX, "`delay_ms`");
+        refused(|s| s.echo = true, "`echo`");
         refused(|s| s.record = usize::MAX, "`record`");
         refused(|s| s.stalls = Stalls::Every(Every { every_ms: 5, for_ms: 5 }), "`stalls`");
         refused(|s| s.ready_path = "ready\r\n".into(), "`ready_path`");

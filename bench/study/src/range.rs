@@ -66,17 +66,28 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if settings.http() == 2 && !settings.tls() {
         return Some("`http: 2` needs the feature `tls`: not every system takes HTTP/2 in plain text".into());
     }
-    if settings.http() == 2 && settings.tool() != "h2load" {
+    if settings.grpc_streams() && settings.tool() != "builtin" {
+        return Some(format!(
+            "`origin: grpc-stream` needs `tool: builtin`: {} keeps no stream open",
+            settings.tool()
+        ));
+    }
+    if settings.grpc_streams() && settings.response_body.is_some() {
+        return Some(
+            "with `origin: grpc-stream`, each message comes back: `response_body` cannot be set".into(),
+        );
+    }
+    if settings.http() == 2 && settings.tool() != "h2load" && !settings.grpc_streams() {
         return Some(format!(
             "`http: 2` needs `tool: h2load`: {} speaks HTTP/1 alone",
             if settings.tool() == "builtin" { "the built-in generator" } else { settings.tool() }
         ));
     }
     if settings.grpc() && settings.http() != 2 {
-        return Some("`origin: grpc` needs `http: 2`: gRPC has no other".into());
+        return Some("the origins `grpc` and `grpc-stream` need `http: 2`: gRPC has no other".into());
     }
     if settings.grpc() && (settings.method.is_some() || settings.origin_status() != 200) {
-        return Some("with `origin: grpc`, requests are POST and answers 200: neither can be set".into());
+        return Some("with gRPC, requests are POST and answers 200: neither can be set".into());
     }
     if settings.http2_origin() && settings.origin() == OriginKind::Builtin {
         return Some(
@@ -153,6 +164,26 @@ mod tests {
             out_of_range(&settings).unwrap_or_default(),
             "`http2_origin` needs `origin: nginx` or `origin: grpc`: the built-in one speaks HTTP/1 alone"
         );
+        let streams = Settings {
+            origin: Some(OriginKind::GrpcStream),
+            http: Some(2),
+            streams: Some(25),
+            features: Some(vec!["tls".to_owned()]),
+            request_body: Some(1024),
+            ..Settings::default()
+        };
+        assert_eq!((out_of_range(&streams), streams.response_body()), (None, 1024));
+        let other = |change: fn(&mut Settings)| {
+            let mut settings = streams.clone();
+            change(&mut settings);
+            out_of_range(&settings).unwrap_or_default()
+        };
+        assert!(
+            other(|s| s.tool = Some("h2load".into()))
+                .starts_with("`origin: grpc-stream` needs `tool: builtin`")
+        );
+        assert!(other(|s| s.response_body = Some(9)).ends_with("`response_body` cannot be set"));
+        assert!(other(|s| (s.http, s.streams) = (None, None)).ends_with("gRPC has no other"));
         (settings.origin, settings.chain) = (None, Some(2));
         assert!(out_of_range(&settings).unwrap_or_default().starts_with("`http2_origin` needs `chain: 1`"));
         assert_eq!(told(|s| s.warm_up = Some(0.0)), "");

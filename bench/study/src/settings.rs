@@ -13,6 +13,9 @@ pub enum OriginKind {
     Builtin,
     /// The laboratory's own HTTP/2 origin, which answers unary gRPC calls. The clients then send such calls.
     Grpc,
+    /// The same origin, which sends each message of a gRPC stream back. The clients keep their streams open, and a
+    /// request is one message.
+    GrpcStream,
 }
 
 /// How closely the built-in generator verifies each response.
@@ -197,6 +200,7 @@ impl Settings {
                     OriginKind::Nginx => "nginx",
                     OriginKind::Builtin => "built-in",
                     OriginKind::Grpc => "gRPC",
+                    OriginKind::GrpcStream => "gRPC streams",
                 },
                 self.origin_workers(),
                 if self.origin_workers() == 1 { "" } else { "s" }
@@ -283,9 +287,13 @@ impl Settings {
     pub fn method(&self) -> &str {
         self.method.as_deref().unwrap_or(if self.grpc() { "POST" } else { "GET" })
     }
-    /// Returns whether requests are unary gRPC calls, over HTTP/2 on both sides; this is the origin `grpc`.
+    /// Returns whether requests are gRPC, over HTTP/2 on both sides: the origins `grpc` and `grpc-stream`.
     pub fn grpc(&self) -> bool {
-        self.origin() == OriginKind::Grpc
+        matches!(self.origin(), OriginKind::Grpc | OriginKind::GrpcStream)
+    }
+    /// Returns whether a request is a message on a gRPC stream, which the origin sends back.
+    pub fn grpc_streams(&self) -> bool {
+        self.origin() == OriginKind::GrpcStream
     }
     /// Returns whether the system speaks HTTP/2 to the origin.
     pub fn http2_origin(&self) -> bool {
@@ -303,9 +311,12 @@ impl Settings {
     pub fn client_certificate(&self) -> bool {
         self.features().iter().any(|feature| feature == "client_certificate")
     }
-    /// Returns the size of the response body in bytes.
+    /// Returns the size of the response body in bytes; on gRPC streams, that of the request.
     pub fn response_body(&self) -> usize {
-        self.response_body.unwrap_or(2)
+        match self.grpc_streams() {
+            true => self.request_body.unwrap_or(0),
+            false => self.response_body.unwrap_or(2),
+        }
     }
     /// Returns the origin's status.
     pub fn origin_status(&self) -> u16 {

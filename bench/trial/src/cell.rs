@@ -148,7 +148,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     fn ceiling(&mut self, fleet: &mut Fleet, planned: &PlannedCell, round: u32) -> Result<(), Failure> {
         let Some(origin) = fleet.origin() else { return Ok(()) };
         if planned.settings.grpc() {
-            // The built-in generator speaks HTTP/1; the gRPC origin speaks HTTP/2 only.
+            // The ceiling is measured by HTTP/1; the gRPC origin speaks HTTP/2 only.
             return Ok(());
         }
         // A closed loop at full speed would be an attack on an origin that serves others too.

@@ -391,6 +391,10 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
         key: settings.client_certificate().then(|| files.key.clone()),
     });
     plan.model = model_instead.unwrap_or_else(|| model(settings));
+    if settings.grpc_streams() {
+        plan.protocol = tollgate_lab_load::Protocol::GrpcStream;
+        plan.streams = settings.streams();
+    }
     plan.requests = paths(settings, aim.url)
         .iter()
         .map(|path| {

@@ -97,7 +97,7 @@ impl Origin {
         quota: Option<&Quota>,
     ) -> Result<Self, Failure> {
         let mut origin = Self {
-            body: body(settings.response_body()),
+            body: answer(settings),
             partners: Partners::start(ground, settings.features(), cores)?,
             ..Self::empty(settings.origin())
         };
@@ -118,7 +118,9 @@ impl Origin {
                         folder.join("nginx.conf").as_os_str(),
                     ])
                 }
-                OriginKind::Builtin | OriginKind::Grpc => builtin(ground, &folder, &ports, settings)?,
+                OriginKind::Builtin | OriginKind::Grpc | OriginKind::GrpcStream => {
+                    builtin(ground, &folder, &ports, settings)?
+                }
             };
             let output = folder.join("output.log");
             let mut launch = launch.cores(cores).output(&output, &output);
@@ -283,7 +285,7 @@ impl Origin {
         loop {
             let ready = match self.kind {
                 // It speaks no HTTP/1, but it listens before its control port answers.
-                OriginKind::Grpc => self.counted().is_some(),
+                OriginKind::Grpc | OriginKind::GrpcStream => self.counted().is_some(),
                 _ => get(port, READY_PATH).is_ok_and(|answer| answer.ends_with(READY_BODY)),
             };
             if ready {
@@ -335,7 +337,9 @@ impl Origin {
         for port in &self.status_ports {
             let one = match self.kind {
                 OriginKind::Nginx => nginx_status(&get(*port, "/").ok()?)?,
-                OriginKind::Builtin | OriginKind::Grpc => builtin_status(&get(*port, "/counters").ok()?)?,
+                OriginKind::Builtin | OriginKind::Grpc | OriginKind::GrpcStream => {
+                    builtin_status(&get(*port, "/counters").ok()?)?
+                }
             };
             sum.connections += one.connections;
             sum.requests += one.requests;
@@ -350,12 +354,20 @@ impl Origin {
         let own = match self.kind {
             // Each origin has one status port, also at an agent.
             OriginKind::Nginx => readings * self.ports.len() as u64,
-            OriginKind::Builtin | OriginKind::Grpc => 0,
+            OriginKind::Builtin | OriginKind::Grpc | OriginKind::GrpcStream => 0,
         };
         Counted {
             connections: after.connections.saturating_sub(before.connections + own),
             requests: after.requests.saturating_sub(before.requests + own),
         }
+    }
+}
+
+/// Returns the body of every answer: on gRPC streams the message as the generator fills it.
+fn answer(settings: &Settings) -> Vec<u8> {
+    match settings.grpc_streams() {
+        true => vec![b'p'; settings.response_body()],
+        false => body(settings.response_body()),
     }
 }
 
@@ -441,6 +453,7 @@ fn builtin(
     origin.ready_path = READY_PATH.to_owned();
     origin.ready_body = String::from_utf8_lossy(READY_BODY).into_owned();
     origin.grpc = settings.grpc();
+    origin.echo = settings.grpc_streams();
     origin.record = RECORDED;
     let text = serde_json::to_vec(&origin).map_err(|error| Failure::of("the origin's settings", error))?;
     fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;

@@ -357,25 +357,25 @@ impl Documents {
     #[must_use]
     pub fn duplicate_names(&self, config: &Config) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let told = |noun: &str, name: &str, at: At, other: At| {
+        let duplicate = |noun: &str, name: &str, at: At, other: At| {
             let problem = Problem::error(at, format!("two {noun}s are named {}", shown(name)));
             problem.related(other, format!("the other one, in the {}", self.source))
         };
         for name in config.routes.iter().filter_map(|route| route.name.as_ref()) {
             if let Some(other) = self.by_kind[kinds::ROUTES].get(&name.value) {
-                problems.push(told("route", &name.value, name.at, other.start()));
+                problems.push(duplicate("route", &name.value, name.at, other.start()));
             }
         }
         for name in config.streams.iter().filter_map(|stream| stream.name.as_ref()) {
             if let Some(other) = self.by_kind[kinds::STREAMS].get(&name.value) {
-                problems.push(told("stream", &name.value, name.at, other.start()));
+                problems.push(duplicate("stream", &name.value, name.at, other.start()));
             }
         }
         let by_display_name = [kinds::ROUTES, kinds::STREAMS];
         for kind in KINDS.iter().filter(|kind| !by_display_name.contains(&kind.index)) {
             for (name, at) in config.names(kind) {
                 if let Some(other) = self.by_kind[kind.index].get(&name) {
-                    problems.push(told(kind.noun, &name, at, other.start()));
+                    problems.push(duplicate(kind.noun, &name, at, other.start()));
                 }
             }
         }

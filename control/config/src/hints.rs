@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_intended_is_left_alone() {
+    fn intended_settings_get_no_hint() {
         for routes in [
             "- {match: /api, respond: 200}\n",
             "- {match: /favicon.ico, to: 'a:80'}\n",

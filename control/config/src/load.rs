@@ -25,6 +25,7 @@ use crate::problem::{Problem, Severity};
 use crate::problems::Problems;
 use crate::read::{self, Draft, Include, upstreams};
 use crate::reader::Reader;
+use crate::sections::cache::folder_problem;
 use crate::sections::files::root_warning;
 use crate::source::Layout;
 
@@ -260,6 +261,7 @@ impl<'a> Loader<'a> {
         }
         self.problems.extend(upstreams::check_zones(&self.draft.config));
         self.roots();
+        self.cache_folder();
         self.pem_files();
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
@@ -330,6 +332,19 @@ impl Loader<'_> {
         self.problems.extend(check_roots(roots));
     }
 
+    /// Resolves the directory of the cache's disk tier, relative to the file that names it, and checks it.
+    fn cache_folder(&mut self) {
+        let Some(disk) = &mut self.draft.config.cache.disk else { return };
+        let by = self.files.get(disk.path.at.file as usize).map(|file| Path::new(&file.name));
+        if let Some(folder) = by.and_then(Path::parent) {
+            disk.path.value = folder.join(&disk.path.value);
+        }
+        let (folder, at) = (disk.path.clone(), disk.path.at);
+        let checked = run_with_timeout(move || folder_problem(&folder));
+        let problem = checked.unwrap_or_else(|stalled| Some(Problem::warning(at, stalled.to_string())));
+        self.problems.extend(problem);
+    }
+
     /// Resolves the paths of certificate and key files, relative to the file that names each, and reads the
     /// files.
     fn pem_files(&mut self) {
@@ -353,7 +368,7 @@ pub(crate) fn check_roots(roots: Vec<Spanned<PathBuf>>) -> Vec<Problem> {
 /// Reads the certificate and key files.
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     let mut paths = Vec::new();
-    let mut told: HashSet<At> = HashSet::new();
+    let mut reported: HashSet<At> = HashSet::new();
     for pem in pem_files(config) {
         let Some(path) = &pem.path else { continue };
         paths.push(path.clone());
@@ -363,7 +378,7 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
             Err(reason) => {
                 let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
                 // A file may be named twice, and one position may name both a certificate and its key.
-                if told.insert(pem.at) {
+                if reported.insert(pem.at) {
                     problems.push(problem);
                 }
             }

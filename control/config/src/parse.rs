@@ -606,7 +606,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_mistake_is_kept() {
+    fn text_before_an_error_is_kept() {
         let parsed = parse(0, "a: 1\nb: {c: 2\nd: 3\n");
         assert!(!parsed.complete);
         assert_eq!(parsed.problems.len(), 1);

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_end_as_yaml_says() {
+    fn lines_end_as_in_yaml() {
         assert_eq!(lines("\u{feff}a\r\nb\rc\n"), ["a", "b", "c", ""]);
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod access_log;
 pub(crate) mod admin;
 mod buffer;
-mod cache;
+pub(crate) mod cache;
 pub(crate) mod certificates;
 mod collector;
 pub(crate) mod condition;
@@ -39,7 +39,7 @@ pub(crate) mod upstream;
 pub use access_log::*;
 pub use admin::*;
 pub use buffer::*;
-pub use cache::CacheStore;
+pub use cache::{CacheDisk, CacheStore};
 pub use certificates::*;
 pub use collector::*;
 pub use condition::*;

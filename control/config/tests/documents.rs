@@ -22,7 +22,7 @@ fn files_that_a_document_names_are_read() {
 }
 
 #[test]
-fn a_socket_in_a_url_is_the_one_that_the_library_connects_to() {
+fn a_socket_in_a_url_is_read_as_the_library_does() {
     tollgate_policy::register();
     let scope = Scope::below(&[std::env::temp_dir()]);
     let mut documents = Documents::new("store", PathBuf::from("/"), scope);

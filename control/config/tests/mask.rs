@@ -98,7 +98,7 @@ fn a_long_list_without_masks_is_compared_with_nothing() {
 }
 
 #[test]
-fn what_a_plugin_calls_secret_is_covered_in_its_settings_and_nowhere_else() {
+fn secrets_of_a_plugin_are_masked_only_in_its_settings() {
     register_plugin_secrets("lock", &["code", "codes"]);
     let value = json!({"code": 1, "policies": {"plugins": {
         "lock": {"codes": ["1", "2"], "deep": [{"code": "x"}], "hint": "y"},

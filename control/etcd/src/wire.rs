@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_etcd_leaves_away_is_zero() {
+    fn fields_that_etcd_omits_are_zero() {
         let text = r#"{"result":{"header":{"revision":"7"},"events":[{"kv":{"key":"YQ==","value":"Yg==","mod_revision":"7"}},
             {"type":"DELETE","kv":{"key":"YQ==","mod_revision":8}}]}}"#;
         let message: StreamMessage<WatchResponse> = serde_json::from_str(text).expect("a message");

@@ -132,7 +132,7 @@ impl Backoff for Pauses {
 
 /// Describes why a watch failed.
 fn explain(error: &watcher::Error, kind: Kind) -> String {
-    let (verbs, resource) = ("get, list, watch", rights::Resource::of(kind));
+    let (verbs, resource) = ("list, watch", rights::Resource::of(kind));
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)

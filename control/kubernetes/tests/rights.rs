@@ -42,7 +42,7 @@ fn the_chart_gives_the_rights_of_the_manifest() {
     let mut rules = read("helm/tollgate/files/rules.yaml").remove(0).as_array().expect("rules").clone();
     // The chart narrows these to namespaces, if the gateway has some.
     rules.push(json!({
-        "apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["get", "list", "watch"],
+        "apiGroups": [""], "resources": ["secrets", "configmaps"], "verbs": ["list", "watch"],
     }));
     assert_eq!(rights(&rules), of_the_manifest());
 }
@@ -52,7 +52,7 @@ fn every_kind_may_be_watched() {
     let rights = of_the_manifest();
     for kind in Kind::WATCHED.into_iter().chain([Kind::Secret, Kind::ConfigMap]) {
         let (group, _, _, resource) = kind.names();
-        for verb in ["get", "list", "watch"] {
+        for verb in ["list", "watch"] {
             let right = (group.to_owned(), resource.to_owned(), verb.to_owned());
             assert!(rights.contains(&right), "{right:?}");
         }

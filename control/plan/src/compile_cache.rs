@@ -17,16 +17,16 @@ use crate::Route;
 pub struct CompileCache {
     /// The path rules under which the entries were made.
     rules: Option<PathRules>,
-    known: CachedRoutes,
-    /// The entries for the plan that is being compiled.
-    next: CachedRoutes,
+    known: HashMap<Identity, CachedRoute>,
+    /// The entries that the present compilation has made. They go if it fails.
+    fresh: Vec<Identity>,
+    /// The number of the present compilation.
+    turn: u64,
     /// The consumers as they were written last, and their compiled form.
     consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
     /// The TLS of listeners, and the files from which it was made.
     servers: Vec<(ServerOptions, TlsServerConfig)>,
 }
-
-type CachedRoutes = HashMap<Identity, CachedRoute>;
 
 /// The compiled parts of a route.
 #[derive(Clone, Debug)]
@@ -37,31 +37,51 @@ pub(crate) struct CachedRoute {
     pub matches: Arc<PreparedRoute>,
     /// The route in the last plan.
     pub route: Option<Arc<Route>>,
+    /// The last compilation that used the entry.
+    turn: u64,
+}
+
+impl CachedRoute {
+    /// Makes the entry of a route that is not compiled yet.
+    pub(crate) fn new(prefix: Option<usize>, matches: Arc<PreparedRoute>) -> Self {
+        Self { prefix, matches, route: None, turn: 0 }
+    }
 }
 
 impl CompileCache {
     /// Begins a plan under these rules. If they differ from the last time, all entries are dropped.
     pub(crate) fn begin(&mut self, rules: &PathRules) {
-        self.next.clear();
+        for route in self.fresh.drain(..) {
+            self.known.remove(&route);
+        }
+        self.turn += 1;
         if self.rules.as_ref() != Some(rules) {
             self.known.clear();
             self.rules = Some(*rules);
         }
     }
 
-    /// Returns what the last good plan has for a route.
+    /// Returns the entry of a route, and keeps it for this plan.
+    pub(crate) fn take_over(&mut self, route: Identity) -> Option<&CachedRoute> {
+        let known = self.known.get_mut(&route)?;
+        known.turn = self.turn;
+        Some(known)
+    }
+
+    /// Returns the entry of a route.
     pub(crate) fn get(&self, route: Identity) -> Option<&CachedRoute> {
         self.known.get(&route)
     }
 
     /// Stores a route's match for this plan.
     pub(crate) fn store_match(&mut self, route: Identity, known: CachedRoute) {
-        self.next.insert(route, known);
+        self.known.insert(route, CachedRoute { turn: self.turn, ..known });
+        self.fresh.push(route);
     }
 
     /// Stores the compiled route, if its match is good.
     pub(crate) fn store_route(&mut self, route: Identity, planned: &Arc<Route>) {
-        if let Some(known) = self.next.get_mut(&route) {
+        if let Some(known) = self.known.get_mut(&route) {
             known.route = Some(planned.clone());
         }
     }
@@ -89,8 +109,9 @@ impl CompileCache {
 
     /// Confirms that the plan is good. Entries that it does not use are dropped.
     pub(crate) fn commit(&mut self) {
-        std::mem::swap(&mut self.known, &mut self.next);
-        self.next.clear();
+        let turn = self.turn;
+        self.fresh.clear();
+        self.known.retain(|_, known| known.turn == turn);
     }
 }
 
@@ -147,7 +168,7 @@ mod tests {
 
     /// Whatever else of a config changes: a compilation with a cache gives the same plan as one without.
     #[test]
-    fn what_a_route_depends_on_counts() {
+    fn every_dependency_of_a_route_counts() {
         let written = config(TEXT);
         for (what, to) in [
             ("total: 9s", "total: 8s"),
@@ -197,17 +218,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_each_time() {
+    fn errors_are_reported_each_time() {
         let text = TEXT.replace("match: /a,", "match: /b/*,");
         let (bad, mut cache) = (config(&text), CompileCache::default());
         again(&config(TEXT), &mut cache);
-        let told = |cache: &mut CompileCache| {
+        let messages = |cache: &mut CompileCache| {
             let problems =
                 compile_with_cache(&CombinedResources::of(&bad), cache).expect_err("two are the same");
             problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
         };
-        let first = told(&mut cache);
+        let first = messages(&mut cache);
         assert!(first.len() == 1 && first[0].contains("identical"), "{first:?}");
-        assert_eq!(told(&mut cache), first);
+        assert_eq!(messages(&mut cache), first);
     }
 }

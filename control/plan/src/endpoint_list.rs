@@ -4,7 +4,7 @@ use tollgate_config::Scheme;
 use tollgate_config::file_access::NamedFile;
 
 use crate::Endpoint;
-use crate::compile::endpoint;
+use crate::compile::upstreams::endpoint;
 
 /// Reads a file of endpoints. Blocks for as long as the file system takes, so callers use a thread of their
 /// own.

@@ -22,6 +22,7 @@ mod stream_table;
 mod streams;
 mod tls;
 mod unkeyed;
+mod unreachable_hosts;
 mod upstream_change;
 
 pub use compile::{Compiled, compile, compile_parts, compile_with_cache};
@@ -31,11 +32,10 @@ pub use listener_index::ListenerIndex;
 pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use plan::{
-    Action, AnswerShare, Certificate, Endpoint, EndpointHttp2, Fallback, FallbackAction, Files,
-    GatewaySettings, Plan, PlannedListener, Rates, Redirect, Respond, Route, Targets, Tls, Upstream,
-    UpstreamShare,
+    Action, AnswerShare, AttachedPolicy, Certificate, Endpoint, EndpointHttp2, Fallback, FallbackAction,
+    Files, GatewaySettings, ListenerKey, Plan, PlannedListener, Rates, Redirect, Respond, Route, RouteChains,
+    Targets, Tls, Upstream, UpstreamShare,
 };
-pub use policies::{AttachedPolicy, ListenerKey, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, QueryRewrite, Replacement, Rewrite};
 pub use stream_table::{Stream, StreamShare, StreamTable};
 pub use tollgate_config::file_access;

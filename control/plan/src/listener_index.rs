@@ -78,8 +78,8 @@ impl ListenerIndex {
         self.by_address.get(&AddressKey::new(bind)).copied()
     }
 
-    /// Returns the number of the listener for a host among those of an address whose hosts tell them apart: the one with the
-    /// most specific name that covers it. The host may be in any case and end in a dot.
+    /// Returns the number of the listener for a host among listeners that share an address: the listener with the most
+    /// specific name that covers the host. The host may be in any case and end in a dot.
     #[must_use]
     pub fn for_host(&self, bind: &ListenAddress, host: &[u8]) -> Option<usize> {
         self.by_host.get(&AddressKey::new(bind))?.find(host).copied()

@@ -69,8 +69,8 @@ pub(crate) fn all(
     out
 }
 
-/// Returns the listeners that handshake together: those of an address whose hosts tell them apart, otherwise each alone.
-/// The second value says which it is.
+/// Returns the groups of listeners that share a handshake: listeners with hosts form one group for each address, and each
+/// other listener is alone. The second value is true for listeners with hosts.
 fn groups(listeners: &[&Listener]) -> Vec<(Vec<usize>, bool)> {
     let mut sharing: HashMap<String, Vec<usize>> = HashMap::new();
     for (index, listener) in listeners.iter().enumerate() {

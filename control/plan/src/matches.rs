@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tollgate_config::{self as config, At, PartialConfig, Problem};
 use tollgate_route::{
     Age, BuildError, EncodedSlash, FieldSpec, Groups, Normalised, PathRules, PathSpec, PreparedRoute,
-    RoutePosition, RouteSpec, Routers, Semicolon, Shadow, Tie, ValueSpec, normalise,
+    RoutePosition, RouteSpec, Routers, Semicolon, Shadow, ShadowCause, Tie, ValueSpec, normalise,
 };
 
 use crate::compile_cache::{CachedRoute, CompileCache};
@@ -71,11 +71,10 @@ pub(crate) fn matches<'a>(
     let mut kept = Vec::with_capacity(routes.len());
     cache.begin(rules);
     for route in routes {
-        if let Some(known) = cache.get(route.identity).cloned() {
+        if let Some(known) = cache.take_over(route.identity) {
             out.prefixes.push(known.prefix);
             kept.push(*route);
             prepared.push(known.matches.clone());
-            cache.store_match(route.identity, known);
             continue;
         }
         let path = path_spec(&route.matches, rules);
@@ -98,7 +97,7 @@ pub(crate) fn matches<'a>(
         match PreparedRoute::new(kept.len() as u32, spec(route, path)) {
             Ok(good) => {
                 let good = Arc::new(good);
-                cache.store_match(route.identity, CachedRoute { prefix, matches: good.clone(), route: None });
+                cache.store_match(route.identity, CachedRoute::new(prefix, good.clone()));
                 prepared.push(good);
             }
             Err(more) => errors.extend(more),
@@ -111,8 +110,11 @@ pub(crate) fn matches<'a>(
     let built = if errors.is_empty() { Routers::build(prepared, groups) } else { Err(errors) };
     match built {
         Ok((routers, ties)) => {
-            out.warnings.extend(ties.iter().map(|tie| tie_warning(&kept, tie)));
-            out.warnings.extend(routers.shadows().iter().map(|shadow| shadow_warning(&kept, shadow)));
+            let shadows = routers.shadows();
+            // A route that is never found gets no second warning.
+            let is_found = |tie: &&Tie| shadows.binary_search_by_key(&tie.second, |it| it.route).is_err();
+            out.warnings.extend(ties.iter().filter(is_found).map(|tie| tie_warning(&kept, tie)));
+            out.warnings.extend(shadows.iter().map(|shadow| shadow_warning(&kept, shadow)));
             out.routers = Some(routers);
         }
         Err(errors) => out.problems.extend(errors.iter().map(|error| build_problem(&kept, error))),
@@ -220,8 +222,17 @@ fn tie_warning(routes: &[&config::Match], tie: &Tie) -> Problem {
 
 fn shadow_warning(routes: &[&config::Match], shadow: &Shadow) -> Problem {
     let at = |route: u32| routes[route as usize].at;
-    let message = "this route is shadowed: an older one with the same conditions takes its requests";
-    Problem::warning(at(shadow.route), message).related(at(shadow.by), "the older one")
+    let (message, by) = match shadow.cause {
+        ShadowCause::Older => (
+            "this route is shadowed: an older one with the same conditions takes its requests",
+            "the older one",
+        ),
+        ShadowCause::Wider => (
+            "no request reaches this route: another one precedes it and takes all that it matches",
+            "the other one",
+        ),
+    };
+    Problem::warning(at(shadow.route), message).related(at(shadow.by), by)
 }
 
 fn build_problem(routes: &[&config::Match], error: &BuildError) -> Problem {

@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_config as config;
 use tollgate_config::At;
 use tollgate_files::Site;
 use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
+use tollgate_policy::Planned;
 use tollgate_route::{PathRules, Routers};
 
 use crate::listener_index::IndexedListener;
 use crate::{
-    AttachedPolicy, Buffer, CacheStore, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2,
-    Limits, ListenAddress, ListenerIndex, ListenerProtocol, Location, Overload, PathRewrite, PlannedLog,
-    Pool, Priority, RequestId, Retry, Rewrite, RouteChains, RouteStay, Rules, StreamTable, Timeouts,
+    Buffer, CacheStore, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits,
+    ListenAddress, ListenerIndex, ListenerProtocol, Location, Overload, PathRewrite, PlannedLog, Pool,
+    Priority, RequestId, Retry, Rewrite, RouteStay, Rules, StreamTable, Timeouts,
 };
 
 /// Everything that a worker needs in order to serve: listeners, routes, upstreams and policies. Immutable.
@@ -53,21 +55,21 @@ impl Plan {
         self.listeners.get(self.listener_index.at(bind)?)
     }
 
-    /// Returns the listener for a host among those of an address whose hosts tell them apart. The host may be in any case, and
-    /// is empty if a request or a handshake names none.
+    /// Returns the listener for a host among listeners with hosts that share an address. The host may be in any case, and is
+    /// empty if a request or a handshake names none.
     #[must_use]
     pub fn listener_for_host(&self, bind: &ListenAddress, host: &[u8]) -> Option<&Arc<PlannedListener>> {
         self.listeners.get(self.listener_index.for_host(bind, host)?)
     }
 
-    /// Returns the names of the routes that an older one with the same conditions shadows, each with the older one's.
+    /// Returns the names of the routes that another one shadows, each with the other one's.
     pub fn shadowed_routes(&self) -> impl Iterator<Item = (&str, &str)> {
         let name = |route: u32| self.routes[route as usize].name.as_str();
         self.routers.shadows().iter().map(move |shadow| (name(shadow.route), name(shadow.by)))
     }
 
     /// Returns the number of the router for connections of a listener, which may be a listener of another plan:
-    /// that of the listener with its address, else of the one with its name, else of the first router.
+    /// the router of the listener with its address, else of the listener with its name, else the first router.
     #[must_use]
     pub fn router_of(&self, listener: &PlannedListener) -> u32 {
         if self.routers.is_single() {
@@ -105,7 +107,7 @@ pub struct PlannedListener {
     pub streams: Option<Arc<StreamTable>>,
     /// The number of its router in [`Plan::routers`].
     pub router: u32,
-    /// The hosts that it serves, exact or `*.` and a name; empty: all that no other listener of its address has.
+    /// The hosts that it serves, exact or `*.` and a name; empty: every host that no other listener of its address has.
     pub hosts: Vec<String>,
     /// Whether the host of a request chooses among the listeners of this address. TLS, HTTP/2, timeouts and the PROXY
     /// protocol are the same at all of them.
@@ -142,6 +144,75 @@ impl PlannedListener {
     #[must_use]
     pub fn has_preamble(&self) -> bool {
         self.tls.is_some() || !self.proxy_protocol.is_empty() || self.protocol != ListenerProtocol::Http
+    }
+}
+
+/// Identifies a listener in any plan: by its address as it is written, and by its name if it has hosts, since others may
+/// then share the address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerKey {
+    bind: ListenAddress,
+    name: Option<String>,
+}
+
+impl ListenerKey {
+    pub(crate) fn new(listener: &config::Listener) -> Self {
+        let name = listener.name.as_ref().filter(|_| !listener.hosts.is_empty());
+        Self { bind: listener.bind.value.clone(), name: name.map(|name| name.value.clone()) }
+    }
+
+    /// Returns the place of its policies in the configuration.
+    pub(crate) fn place(&self) -> String {
+        match &self.name {
+            Some(name) => format!("listener/{}/{name}", self.bind),
+            None => format!("listener/{}", self.bind),
+        }
+    }
+
+    fn is_of(&self, listener: &PlannedListener) -> bool {
+        let name = listener.name.as_ref().filter(|_| !listener.hosts.is_empty());
+        self.bind.is_same_address(&listener.bind) && self.name.as_ref() == name
+    }
+}
+
+/// A policy at the place in the configuration to which it is attached.
+#[derive(Clone, Debug)]
+pub struct AttachedPolicy {
+    /// Identifies the policy of this kind at this place: `route/NAME/KIND` and the like; for a plugin
+    /// `route/NAME/plugins/PLUGIN`. It stays the same from plan to plan, and run-time state such as counters
+    /// is found by it.
+    pub key: String,
+    /// The policy set that brings it; `None` if it is written at the place itself.
+    pub set: Option<Arc<str>>,
+    /// The compiled policy.
+    pub policy: Arc<dyn Planned>,
+}
+
+impl AttachedPolicy {
+    /// Returns its kind and its place: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
+    #[must_use]
+    pub fn name(&self) -> (&'static str, &str) {
+        let kind = self.policy.kind();
+        (kind, self.key.strip_suffix(kind).map_or("", |place| place.trim_end_matches('/')))
+    }
+}
+
+/// The policies that the requests of a route pass, as indices into [`Plan::chains`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteChains {
+    /// The chain at listeners without policies of their own; `None`: no policies, although the route's
+    /// upstreams may have some.
+    pub default: Option<u32>,
+    /// The chain at each listener that has policies of its own.
+    pub listeners: Arc<[(ListenerKey, Option<u32>)]>,
+}
+
+impl RouteChains {
+    /// Returns the chain for requests that arrive at this listener.
+    #[must_use]
+    pub fn at(&self, listener: &PlannedListener) -> Option<u32> {
+        let own = self.listeners.iter().find(|(key, _)| key.is_of(listener));
+        own.map_or(self.default, |(_, chain)| *chain)
     }
 }
 

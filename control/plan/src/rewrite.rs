@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pattern_makes_is_a_path_in_normal_form() {
+    fn a_rewritten_path_is_in_normal_form() {
         for (pattern, replace, path, expected) in [
             ("^/s/(.*)$", "/a b/$1", "/s/x", Ok("/a%20b/x")),
             ("^/s/(.*)$", "/é/$1", "/s/x%20y", Ok("/%C3%A9/x%20y")),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_replace_those_of_the_request() {
+    fn set_parameters_replace_the_requests_own() {
         let made = |parameters: &[(&str, &str)], path: &str, query: &str| {
             let pattern = PathPattern::new("/v(?<v>[0-9]+)/(.*)").expect("a pattern");
             let parameters: Vec<_> =

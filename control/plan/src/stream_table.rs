@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_together_is_an_error() {
+    fn contradictory_streams_are_an_error() {
         for (text, message) in [
             (
                 "listen: {bind: \":1\", name: a, protocol: tcp}\n\

@@ -25,11 +25,12 @@ pub(crate) struct WrittenStream<'a> {
     listener: Option<&'a config::Listener>,
 }
 
-/// The compiled targets of a stream: its shares, and the number of its named upstream if it has only one.
+/// The compiled targets of a stream.
 #[derive(Debug)]
 pub(crate) struct StreamTargets {
     pub shares: Vec<UpstreamShare>,
-    pub only: Option<usize>,
+    /// The only upstream among them, if it is a named one: its index among those of all sources. Its timeouts apply.
+    pub only_named: Option<usize>,
 }
 
 /// Returns all streams: those of the listeners, then those under `streams`.
@@ -232,7 +233,7 @@ fn plan(
     listener: &config::Listener,
 ) -> Stream {
     let WrittenStream { stream, .. } = written;
-    let upstream = targets.only.map(|index| &parts.upstreams[index].timeouts);
+    let upstream = targets.only_named.map(|index| &parts.upstreams[index].timeouts);
     let gateway = &parts.config.timeouts;
     let is_udp = listener.protocol == ListenerProtocol::Udp;
     let upgraded = upstream.and_then(|it| it.upgraded).unwrap_or(gateway.upgraded);

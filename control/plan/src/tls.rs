@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, Http2, PemFile, Problem, StrictTransportSecurity};
+use tollgate_config::{At, Http2, PemFile, Problem};
 use tollgate_tls::{
     AcceptedName, AdmittedClients, CertificateScope, ClientAuthentication, ClientOptions, InputFile, Pem,
     ServerOptions, TlsClientConfig, TlsIdentity, TlsServerConfig,
 };
 
+use crate::Tls;
 use crate::compile_cache::CompileCache;
-use crate::{PlannedListener, Redirect, StreamTable, Tls, listener_tls};
 
 /// Returns the protocols offered over TLS, the preferred one first (ALPN, RFC 7301).
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -21,89 +21,6 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
         Http2::Only => &[b"h2"],
     };
     protocols.iter().map(|protocol| protocol.to_vec()).collect()
-}
-
-/// Returns the listeners, each with its TLS: first its own certificates, then the named ones that apply to
-/// it. `routers` has the numbers of the routers of named listeners with routes of their own; `streams` has the streams of
-/// each listener.
-pub(crate) fn listeners(
-    parts: &config::CombinedResources<'_>,
-    routers: &HashMap<&str, u32>,
-    streams: &[Option<Arc<StreamTable>>],
-    cache: &mut CompileCache,
-    problems: &mut Vec<Problem>,
-) -> Vec<Arc<PlannedListener>> {
-    let config = parts.config;
-    let mut file_problems = named(parts);
-    let all_tls = listener_tls::all(parts, cache, &mut file_problems);
-    let mut listeners: Vec<Arc<PlannedListener>> = Vec::new();
-    for ((index, &listener), tls) in parts.listeners.iter().enumerate().zip(all_tls) {
-        let bind = listener.bind.value.clone();
-        // Listeners that share an address are compared with the configuration; only a free port may be written twice.
-        let is_free_port = bind.tcp().is_some_and(|address| address.port() == 0);
-        let before = if is_free_port && !tls.by_host { &parts.listeners[..index] } else { &[] };
-        if before.iter().any(|other| {
-            other.bind.value.is_same_address(&bind)
-                && (
-                    &other.bind.value,
-                    &other.tls,
-                    other.http2,
-                    other.redirect_to_https,
-                    &other.proxy_protocol,
-                    other.timeouts,
-                    other.half_close,
-                    other.protocol,
-                ) != (
-                    &bind,
-                    &listener.tls,
-                    listener.http2,
-                    listener.redirect_to_https,
-                    &listener.proxy_protocol,
-                    listener.timeouts,
-                    listener.half_close,
-                    listener.protocol,
-                )
-        }) {
-            let message = "this address is written twice, with other settings";
-            problems.push(Problem::error(listener.bind.at, message));
-        }
-        let sts = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
-        let name = listener.name.as_ref().map(|name| name.value.clone());
-        listeners.push(Arc::new(PlannedListener {
-            bind,
-            at: listener.bind.at,
-            router: name.as_ref().and_then(|name| routers.get(name.as_str())).copied().unwrap_or(0),
-            name,
-            hosts: listener.hosts.iter().map(|host| host.value.clone()).collect(),
-            by_host: tls.by_host,
-            protocol: listener.protocol,
-            streams: streams.get(index).cloned().flatten(),
-            tls: tls.server,
-            certificates: tls.certificates,
-            own_certificates: tls.own,
-            http2: listener.http2,
-            half_close: listener.half_close,
-            idle: listener.timeouts.idle.unwrap_or(config.timeouts.idle),
-            age: listener.timeouts.age.unwrap_or(config.timeouts.age),
-            proxy_protocol: listener.proxy_protocol.clone(),
-            redirect: listener.redirect_to_https.map(|to| Redirect {
-                status: to.status,
-                to: None,
-                scheme: Some("https".to_owned()),
-                host: None,
-                port: Some(to.port).filter(|port| *port != 443),
-                path: None,
-            }),
-            strict_transport_security: sts.map(strict_transport_security).unwrap_or_default(),
-        }));
-    }
-    // A certificate may apply to several listeners; its errors are reported once.
-    for problem in file_problems {
-        if !problems.iter().any(|known| known.at == problem.at && known.message == problem.message) {
-            problems.push(problem);
-        }
-    }
-    listeners
 }
 
 /// Returns the file name to show.
@@ -127,7 +44,7 @@ pub(crate) fn is_for(named: &config::NamedCertificate, listener: &config::Listen
 }
 
 /// Returns the errors of named certificates, except those that a listener finds when it loads them.
-fn named(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
+pub(crate) fn named_certificate_problems(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let secure = || parts.listeners.iter().filter(|listener| listener.tls.is_some());
     for named in &parts.certificates {
@@ -165,19 +82,6 @@ pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Opt
     let certificates = tls.certificates.iter().collect();
     server(tls, certificates, Vec::new(), Some(Http2::Off), &CompileCache::default(), problems)
         .map(|(_, server)| server)
-}
-
-/// Returns the line of the `Strict-Transport-Security` field (RFC 6797, 6.1).
-fn strict_transport_security(hsts: &StrictTransportSecurity) -> Vec<u8> {
-    let mut line = format!("Strict-Transport-Security: max-age={}", hsts.max_age.as_secs());
-    if hsts.include_subdomains {
-        line.push_str("; includeSubDomains");
-    }
-    if hsts.preload {
-        line.push_str("; preload");
-    }
-    line.push_str("\r\n");
-    line.into_bytes()
 }
 
 /// Returns a TLS configuration of listeners. `scopes` are the listeners that share it, if their hosts tell them apart.

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_is_the_same_object_wherever_it_stands() {
+    fn equal_upstreams_are_the_same_object() {
         let before = plan("a: [\"h:1\"], b: [\"h:2\"], c: [\"h:3\"]");
         let mut next = plan("new: [\"h:9\"], c: [\"h:3\"], b: [\"h:22\"]");
         let change = next.reuse_upstreams(&before);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_told_in_its_order() {
+    fn removed_upstreams_are_listed_in_order() {
         let upstreams: Vec<String> = (0..100).map(|number| format!("u{number}: [\"h:1\"]")).collect();
         let before = plan(&upstreams.join(", "));
         let gone = plan("other: [\"h:1\"]").reuse_upstreams(&before).removed;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_change_is_no_change() {
+    fn equal_settings_are_no_change() {
         let before = plan("a: [\"h:1\"]");
         let change = plan("a: [\"h:1\"]").reuse_upstreams(&before);
         assert!(change.removed.is_empty() && change.changed.is_empty() && change.added.is_empty());

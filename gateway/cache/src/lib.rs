@@ -1,20 +1,24 @@
-//! The proxy cache: the rules of RFC 9111, and a store in memory that all workers share. No I/O.
+//! The proxy cache: the rules of RFC 9111, a store in memory that all workers share, and a [disk tier](DiskSettings) behind it.
 //!
-//! The path of a request through it:
+//! The rules and the store do no I/O. The disk tier writes on a thread of its own, and reads on the threads of its
+//! callers, which are no workers. The path of a request through it:
 //!
 //! 1. The worker reads the request's [`RequestControl`] and asks [`Store::lookup`] for its key.
 //! 2. For a [`Lookup::Hit`], [`reuse`] decides between serving, validating, and serving while another request
 //!    validates. [`answer`] then chooses between 200, 206, 304 and 416. A hit takes no lock and allocates nothing.
-//! 3. Otherwise [`Store::begin`] makes the request the leader of a fetch, or a follower of one that runs. The leader
+//! 3. If memory has nothing and [`Store::may_be_on_disk`], the worker has a thread load the [candidates](DiskCandidate), and
+//!    [`Store::promote`] returns what is valid.
+//! 4. Otherwise [`Store::begin`] makes the request the leader of a fetch, or a follower of one that runs. The leader
 //!    holds a [`Fill`], the follower a [`Follower`], possibly on another worker.
-//! 4. When a response arrives, [`admit`] decides whether it is stored, and makes its [`StoredHead`]. The leader hands
+//! 5. When a response arrives, [`admit`] decides whether it is stored, and makes its [`StoredHead`]. The leader hands
 //!    head and body to its [`Fill`] as they arrive; followers read them at once. A 304 refreshes the stored response by
 //!    [`StoredHead::updated_by`] and [`Fill::freshen`].
-//! 5. A response to an unsafe method makes [`invalidated`] list the targets to [remove](Store::purge).
+//! 6. A response to an unsafe method makes [`invalidated`] list the targets to [remove](Store::purge).
 //!
 //! Times are [`Moment`]s that the caller reads from the clock. Invariant: a response is given only to a request with
 //! the key and the varying fields that it was stored for; a hash alone never decides.
 
+mod disk;
 mod moment;
 mod rules;
 mod store;
@@ -22,6 +26,9 @@ mod stored_head;
 #[cfg(test)]
 mod test_messages;
 
+pub use disk::{
+    DiskBody, DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState, DiskStatus, Loaded, LookupTurn,
+};
 pub use moment::Moment;
 pub use rules::admit::{Admission, NotStored, admit};
 pub use rules::age::Received;

@@ -110,10 +110,14 @@ impl StoredHead {
         self.vary.as_ref().is_none_or(|vary| vary.matches(request))
     }
 
+    /// Its tags, separated by single blanks.
+    pub(crate) fn tag_text(&self) -> &[u8] {
+        self.tags.as_ref().map_or(b"", |tags| tags)
+    }
+
     /// The tags by which it can be purged.
     pub fn tags(&self) -> impl Iterator<Item = &[u8]> {
-        let text: &[u8] = self.tags.as_ref().map_or(b"", |tags| tags);
-        text.split(|byte| *byte == b' ').filter(|tag| !tag.is_empty())
+        self.tag_text().split(|byte| *byte == b' ').filter(|tag| !tag.is_empty())
     }
 
     /// Bytes on the heap.

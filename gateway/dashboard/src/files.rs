@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_module_imports_is_there() {
+    fn imported_modules_exist() {
         for file in FILES.iter().filter(|file| file.name.ends_with("js") && !file.name.contains("vendor")) {
             for line in file.content.lines().filter(|line| line.starts_with("import")) {
                 let path = line.split('\'').nth(1).expect("a path in quotes");

@@ -74,7 +74,7 @@ fn weight(accept_encoding: &[u8], name: &str) -> Option<u32> {
     })
 }
 
-/// Parses a weight (RFC 9110, 12.4.2). One that is malformed counts as 0.
+/// Parses a weight (RFC 9110, 12.4.2). A malformed weight counts as 0.
 fn thousandths(weight: &[u8]) -> u32 {
     match weight {
         [b'1'] => 1000,

@@ -17,7 +17,7 @@ struct Entry {
 }
 
 /// Returns the list of a directory, without hidden files: directories first, each group by name. Links are listed
-/// with their own dates, not with those of the files that they lead to.
+/// with their own dates, not with the dates of their targets.
 pub(crate) fn list(directory: &OwnedFd, path: &[u8]) -> Result<String, Errno> {
     let mut entries = Vec::new();
     let mut is_cut = false;

@@ -1,7 +1,7 @@
 //! Opens files below a root, without following a link out of it.
 //!
-//! The kernel does this in one call since Linux 5.6 (`openat2`, `RESOLVE_BENEATH`). Where that call is missing, or
-//! where a container forbids it, each component is opened on its own and no symbolic link is followed.
+//! The kernel does this in one call since Linux 5.6 (`openat2`, `RESOLVE_BENEATH`). If that call is missing, or
+//! a container forbids it, each component is opened on its own and no symbolic link is followed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;

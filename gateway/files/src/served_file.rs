@@ -74,7 +74,7 @@ pub struct ServedFile {
     /// Seconds since 1970.
     modified: u64,
     etag: Vec<u8>,
-    /// `Content-Type`, then fields of the whole response, then those that a 304 has too, each with its CRLF.
+    /// `Content-Type`, then fields of the whole response, then the fields that a 304 also has, each with its CRLF.
     lines: Vec<u8>,
     type_end: usize,
     validators_start: usize,
@@ -92,7 +92,7 @@ pub enum ReadNow {
 }
 
 impl ServedFile {
-    /// Loads a file, and the encoded files beside it. `path` is relative to the root.
+    /// Loads a file and its encoded variants. `path` is relative to the root.
     pub(crate) fn load(
         site: &Site,
         path: &[u8],
@@ -154,7 +154,7 @@ impl ServedFile {
         self.stamp == file.stamp && self.encoded.len() == encoded.len() && encoded.iter().all(same)
     }
 
-    /// Returns the bytes that it keeps in memory; `None` if it, or an encoded file beside it, is not kept.
+    /// Returns the bytes that it keeps in memory; `None` if it, or one of its encoded variants, is not kept.
     pub(crate) fn kept_bytes(&self) -> Option<usize> {
         let Content::Kept(bytes) = &self.content else { return None };
         let mut sum = bytes.len() + self.lines.len() + self.etag.len() + 256;
@@ -164,7 +164,7 @@ impl ServedFile {
         Some(sum)
     }
 
-    /// Returns whether files beside it hold it in other encodings.
+    /// Returns whether it has encoded variants.
     #[must_use]
     pub fn has_encoded(&self) -> bool {
         !self.encoded.is_empty()

@@ -60,7 +60,7 @@ pub struct SiteSettings {
     pub browse: bool,
     /// The first rule whose pattern matches gives the `Cache-Control`.
     pub cache_control: Vec<CacheRule>,
-    /// The encodings whose files may stand beside the plain ones, preferred ones first.
+    /// The encodings in which files may have variants, preferred ones first.
     pub precompressed: Vec<Coding>,
 }
 

@@ -23,7 +23,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Reads the fields of a request. Allocates only for those that it has.
+    /// Reads the fields of a request. Allocates only for fields that are present.
     #[must_use]
     pub fn read(request: &RequestHead) -> Self {
         let (mut conditions, head) = (Self::default(), &request.head);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_range_and_several() {
+    fn single_and_multiple_ranges() {
         let range = |start, end| ByteRange { start, end };
         let (lines, content) =
             ContentParts::ranges(b"Content-Type: a/b\r\n", b"ETag: x\r\n", 9, &[range(2, 5)], "B");

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_no_field_is_no_line() {
+    fn invalid_fields_make_no_line() {
         let line = FieldLine::new(b"X-A", b" b c ").expect("a field");
         assert_eq!((line.name(), line.bytes()), (&b"X-A"[..], &b"X-A: b c\r\n"[..]));
         assert_eq!(FieldLine::new(b"Host", b"").expect("a field").id(), Name::Host);

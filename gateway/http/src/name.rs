@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_other() {
+    fn unknown_names_are_other() {
         let long = "a".repeat(100);
         for text in [
             "",
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_services_believe_is_known() {
+    fn fields_that_services_trust_are_known() {
         let others = [
             "X-Forwarded-Prefix",
             "x-forwarded-ssl",

@@ -18,8 +18,8 @@ pub(crate) fn of_line(bytes: &[u8], start: usize, fault: usize) -> Option<Vec<u8
     let start = start.min(fault).max((fault + CONTEXT_AFTER_BYTES).saturating_sub(RESULT_MAX_BYTES));
     let line = &bytes[start..bytes.len().min(start + RESULT_MAX_BYTES)];
     // The result ends with the line, unless the end of the line itself is at fault.
-    let behind = fault - start;
-    let end = line[behind..].windows(2).position(|pair| pair == b"\r\n").map_or(line.len(), |at| behind + at);
+    let offset = fault - start;
+    let end = line[offset..].windows(2).position(|pair| pair == b"\r\n").map_or(line.len(), |at| offset + at);
     Some(&line[..end]).filter(|line| !line.is_empty()).map(<[u8]>::to_vec)
 }
 
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_those_that_the_error_is_about() {
+    fn the_shown_field_is_the_rejected_one() {
         let fields = [
             (&b":method"[..], &b"GET"[..]),
             (b":path", b"a"),

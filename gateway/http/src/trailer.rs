@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_is_barred_and_what_tells_is_not() {
+    fn fields_that_control_handling_are_no_trailers() {
         for name in [
             "Content-Length",
             "content-range",

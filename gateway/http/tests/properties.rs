@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_parsed_is_written_as_it_was(
+    fn parsed_heads_are_written_unchanged(
         fields in vec(("[!#$%&'*+.^_`|~0-9a-zA-Z-]{1,20}", "[ \t]{0,3}", "([!-~\u{80}-\u{ff}][ -~\t]{0,30})?", "[ \t]{0,3}"), 0..20),
         keep in vec(any::<bool>(), 20),
     ) {

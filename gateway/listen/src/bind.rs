@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn one_beside_others_gets_nothing_before_it_listens() -> io::Result<()> {
+    fn a_bound_socket_gets_no_connection_before_it_listens() -> io::Result<()> {
         let first = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)?.remove(0);
         first.set_nonblocking(false)?;
         let address = first.local_addr()?;

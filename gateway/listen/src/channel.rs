@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_an_end_are_told_apart() {
+    fn silence_and_a_closed_channel_differ() {
         let (here, there) = Channel::pair().expect("a pair");
         let kind = |within| here.receive(within).expect_err("nothing comes").kind();
         assert_eq!(kind(Duration::from_millis(1)), io::ErrorKind::TimedOut);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_channel_is_refused() {
+    fn a_descriptor_that_is_no_channel_is_rejected() {
         let file = std::fs::File::open("/dev/null").expect("there");
         assert!(Channel::adopt(file.into()).is_err());
         let (stream, _) = std::os::unix::net::UnixStream::pair().expect("a pair");

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn one_worker_keeps_all() {
+    fn a_single_worker_keeps_every_connection() {
         assert_eq!(ConnectionCounts::new(1).choose(0, 12345), 0);
     }
 
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_process_has_means_for_is_a_limit_too() {
+    fn resource_pressure_limits_connections() {
         let loads = ConnectionCounts::new(2);
         loads.pressure.set(0, 2);
         assert_eq!((loads.reserve(0, None), loads.reserve(1, Some(3))), (Ok(()), Ok(())));

@@ -25,13 +25,13 @@ struct Counts {
 /// The bound that is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFull {
-    /// The stream's.
+    /// The bound of the stream.
     Stream,
-    /// That of the client's address.
+    /// The bound for the client's address.
     Address,
 }
 
-/// The place of one connection or session, until it is dropped.
+/// The slot of one connection or session, until it is dropped.
 #[derive(Debug)]
 pub struct StreamSlot {
     uses: Arc<StreamUse>,
@@ -54,7 +54,7 @@ impl StreamUses {
 }
 
 impl StreamUse {
-    /// Takes a place for a client, within these bounds.
+    /// Takes a slot for a client, within these bounds.
     ///
     /// # Errors
     /// The bound that is reached.

@@ -9,6 +9,7 @@ use tokio::io::ReadBuf;
 use tokio::net::UdpSocket;
 
 use crate::Address;
+use crate::look_up::connect_by_name;
 
 /// A socket for datagrams that is registered with this thread's runtime.
 #[derive(Debug)]
@@ -32,18 +33,7 @@ impl Datagrams {
         match address {
             Address::Socket(address) => Self::connect_to(*address, source).await,
             Address::Name { host, port } => {
-                let not_found = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
-                let addresses = tokio::net::lookup_host((host.as_str(), *port))
-                    .await
-                    .map_err(|error| not_found(error.to_string()))?;
-                let mut last = not_found(format!("{host} has no address"));
-                for address in addresses {
-                    match Self::connect_to(address, source).await {
-                        Ok(socket) => return Ok(socket),
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
+                connect_by_name(host, *port, async |address| Self::connect_to(address, source).await).await
             }
             Address::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
         }

@@ -63,7 +63,7 @@ impl DetachedStream {
         self.0.reset_on_close();
     }
 
-    /// Writes as much of a short response as the kernel accepts at once, and closes. Errors are ignored.
+    /// Writes the part of a short response that the kernel accepts at once, and closes. Ignores errors.
     pub fn reject(self, answer: &[u8]) {
         match self.0 {
             // The response fits into any send queue.
@@ -80,8 +80,7 @@ impl DetachedStream {
 impl DetachedSocket {
     fn reset_on_close(&self) {
         match self {
-            // On failure the peer sees an orderly end; nothing better can be done here.
-            Self::Tcp(stream) => drop(SockRef::from(stream).set_linger(Some(Duration::ZERO))),
+            Self::Tcp(stream) => reset_on_close(stream),
             // A local socket has no reset.
             Self::Unix(_) => {}
             Self::Tls(socket, _) => socket.reset_on_close(),
@@ -99,6 +98,12 @@ impl DetachedSocket {
             Self::Simulated(socket) => socket.peek().is_none(),
         }
     }
+}
+
+/// Makes the kernel send a reset when a TCP socket is closed. On failure the peer sees an orderly end; nothing better can
+/// be done.
+pub(crate) fn reset_on_close(socket: &impl AsFd) {
+    let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }
 
 fn has_nothing_unread(socket: BorrowedFd<'_>) -> bool {

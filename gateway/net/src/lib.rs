@@ -12,6 +12,7 @@ mod datagrams;
 mod deadline;
 mod detached;
 mod listener;
+mod look_up;
 mod proxy_protocol;
 mod receive_queue;
 mod runtime;

@@ -1,4 +1,4 @@
-//! What a peek at a connection finds.
+//! The result of a peek at a connection.
 
 /// The state of a stream's receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,8 @@ use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::coop::{has_budget_remaining, poll_proceed};
 
-use crate::detached::DetachedSocket;
+use crate::detached::{DetachedSocket, reset_on_close};
+use crate::look_up::connect_by_name;
 #[cfg(feature = "simulate")]
 use crate::simulated;
 use crate::tls::TlsStream;
@@ -106,18 +107,7 @@ impl Stream {
                 })
             }
             Address::Name { host, port } => {
-                let not_found = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
-                let addresses = tokio::net::lookup_host((host.as_str(), *port))
-                    .await
-                    .map_err(|error| not_found(error.to_string()))?;
-                let mut last = not_found(format!("{host} has no address"));
-                for address in addresses {
-                    match Self::connect_tcp(address, source).await {
-                        Ok(stream) => return Ok(stream),
-                        Err(error) => last = error,
-                    }
-                }
-                Err(last)
+                connect_by_name(host, *port, async |address| Self::connect_tcp(address, source).await).await
             }
         }
     }
@@ -371,7 +361,7 @@ impl Stream {
                 }
             }
         };
-        let told: io::Result<()> = match &self.kind {
+        let result: io::Result<()> = match &self.kind {
             StreamKind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
             StreamKind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
             // Callers handle TLS before.
@@ -380,7 +370,7 @@ impl Stream {
             StreamKind::Simulated(_) => return None,
         };
         // The error has nothing to free; dropping it would still cost a call.
-        std::mem::forget(told);
+        std::mem::forget(result);
         done
     }
 
@@ -563,8 +553,7 @@ impl Stream {
             tls.reset_on_close();
         }
         if let StreamKind::Tcp(stream) = &self.kind {
-            // On failure the peer sees an orderly end; nothing better can be done here.
-            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+            reset_on_close(stream);
         }
     }
 }

@@ -18,12 +18,12 @@
 mod admin;
 mod control_group;
 mod cost;
-mod guard;
 pub mod live;
 mod log;
 mod reason;
 mod record;
 mod request_id;
+mod resource_monitor;
 mod stats;
 mod status;
 pub mod trace;
@@ -34,7 +34,6 @@ pub use admin::{
     PeerAddress, pages, serve,
 };
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
-pub use guard::{GuardReading, ResourceMonitor, ResourceUse};
 pub use log::{
     AccessLog, Details, EndpointAttempt, Field, LineTarget, Log, LogConfig, LogFilter, LogFormat, LogSink,
     LogTarget, SyslogTarget, SyslogTransport, Template, TemplateError,
@@ -42,6 +41,7 @@ pub use log::{
 pub use reason::Reason;
 pub use record::{Protocol, Record, RequestMethod, Tally, TlsRecord};
 pub use request_id::RequestIds;
+pub use resource_monitor::{ResourceMonitor, ResourceReading, ResourceUse};
 pub use stats::{
     BUCKETS, BreakerTransition, DatagramDrop, EndpointsSnapshot, Exposition, GrpcSnapshot,
     HANDSHAKE_FAILURES, HandshakesSnapshot, HistogramSnapshot, LookupCounts, MethodsSnapshot, PolicyEvents,

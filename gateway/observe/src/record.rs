@@ -163,7 +163,7 @@ pub struct Record<'a> {
     pub tls: Option<TlsRecord<'a>>,
     /// The server name that a passed-through TLS connection asks for (SNI); `None`: it has none, or `tls` has it.
     pub sni: Option<&'a str>,
-    /// The protocols of a TLS connection of layer 4 (ALPN), separated by commas: those that the client offered.
+    /// The protocols of a TLS connection of layer 4 (ALPN), that the client offered, separated by commas.
     pub alpn: Option<&'a [u8]>,
     /// The requested host: from the `Host` field, the authority of the target, or the report of a trusted
     /// proxy.
@@ -174,7 +174,7 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The request id: generated here, or taken over from the request.
     pub request_id: Option<&'a [u8]>,
-    /// What the cache did; `None`: the route has none.
+    /// The outcome at the cache; `None`: the route has no cache.
     pub cache: Option<&'a str>,
     /// The consumer that a policy identified; `None`: no policy did.
     pub consumer: Option<&'a str>,

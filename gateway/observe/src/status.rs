@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::GuardReading;
+use crate::ResourceReading;
 
 /// The state of the process and its configuration. The control thread maintains it with
 /// [`Registry::update_status`].
@@ -37,7 +37,7 @@ pub struct Status {
     /// The last requested binary upgrade that failed. A successful upgrade ends this process.
     pub last_upgrade: Option<OperationResult>,
     /// Use of memory and file descriptors.
-    pub guards: GuardReading,
+    pub resources: ResourceReading,
     /// The listeners' certificates: each file once, with its expiry in seconds since 1970.
     pub certificates: Vec<(String, i64)>,
     /// Bound of open client connections; `None`: no limit.
@@ -104,7 +104,7 @@ impl Default for Status {
             in_force_since: now,
             last_reload: None,
             last_upgrade: None,
-            guards: GuardReading::default(),
+            resources: ResourceReading::default(),
             certificates: Vec::new(),
             connections_limit: None,
             log_lines_lost: 0,
@@ -140,7 +140,7 @@ impl Status {
                 "last_reload": self.last_reload.as_ref().map(OperationResult::json),
             },
             "last_failed_upgrade": self.last_upgrade.as_ref().map(OperationResult::json),
-            "overload": self.guards.json(),
+            "overload": self.resources.json(),
             "etcd": self.etcd.map(|etcd| json!({
                 "connected": etcd.connected,
                 "losses": etcd.losses,
@@ -175,7 +175,7 @@ mod tests {
     use crate::ResourceUse;
 
     #[test]
-    fn it_says_what_is_in_force_and_how_the_last_reload_went() {
+    fn shows_the_plan_in_force_and_the_last_reload() {
         let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
         let mut status = Status { generation: 3, routes: 7, ..Status::default() };
         assert!(status.last_reload_succeeded());
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(value["last_failed_upgrade"], Value::Null);
         assert_eq!(value["overload"], json!({ "memory": null, "files": null, "shed": [] }));
         let memory = Some(ResourceUse { used: 95, bound: 100 });
-        status.guards = GuardReading { memory, files: None, sheds: 2 };
+        status.resources = ResourceReading { memory, files: None, sheds: 2 };
         let value: Value = serde_json::from_str(&status.json()).expect("JSON");
         assert_eq!(value["overload"]["memory"], json!({ "used": 95, "bound": 100 }));
         assert_eq!(value["overload"]["shed"], json!(["low", "normal"]));

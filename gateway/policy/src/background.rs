@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_beside_whoever_asks() {
+    fn tasks_run_beside_the_caller() {
         let side = BackgroundIo::default();
         let (send, receive) = mpsc::channel();
         let here = std::thread::current().id();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_ends_when_nobody_has_it() {
+    fn the_thread_ends_with_its_last_handle() {
         struct Tells(mpsc::Sender<()>);
         impl Drop for Tells {
             fn drop(&mut self) {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_one_asks_nobody() {
+    fn a_dry_run_calls_no_service() {
         let side = BackgroundIo::disabled();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         assert_eq!(runtime.block_on(side.run(async { 7 })), None);

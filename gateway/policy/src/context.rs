@@ -77,7 +77,7 @@ pub struct Context {
     pub upstream: Option<Arc<str>>,
     /// Whether a service admitted the client by credentials that the gateway does not know, such as a cookie.
     pub is_personal: bool,
-    /// What the cache may do for the request; `None`: there is no cache.
+    /// The permitted use of the cache for the request; `None`: there is no cache.
     pub cache: Option<CacheUse>,
     /// The key of the request in the cache.
     pub cache_key: Vec<u8>,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn who_transforms_a_body_last_gets_it_as_it_was_sent() {
+    fn the_last_transform_gets_the_body_as_sent() {
         let mut context = Context::default();
         context.transform(Box::new(Ends(b'2')));
         context.transform(Box::new(Ends(b'1')));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_the_head_alone_gets_no_other_body() {
+    fn a_policy_of_the_head_gets_no_body() {
         let mut context = Context::default();
         context.on_response(|response| response.transform(Box::new(Ends(b'1'))));
         assert!(!context.leaves_bodies());
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_request_is_there_for_the_next() {
+    fn a_reused_context_keeps_nothing() {
         struct Nothing;
         impl HeadEdit for Nothing {
             fn edit(&self, _: &mut Response<'_>) {}

@@ -48,8 +48,8 @@ impl Cost {
                 own.map_or(self.default, |(_, cost)| *cost)
             }
             CostSource::Header(name) => {
-                let said = request.header(name).and_then(number);
-                said.unwrap_or(self.default).min(self.max).max(1)
+                let reported = request.header(name).and_then(number);
+                reported.unwrap_or(self.default).min(self.max).max(1)
             }
         }
     }
@@ -67,9 +67,9 @@ impl Cost {
     /// Returns the cost that a response reports, and removes the field.
     pub(crate) fn take_reported(&self, response: &mut Response<'_>) -> Option<u64> {
         let name = self.field()?;
-        let said = response.get(name).and_then(number);
+        let reported = response.get(name).and_then(number);
         response.remove(name);
-        said.map(|cost| cost.min(self.max))
+        reported.map(|cost| cost.min(self.max))
     }
 
     /// Returns the part of a summary about the cost: empty, or `, cost by ...`.
@@ -104,9 +104,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_no_less_than_one_and_no_more_than_the_most() {
+    fn reported_costs_are_clamped() {
         let cost = Cost { by: CostSource::Header("x-cost".into()), default: 2, max: 10 };
-        for (said, is) in [
+        for (reported, is) in [
             ("X-Cost: 7\r\n", 7),
             ("X-Cost: 0\r\n", 1),
             ("X-Cost: 11\r\n", 10),
@@ -120,7 +120,7 @@ mod tests {
             ("X-Cost:\r\n", 2),
             ("", 2),
         ] {
-            assert_eq!(of(&cost, "GET / HTTP/1.1", said), is, "{said:?}");
+            assert_eq!(of(&cost, "GET / HTTP/1.1", reported), is, "{reported:?}");
         }
         let cost = Cost {
             by: CostSource::Method([("GET".into(), 0), ("POST".into(), 5)].into()),
@@ -132,20 +132,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_response_says_goes_no_further() {
+    fn the_cost_field_is_not_forwarded() {
         let cost = Cost { by: CostSource::Response("x-cost".into()), default: 1, max: 100 };
-        let said = |line: &str| {
+        let reported = |line: &str| {
             let mut head = format!("HTTP/1.1 200 OK\r\n{line}\r\n").into_bytes();
-            let said = cost.take_reported(&mut Response::new(&mut head, BodyKind::Fixed));
+            let reported = cost.take_reported(&mut Response::new(&mut head, BodyKind::Fixed));
             assert_eq!(head, b"HTTP/1.1 200 OK\r\n\r\n");
-            said
+            reported
         };
-        assert_eq!(said("X-Cost: 40\r\n"), Some(40));
-        assert_eq!(said("X-Cost: 4000\r\n"), Some(100));
-        assert_eq!(said("X-Cost: 99999999999999999999\r\n"), Some(100));
-        assert_eq!(said("X-Cost: 0\r\n"), Some(0));
-        assert_eq!(said("X-Cost: -1\r\n"), None);
-        assert_eq!(said("X-Cost: none\r\n"), None);
-        assert_eq!(said(""), None);
+        assert_eq!(reported("X-Cost: 40\r\n"), Some(40));
+        assert_eq!(reported("X-Cost: 4000\r\n"), Some(100));
+        assert_eq!(reported("X-Cost: 99999999999999999999\r\n"), Some(100));
+        assert_eq!(reported("X-Cost: 0\r\n"), Some(0));
+        assert_eq!(reported("X-Cost: -1\r\n"), None);
+        assert_eq!(reported("X-Cost: none\r\n"), None);
+        assert_eq!(reported(""), None);
     }
 }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_found() {
+    fn present_keys_are_found() {
         let plain = "GET / HTTP/1.1";
         for (by, line, fields, found) in [
             (CountKey::All, plain, "", None),

@@ -148,7 +148,7 @@ fn key(text: &str) -> Result<CountKey, ScalarError> {
     }
 }
 
-/// Where the cost of a request comes from.
+/// The source of a request's cost.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 #[section(name = "cost", noun = "`cost`", exactly_one = ["methods", "header", "response_header"], own_forms)]
 pub(crate) struct CostSettings {

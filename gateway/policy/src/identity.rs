@@ -42,11 +42,11 @@ impl Reserved {
 /// Whether a prefix does not cover this name: only codecs write the field, it identifies the client, or it
 /// detects loops.
 fn is_spared_by_prefix(name: &[u8]) -> bool {
-    let told = matches!(
+    let names_client = matches!(
         Name::of(name),
         Name::Forwarded | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
     );
-    told || !request::may_be_changed(name) || name.eq_ignore_ascii_case(b"cdn-loop")
+    names_client || !request::may_be_changed(name) || name.eq_ignore_ascii_case(b"cdn-loop")
 }
 
 /// Whether a field's name equals this one, or differs only in case and punctuation. Endpoints that do not
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_no_name_is_nobody() {
+    fn an_identity_needs_a_name() {
         let identity = Identity::new(Some("X-Who".to_owned()), Some("X-Groups".to_owned()));
         let (mut sent, mut context) = (crate::testing::Sent::new(""), crate::Context::default());
         let consumer = Consumer { groups: vec!["admin".to_owned()], ..Consumer::default() };
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn look_alikes_are_reserved_too() {
+    fn look_alike_names_are_reserved() {
         let names = Reserved::new(["X-Consumer-Name"]);
         for name in ["X-Consumer-Name", "x-consumer-name", "X_Consumer_Name", "x.consumer~NAME"] {
             assert!(names.has(name.as_bytes()), "{name}");

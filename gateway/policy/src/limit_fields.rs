@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn several_limits_are_one_list() {
-        let mut told = LimitFields::default();
-        told.add("a", &policy("a", 10, Duration::from_secs(1)), 3, Duration::from_millis(1200));
-        told.add("b", &policy("b", 100, Duration::from_secs(60)), 0, Duration::from_secs(60));
+        let mut fields = LimitFields::default();
+        fields.add("a", &policy("a", 10, Duration::from_secs(1)), 3, Duration::from_millis(1200));
+        fields.add("b", &policy("b", 100, Duration::from_secs(60)), 0, Duration::from_secs(60));
         assert_eq!(
-            String::from_utf8_lossy(&told.refusal(Duration::from_millis(10))),
+            String::from_utf8_lossy(&fields.refusal(Duration::from_millis(10))),
             "Retry-After: 1\r\nRateLimit-Policy: \"a\";q=10;w=1, \"b\";q=100;w=60\r\n\
              RateLimit: \"a\";r=3;t=2, \"b\";r=0;t=60\r\n"
         );

@@ -45,7 +45,7 @@ pub(crate) trait PolicyConfig: Value + Clone + Debug + PartialEq + Send + Sync +
         Vec::new()
     }
 
-    /// Returns the upstreams that the settings name. The compiler reports those that do not exist.
+    /// Returns the upstreams that the settings name. The compiler reports names that do not exist.
     fn upstreams(&self) -> Vec<&Spanned<String>> {
         Vec::new()
     }

@@ -7,8 +7,10 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
-use tollgate_cache::{Store, StoreSettings};
+use tollgate_cache::{DiskCounters, DiskSettings, Store, StoreSettings};
+use tollgate_config::CacheStore;
 use tollgate_observe::PolicyEvents;
 
 use crate::BackgroundIo;
@@ -28,6 +30,8 @@ pub struct PolicyStates {
     cache: OnceLock<Arc<Store>>,
     /// The bytes that it may hold.
     cache_bytes: AtomicU64,
+    /// Its disk tier.
+    cache_disk: Mutex<Option<DiskSettings>>,
 }
 
 #[derive(Debug, Default)]
@@ -91,21 +95,54 @@ impl PolicyStates {
     pub fn cache(&self) -> &Arc<Store> {
         self.cache.get_or_init(|| {
             let capacity_bytes = self.cache_bytes.load(Ordering::Relaxed);
-            Store::new(StoreSettings {
+            let store = Store::new(StoreSettings {
                 capacity_bytes,
                 object_bytes_max: capacity_bytes,
                 ..StoreSettings::default()
-            })
+            });
+            self.set_disk(&store);
+            store
         })
     }
 
-    /// Sets how many bytes the store of responses may hold.
-    pub fn bound_cache(&self, bytes: u64) {
-        let before = self.cache_bytes.swap(bytes, Ordering::Relaxed);
-        if let Some(store) = self.cache.get()
-            && before != bytes
-        {
-            store.set_capacity(bytes);
+    /// Sets how many bytes the store of responses may hold, and its disk tier.
+    pub fn configure_cache(&self, settings: &CacheStore) {
+        let disk = settings
+            .disk
+            .as_ref()
+            .map(|disk| DiskSettings { path: disk.path.value.clone(), size_bytes: disk.size });
+        *self.cache_disk.lock().unwrap_or_else(PoisonError::into_inner) = disk;
+        let before = self.cache_bytes.swap(settings.memory, Ordering::Relaxed);
+        if let Some(store) = self.cache.get() {
+            if before != settings.memory {
+                store.set_capacity(settings.memory);
+            }
+            self.set_disk(store);
+        }
+    }
+
+    fn set_disk(&self, store: &Store) {
+        let settings = self.cache_disk.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut counters = DiskCounters::default();
+        if settings.is_some() {
+            let count = |event| self.events.counter("cache", "disk", event);
+            counters = DiskCounters {
+                hits: count("hits"),
+                read_bytes: count("read_bytes"),
+                writes: count("writes"),
+                written_bytes: count("written_bytes"),
+                drops: count("drops"),
+                evictions: count("evictions"),
+                errors: count("errors"),
+            };
+        }
+        store.set_disk(settings, &counters);
+    }
+
+    /// Ends the disk tier of the store, and waits at most this long until another process can have its folder.
+    pub fn release_cache_disk(&self, most: Duration) {
+        if let Some(store) = self.cache.get() {
+            store.release_disk(most);
         }
     }
 
@@ -127,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn state_is_found_while_somebody_has_it() {
+    fn state_is_found_while_it_is_held() {
         let shared = PolicyStates::default();
         let one = shared.state("a", |_| true, || 1_u32);
         assert_eq!(*shared.state("a", |_| true, || 2_u32), 1);

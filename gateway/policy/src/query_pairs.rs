@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_as_it_was_written() {
+    fn kept_pairs_are_unchanged() {
         for (query, left) in [
             ("", ""),
             ("key", ""),

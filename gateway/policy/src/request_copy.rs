@@ -74,15 +74,15 @@ pub struct CopyWatch(Rc<CopyWatchState>);
 struct CopyWatchState {
     main: Cell<Option<u16>>,
     shadow: Cell<CopyResult>,
-    heard: Cell<Option<OnCopyEnd>>,
+    on_end: Cell<Option<OnCopyEnd>>,
 }
 
 impl CopyWatch {
-    /// Calls `heard` at the end of both, with the result of the copy, and the request's status if the client
+    /// Calls `on_end` at the end of both, with the result of the copy, and the request's status if the client
     /// got one.
-    pub fn new(heard: impl FnOnce(CopyResult, Option<u16>) + 'static) -> Self {
+    pub fn new(on_end: impl FnOnce(CopyResult, Option<u16>) + 'static) -> Self {
         let (main, shadow) = (Cell::new(None), Cell::new(CopyResult::Abandoned));
-        Self(Rc::new(CopyWatchState { main, shadow, heard: Cell::new(Some(Box::new(heard))) }))
+        Self(Rc::new(CopyWatchState { main, shadow, on_end: Cell::new(Some(Box::new(on_end))) }))
     }
 
     /// Records the end of the request; status 0: the client got none.
@@ -99,8 +99,8 @@ impl CopyWatch {
 /// Both are over when the last handle is dropped. This includes a request or copy that is dropped early.
 impl Drop for CopyWatchState {
     fn drop(&mut self) {
-        if let Some(heard) = self.heard.take() {
-            heard(self.shadow.get(), self.main.get());
+        if let Some(on_end) = self.on_end.take() {
+            on_end(self.shadow.get(), self.main.get());
         }
     }
 }
@@ -120,23 +120,23 @@ mod tests {
 
     #[test]
     fn both_ends_are_awaited() {
-        let heard = Rc::new(Cell::new(None));
-        let told = heard.clone();
-        let watch = CopyWatch::new(move |end, status| told.set(Some((end, status))));
+        let ended = Rc::new(Cell::new(None));
+        let result = ended.clone();
+        let watch = CopyWatch::new(move |end, status| result.set(Some((end, status))));
         let other = watch.clone();
         watch.main(200);
         drop(watch);
-        assert_eq!(heard.get(), None);
+        assert_eq!(ended.get(), None);
         other.shadow(CopyResult::Answered(500));
         drop(other);
-        assert_eq!(heard.get(), Some((CopyResult::Answered(500), Some(200))));
+        assert_eq!(ended.get(), Some((CopyResult::Answered(500), Some(200))));
     }
 
     #[test]
-    fn who_is_dropped_has_ended() {
-        let heard = Rc::new(Cell::new(None));
-        let told = heard.clone();
-        drop(CopyWatch::new(move |end, status| told.set(Some((end, status)))));
-        assert_eq!(heard.get(), Some((CopyResult::Abandoned, None)));
+    fn a_dropped_copy_has_ended() {
+        let ended = Rc::new(Cell::new(None));
+        let result = ended.clone();
+        drop(CopyWatch::new(move |end, status| result.set(Some((end, status)))));
+        assert_eq!(ended.get(), Some((CopyResult::Abandoned, None)));
     }
 }

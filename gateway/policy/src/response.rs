@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says() {
+    fn fields_of_the_response() {
         let mut head = HEAD.to_vec();
         let response = Response::new(&mut head, BodyKind::Fixed);
         assert_eq!(response.status(), 404);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_name_go_and_the_others_stay_where_they_are() {
+    fn removing_a_name_keeps_the_order_of_the_rest() {
         let mut head = b"HTTP/1.1 200 OK\r\nS: 1\r\nA: 1\r\ns:2\r\nS: 3\r\nB: 22\r\nS: 4\r\n\r\n".to_vec();
         let mut response = Response::new(&mut head, BodyKind::Fixed);
         response.remove("S");
@@ -369,14 +369,14 @@ mod tests {
             response.transform(Box::new(Same));
             response.append("B", b"1");
             assert_eq!(response.into_transform(true).is_some(), changes, "{body:?}");
-            let told =
+            let is_chunked =
                 String::from_utf8_lossy(&head).contains("\r\nB: 1\r\nTransfer-Encoding: chunked\r\n\r\n");
-            assert_eq!(told, changes, "{body:?}");
+            assert_eq!(is_chunked, changes, "{body:?}");
         }
     }
 
     #[test]
-    fn one_transform_gets_what_another_has_made() {
+    fn transforms_are_chained() {
         let mut head = HEAD.to_vec();
         let mut response = Response::new(&mut head, BodyKind::Transformable);
         response.transform(Box::new(Same));

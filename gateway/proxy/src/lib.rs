@@ -27,7 +27,7 @@
 //! 7. `exchange::respond` answers in place of an endpoint: with an error, a redirect or a fixed response.
 //! 8. `state::close_record` records the result, however the request ended.
 //!
-//! `front::rehearse` takes a request through the same functions without a socket, for `tollgate explain`.
+//! `front::dry_run` takes a request through the same functions without a socket, for `tollgate explain`.
 //! `front::trace` builds the trace of a request that has ended, for `tollgate trace`.
 
 mod exchange;
@@ -36,11 +36,11 @@ mod policy;
 mod state;
 
 pub use exchange::error_body::{Flavour, error_body};
-pub use front::rehearse::{NEW_ID, Rehearsal, rehearse};
+pub use front::dry_run::{DryRun, NEW_ID, dry_run};
 pub use front::run::{run_worker, work};
-pub use policy::rehearsed_outcome::RehearsedOutcome;
-pub use policy::{RehearsedPolicy, RehearsedVerdict};
+pub use policy::dry_run_outcome::DryRunOutcome;
+pub use policy::{DryRunPolicy, DryRunVerdict};
 pub use state::command::{Mailbox, WorkerCommand, WorkerSetup};
-pub use state::followers::{GatheredTrace, TraceFilter, TraceFollower};
+pub use state::followers::{GatheredTrace, TraceFilter, TraceFollower, TraceSubject};
 pub use state::listener::{ListenerId, Queued};
 pub use state::rollout::{Receipt, Receipts, Rollout};

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape() {
+    fn malformed_escapes() {
         for text in [&b""[..], b"%", b"%2", b"%2g", b"%g2", b"2f", b"% 2", b"%+2"] {
             assert_eq!(decode(text), None, "{text:?}");
             assert_eq!(*percent_decoded(text), *text, "{text:?}");

@@ -28,7 +28,7 @@ mod spec;
 pub use escape::percent_decoded;
 pub use path::{EncodedSlash, Normalised, PathError, PathRules, Semicolon, normalise, normalise_rewritten};
 pub use request::Request;
-pub use router::conflicts::{Shadow, Tie};
+pub use router::conflicts::{Shadow, ShadowCause, Tie};
 pub use router::error::{BuildError, RoutePosition};
 pub use router::explain::{Criterion, Explanation, MismatchReason};
 pub use router::pattern::PathPattern;

@@ -9,6 +9,7 @@
 
 pub(crate) mod conditions;
 pub(crate) mod conflicts;
+mod coverage;
 pub(crate) mod error;
 pub(crate) mod explain;
 mod hosts;

@@ -21,8 +21,8 @@ pub struct RouteSpec {
     pub age: Option<Age>,
 }
 
-/// The age of a route. The smaller value wins: the older route, and of two of one time the smaller name. A route without an
-/// age precedes all that have one.
+/// The age of a route. The smaller value wins: the older route, and of two equally old routes the smaller name. A route without an
+/// age precedes every route with one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Age {
     /// When the route was created: seconds since 1970, and nanoseconds.

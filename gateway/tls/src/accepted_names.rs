@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor, verify_server_name};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, Error, RootCertStore};
 
+use crate::certificate_rule::{CertificateRule, PresentedCertificate};
 use crate::{FileProblem, InputFile, PeerCertificate, provider};
 
 /// The scheme of SPIFFE ids.
@@ -24,22 +24,16 @@ pub enum AcceptedName {
 
 /// Accepts certificates that a trusted authority has signed and that hold one of some names.
 #[derive(Debug)]
-pub(crate) struct AcceptedNamesVerifier {
-    /// Verifies the signatures of handshakes.
-    signatures: Arc<WebPkiServerVerifier>,
+pub(crate) struct AcceptedNames {
     roots: Arc<RootCertStore>,
     hosts: Vec<ServerName<'static>>,
     uris: Vec<String>,
 }
 
-impl AcceptedNamesVerifier {
+impl AcceptedNames {
     /// # Errors
     /// A host is neither a name nor an address.
-    pub fn new(
-        signatures: Arc<WebPkiServerVerifier>,
-        roots: Arc<RootCertStore>,
-        names: &[AcceptedName],
-    ) -> Result<Self, FileProblem> {
+    pub fn new(roots: Arc<RootCertStore>, names: &[AcceptedName]) -> Result<Self, FileProblem> {
         let (mut hosts, mut uris) = (Vec::new(), Vec::new());
         for name in names {
             match name {
@@ -52,7 +46,7 @@ impl AcceptedNamesVerifier {
                 AcceptedName::Uri(uri) => uris.push(uri.clone()),
             }
         }
-        Ok(Self { signatures, roots, hosts, uris })
+        Ok(Self { roots, hosts, uris })
     }
 
     /// Returns whether the certificate holds one of the URIs. A SPIFFE id counts only if it is the only URI, as the
@@ -68,55 +62,30 @@ impl AcceptedNamesVerifier {
     }
 }
 
-impl ServerCertVerifier for AcceptedNamesVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl CertificateRule for AcceptedNames {
+    fn verify(&self, certificate: &PresentedCertificate<'_>) -> Result<(), Error> {
+        let PresentedCertificate { end_entity, intermediates, now, .. } = *certificate;
         let parsed = ParsedCertificate::try_from(end_entity)?;
         let algorithms = provider().signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
         let holds_host = self.hosts.iter().any(|host| verify_server_name(&parsed, host).is_ok());
         match holds_host || self.holds_uri(end_entity) {
-            true => Ok(ServerCertVerified::assertion()),
+            true => Ok(()),
             false => Err(CertificateError::NotValidForName.into()),
         }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signatures.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signatures.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.signatures.supported_verify_schemes()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use rcgen::{CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+    use rustls::client::danger::ServerCertVerifier;
+    use rustls::pki_types::UnixTime;
     use rustls::pki_types::pem::PemObject;
 
     use super::*;
     use crate::Pem;
+    use crate::certificate_rule::RuleVerifier;
 
     fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
@@ -139,15 +108,13 @@ mod tests {
     }
 
     #[test]
-    fn one_of_the_names_and_a_trusted_issuer_are_needed() {
+    fn a_name_and_a_trusted_issuer_are_required() {
         let (own, other) = (authority("own"), authority("other"));
         let roots = Pem::from(own.pem().as_bytes()).authorities().expect("an authority");
         let accepts = |names: &[AcceptedName], certificate: &CertificateDer<'_>| {
-            let signatures = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider().clone());
-            let signatures = signatures.build().expect("a verifier");
-            let verifier = AcceptedNamesVerifier::new(signatures, roots.clone(), names).expect("good names");
+            let rule = AcceptedNames::new(roots.clone(), names).expect("good names");
             let name = ServerName::try_from("connected.example").expect("a name");
-            verifier.verify_server_cert(certificate, &[], &name, &[], UnixTime::now())
+            RuleVerifier(rule).verify_server_cert(certificate, &[], &name, &[], UnixTime::now())
         };
         let host = |name: &str| AcceptedName::Host(name.to_owned());
         let uri = |name: &str| AcceptedName::Uri(name.to_owned());

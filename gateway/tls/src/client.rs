@@ -6,13 +6,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, Error, RootCertStore};
 
-use crate::accepted_names::{AcceptedName, AcceptedNamesVerifier};
+use crate::accepted_names::{AcceptedName, AcceptedNames};
+use crate::certificate_rule::{CertificateRule, PresentedCertificate, RuleVerifier};
 use crate::{FileProblem, InputFile, Pem, TlsIdentity, provider};
 
 /// The inputs of an upstream's TLS configuration.
@@ -79,7 +79,7 @@ impl TlsClientConfig {
         config.resumption = Resumption::disabled();
         config
             .dangerous()
-            .set_certificate_verifier(Arc::new(FixedNameVerifier { verifier: verifier.clone(), name }));
+            .set_certificate_verifier(Arc::new(RuleVerifier(FixedName { verifier: verifier.clone(), name })));
         Arc::new(config)
     }
 
@@ -91,84 +91,27 @@ impl TlsClientConfig {
     }
 }
 
-/// Verifies certificates for a fixed name, whatever name SNI holds.
+/// Accepts certificates for a fixed name, whatever name SNI holds.
 #[derive(Debug)]
-struct FixedNameVerifier {
+struct FixedName {
     verifier: Arc<WebPkiServerVerifier>,
     name: ServerName<'static>,
 }
 
-impl ServerCertVerifier for FixedNameVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.verifier.verify_server_cert(end_entity, intermediates, &self.name, ocsp_response, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
+impl CertificateRule for FixedName {
+    fn verify(&self, certificate: &PresentedCertificate<'_>) -> Result<(), Error> {
+        let PresentedCertificate { end_entity, intermediates, ocsp_response, now } = *certificate;
+        self.verifier.verify_server_cert(end_entity, intermediates, &self.name, ocsp_response, now).map(drop)
     }
 }
 
 /// Accepts every certificate whose key the endpoint has.
 #[derive(Debug)]
-struct AcceptAnyCertificate;
+struct AnyCertificate;
 
-impl ServerCertVerifier for AcceptAnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        provider().signature_verification_algorithms.supported_schemes()
+impl CertificateRule for AnyCertificate {
+    fn verify(&self, _: &PresentedCertificate<'_>) -> Result<(), Error> {
+        Ok(())
     }
 }
 
@@ -183,16 +126,17 @@ fn config(files: &ClientOptions) -> Result<ConfigAndVerifier, FileProblem> {
     let accepted = &files.accepted_names;
     let (builder, verifier) = match (verifier, &files.verified_name) {
         (None, _) => {
-            (builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate)), None)
+            let any = RuleVerifier(AnyCertificate);
+            (builder.dangerous().with_custom_certificate_verifier(Arc::new(any)), None)
         }
-        (Some(verifier), _) if !accepted.is_empty() => {
-            let accepting = AcceptedNamesVerifier::new(verifier, roots(files)?, accepted)?;
+        (Some(_), _) if !accepted.is_empty() => {
+            let accepting = RuleVerifier(AcceptedNames::new(roots(files)?, accepted)?);
             (builder.dangerous().with_custom_certificate_verifier(Arc::new(accepting)), None)
         }
         (Some(verifier), None) => (builder.with_webpki_verifier(verifier.clone()), Some(verifier)),
         (Some(verifier), Some(name)) => {
             let name = ServerName::try_from(name.clone()).map_err(|error| general(error.to_string()))?;
-            let named = FixedNameVerifier { verifier: verifier.clone(), name };
+            let named = RuleVerifier(FixedName { verifier: verifier.clone(), name });
             (builder.dangerous().with_custom_certificate_verifier(Arc::new(named)), Some(verifier))
         }
     };
@@ -232,7 +176,7 @@ fn system_roots() -> Result<Arc<RootCertStore>, String> {
         Arc::new(roots)
     });
     if roots.is_empty() {
-        return Err("this system trusts nobody: name those who sign the endpoints' certificates, with `ca`"
+        return Err("this system trusts no authority: name the authorities that sign the endpoints' certificates, with `ca`"
             .to_owned());
     }
     Ok(roots.clone())

@@ -28,7 +28,7 @@ pub struct ClientHello {
     pub alpn: Box<[u8]>,
 }
 
-/// What the bytes are.
+/// The kind of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FirstBytes {
     /// The beginning of a ClientHello: more bytes are needed.
@@ -37,7 +37,7 @@ pub enum FirstBytes {
     Hello(ClientHello),
     /// Not TLS: the connection speaks another protocol.
     NotTls,
-    /// TLS, but no valid ClientHello, or one that is too long.
+    /// TLS, but an invalid or oversized ClientHello.
     Malformed,
 }
 
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_client_hello() {
+    fn input_that_is_no_client_hello() {
         assert_eq!(ClientHello::read(b"GET / HTTP/1.1\r\n"), FirstBytes::NotTls);
         assert_eq!(ClientHello::read(&[HANDSHAKE, 2]), FirstBytes::NotTls);
         // A ServerHello, at its first byte.

@@ -1,5 +1,5 @@
 //! Finds the most specific of several names for a host: an exact one, then the longest wildcard, then the entry for any host.
-//! The listeners of one address are told apart by it: a handshake by its server name, a request by its host.
+//! It selects among the listeners of one address: for a handshake by its server name, for a request by its host.
 
 use std::collections::HashMap;
 

@@ -5,6 +5,7 @@
 //! does the handshake and everything after it.
 
 mod accepted_names;
+mod certificate_rule;
 mod client;
 mod client_hello;
 mod distinguished_name;

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_it() {
+    fn contents_of_a_certificate() {
         let mut params =
             CertificateParams::new(vec!["a.example".to_owned(), "10.0.0.1".to_owned()]).expect("names");
         params.distinguished_name.push(DnType::OrganizationName, "Example, Ltd.");

@@ -219,8 +219,8 @@ mod tests {
             "hunter2",
         ] {
             let pem = Pem::from(text.as_bytes());
-            let told = [pem.certificates().map(drop), pem.key().map(drop)];
-            for message in told.into_iter().filter_map(Result::err) {
+            let results = [pem.certificates().map(drop), pem.key().map(drop)];
+            for message in results.into_iter().filter_map(Result::err) {
                 assert!(!message.contains("hunter2") && !message.contains("104"), "{text:?}: {message}");
             }
             assert!(pem.authorities().is_err(), "{text:?}");

@@ -51,11 +51,11 @@ pub struct CertificateScope {
 pub struct ClientAuthentication {
     /// The authorities that may sign them.
     pub authorities: Pem,
-    /// Which clients are let in.
+    /// The clients that are admitted.
     pub admits: AdmittedClients,
 }
 
-/// Which clients a listener with client authentication lets in.
+/// The clients that a listener with client authentication admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AdmittedClients {
     /// Those with a valid certificate.
@@ -73,7 +73,7 @@ pub struct TlsServerConfig {
     summary: Arc<ServerSummary>,
 }
 
-/// What operators see of the inputs.
+/// The inputs as operators see them.
 #[derive(Debug)]
 struct ServerSummary {
     certificates: Vec<Option<CertificateSummary>>,
@@ -106,7 +106,7 @@ impl TlsServerConfig {
         Ok(Self { config, summary: Arc::new(ServerSummary::new(files)) })
     }
 
-    /// The certificates in the order of the files; `None` for one that cannot be parsed.
+    /// The certificates in the order of the files; `None` for a file that cannot be parsed.
     #[must_use]
     pub fn certificates(&self) -> &[Option<CertificateSummary>] {
         &self.summary.certificates
@@ -210,7 +210,7 @@ fn verifier(clients: &ClientAuthentication) -> Result<Arc<dyn ClientCertVerifier
     })
 }
 
-/// Verifies certificates, and records those that are not valid instead of refusing them. The client must still hold the key.
+/// Verifies certificates, and records invalid ones instead of refusing them. The client must still hold the key.
 #[derive(Debug)]
 struct AdmittingVerifier(Arc<dyn ClientCertVerifier>);
 
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_which_file() {
+    fn errors_name_the_faulty_file() {
         let make = || rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).expect("made");
         let (one, other) = (make(), make());
         let (chain, key) = (one.cert.pem(), one.signing_key.serialize_pem());

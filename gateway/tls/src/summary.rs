@@ -1,4 +1,4 @@
-//! What an operator may see of a certificate: names, issuer and validity, never a key.
+//! The public part of a certificate, for operators: names, issuer and validity, never a key.
 //!
 //! [`TlsServerConfig`](crate::TlsServerConfig) makes a [`CertificateSummary`] of each certificate and of each
 //! trusted authority when a plan is compiled. `GET /api/v1/listeners` and the dashboard show them.
@@ -61,7 +61,7 @@ impl CertificateSummary {
         Self::new(chain.certificates().ok()?.first()?)
     }
 
-    /// Summarises the certificates of a bundle. Those that cannot be parsed are left out.
+    /// Summarises the certificates of a bundle. Certificates that cannot be parsed are left out.
     pub(crate) fn of_bundle(bundle: &Pem) -> Vec<Self> {
         let all = bundle.certificates().unwrap_or_default();
         all.iter().filter_map(Self::new).take(AUTHORITIES_MAX).collect()

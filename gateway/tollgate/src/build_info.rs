@@ -7,7 +7,7 @@ use tollgate_policy::{Installed, Plugins};
 
 /// The length of a commit in `tollgate -V`.
 const SHORT_COMMIT_LENGTH: usize = 12;
-/// What a build can differ in besides its target: the allocator, and the library for TLS.
+/// The options of a build besides its target: the allocator, and the library for TLS.
 const FEATURES: &str = if cfg!(without_jemalloc) { "aws-lc" } else { "jemalloc, aws-lc" };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -235,9 +235,13 @@ pub struct TraceArgs {
     /// The gateway to ask.
     #[command(flatten)]
     pub remote: AdminOptions,
-    /// Only requests for this host, written as in the `match` of a route: `api.example.com`, `*.example.com`.
+    /// Only requests for this host, written as in the `match` of a route: `api.example.com`, `*.example.com`; and streams
+    /// for this server name.
     #[arg(long, value_name = "HOST")]
     pub host: Option<String>,
+    /// Only the stream of layer 4 with this name, or `*` for all streams.
+    #[arg(long, value_name = "NAME")]
+    pub stream: Option<String>,
     /// Only requests for this path, written as in the `match` of a route: `/v1/users`, `/v1/*`, `/users/{id}`.
     #[arg(long, value_name = "PATH")]
     pub path: Option<String>,
@@ -250,10 +254,10 @@ pub struct TraceArgs {
     /// Only requests that the gateway ended for this reason, spelled as in the access log.
     #[arg(long, value_name = "REASON")]
     pub reason: Option<String>,
-    /// End after this number of requests.
+    /// End after this number of requests and streams.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Print each request as one line of JSON.
+    /// Print each request and each stream as one line of JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -421,6 +425,7 @@ Examples:
   tollgate trace --limit 1
   tollgate trace --host api.example.com --path '/v1/*' --status 5xx
   tollgate trace --client 10.0.0.0/8 --reason rate_limited
+  tollgate trace --stream mail
   tollgate trace --json | jq -r '.target + \" \" + (.total_ms | tostring)'";
 
 const GET: &str = "\

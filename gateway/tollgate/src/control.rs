@@ -208,7 +208,7 @@ impl ControlThread {
         // After a delay the next sample comes a full interval later; a shorter interval would measure only
         // the sampling.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut problem = None;
+        let (mut problem, mut cache_problem) = (None, None);
         loop {
             tokio::select! {
                 () = signals.stop.requested() => return Ok(ExitReason::Stop(None)),
@@ -258,6 +258,13 @@ impl ControlThread {
                             warn!(target: component::GATEWAY, "access log: {text}");
                         }
                         problem = now;
+                    }
+                    let now = self.gateway.cache_problem();
+                    if now != cache_problem {
+                        if let Some(text) = &now {
+                            warn!(target: component::GATEWAY, "the cache's disk tier: {text}");
+                        }
+                        cache_problem = now;
                     }
                     self.gateway.drop_retired();
                     if self.upgrade.is_none() && !self.upgrade_pending {

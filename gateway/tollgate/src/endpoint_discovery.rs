@@ -23,7 +23,7 @@ pub async fn start(shared: &Arc<UpstreamStates>, plan: &Rollout) -> Discovery {
 
 /// Changes to a plan that is not in force yet, and waits for first answers of new upstreams.
 pub async fn apply(discovery: &mut Discovery, plan: &Rollout) -> EndedLookups {
-    let gone = discovery.apply(&plan.upstreams);
+    let ended = discovery.apply(&plan.upstreams);
     for upstream in discovery.wait_for_first_lookups(FIRST_ANSWERS_TIMEOUT).await {
         warn!(
             target: component::DISCOVERY,
@@ -31,5 +31,5 @@ pub async fn apply(discovery: &mut Discovery, plan: &Rollout) -> EndedLookups {
             "upstream {upstream}: its endpoints are not looked up yet; it goes on trying"
         );
     }
-    gone
+    ended
 }

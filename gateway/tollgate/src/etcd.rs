@@ -80,7 +80,7 @@ async fn get_etcd(State(context): State<AdminContext>) -> (StatusCode, Json<Valu
     };
     let since = etcd.since.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
     let refused: Vec<Value> = etcd.refused.iter().map(refused_to_json).collect();
-    let there = match etcd.member {
+    let gateways = match etcd.member {
         Some(_) => list_gateways(&etcd.handle).await.ok(),
         None => None,
     };
@@ -95,7 +95,7 @@ async fn get_etcd(State(context): State<AdminContext>) -> (StatusCode, Json<Valu
         "name": etcd.handle.settings().name,
         "revision": etcd.revision,
         "refused": refused,
-        "gateways": there,
+        "gateways": gateways,
     });
     (StatusCode::OK, Json(value))
 }

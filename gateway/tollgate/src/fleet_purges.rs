@@ -19,7 +19,7 @@ use tollgate_proxy::Rollout;
 use tollgate_sources::{EtcdEvent, EtcdHandle, PURGE_RECORD_LIFETIME};
 use tracing::{info, warn};
 
-use crate::purge_request::PurgeRequest;
+use crate::purge_request::{DISK_WAIT, PurgeRequest};
 
 /// How long the admin API waits until this gateway has carried out its own record.
 const OWN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,7 +93,8 @@ impl FleetPurges {
 
     fn carry_out(&self, work: Work, store: Option<&Store>) {
         if work.removes_all {
-            let removed = store.map_or(0, |store| store.purge(Purge::All, PurgeMode::Remove));
+            let (removed, _) = store
+                .map_or((0, true), |store| store.purge_durably(Purge::All, PurgeMode::Remove, DISK_WAIT));
             warn!(
                 target: component::ETCD,
                 "etcd did not answer for so long that purges may have been missed: {removed} stored responses removed"
@@ -101,14 +102,17 @@ impl FleetPurges {
         }
         for (version, text) in work.records {
             let parsed = serde_json::from_slice::<Value>(&text).map_err(|error| error.to_string());
-            let purged = match parsed.and_then(|value| PurgeRequest::parse(&value)) {
-                Ok(request) => store.map_or(0, |store| request.carry_out(store)),
+            let (purged, is_durable) = match parsed.and_then(|value| PurgeRequest::parse(&value)) {
+                Ok(request) => store.map_or((0, true), |store| request.carry_out(store)),
                 Err(why) => {
                     warn!(target: component::ETCD, "the purge of the cache at revision {version} is invalid: {why}");
                     continue;
                 }
             };
             info!(target: component::ETCD, "purge of the cache at revision {version}: {purged} stored responses");
+            if !is_durable {
+                warn!(target: component::ETCD, "the purge at revision {version} could not be written to the disk");
+            }
             let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
             if results.len() == RESULTS_MAX {
                 results.pop_front();

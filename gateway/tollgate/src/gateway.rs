@@ -45,6 +45,8 @@ use crate::workers::WorkerThreads;
 
 /// How long a log may take to write its last lines when the gateway ends.
 const LOG_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the disk tier of the cache may take to write what waits when the gateway ends.
+const CACHE_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The running gateway.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ pub struct Gateway {
     retired: Vec<Arc<Rollout>>,
 }
 
-/// What the admin API needs of the control thread.
+/// The parts of the control thread that the admin API uses.
 #[derive(Debug)]
 pub struct ApiChannels {
     /// The contents of the sources.
@@ -354,15 +356,20 @@ impl Gateway {
         receipts
     }
 
+    /// Returns the problem of the cache's disk tier, if it has one.
+    pub fn cache_problem(&self) -> Option<String> {
+        self.current.policies().known_cache()?.disk_status()?.problem
+    }
+
     /// Drops plans that no request uses. With many routes that takes milliseconds, so neither a worker nor
     /// this thread does it.
     pub fn drop_retired(&mut self) {
-        let (gone, kept) =
+        let (unused, kept) =
             std::mem::take(&mut self.retired).into_iter().partition(|plan| Arc::strong_count(plan) == 1);
         self.retired = kept;
-        let gone: Vec<_> = gone;
-        if !gone.is_empty() {
-            drop(spawn_low_priority(move || drop(gone)));
+        let unused: Vec<_> = unused;
+        if !unused.is_empty() {
+            drop(spawn_low_priority(move || drop(unused)));
         }
     }
 
@@ -382,6 +389,7 @@ impl Gateway {
         self.listeners.close();
         self.workers.send(|_| WorkerCommand::Drain(bound));
         let result = self.workers.join();
+        self.current.policies().release_cache_disk(CACHE_CLOSE_TIMEOUT);
         self.log.close(LOG_CLOSE_TIMEOUT);
         result
     }

@@ -18,7 +18,7 @@ use crate::print::{print, print_error};
 const BCRYPT_COST: u32 = 10;
 /// The most bytes that bcrypt takes of a password. It ignores the rest.
 const BCRYPT_MAX_BYTES: usize = 72;
-/// The length of a generated key, in bytes. It is printed as twice as many hexadecimal digits.
+/// The length of a generated key, in bytes. Each is printed as two hexadecimal digits.
 const KEY_BYTES: usize = 32;
 /// Below this number of bytes, a secret can be found from its SHA-256 by trying.
 const SAFE_KEY_BYTES: usize = 16;

@@ -27,7 +27,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Other", &["schema", "reference", "completions", "man", "help"]),
 ];
 
-/// What users of other programs type, and the command for it here.
+/// Commands of other programs, and their counterparts here.
 const OTHER_WORDS: [(&str, &str); 22] = [
     ("start", "run"),
     ("serve", "run"),
@@ -126,7 +126,7 @@ fn heading(title: &str) -> String {
     format!("{header}{title}:{header:#}")
 }
 
-/// Breaks a text into lines that fit beside the names of the commands.
+/// Breaks a text into lines that fit next to the names of the commands.
 fn wrap(text: &str) -> String {
     let mut out = String::new();
     let mut column = INDENT;

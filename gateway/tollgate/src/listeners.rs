@@ -106,10 +106,10 @@ impl Listeners {
         if added.is_empty() && removed.is_empty() {
             return;
         }
-        let (gone, kept): (Vec<_>, Vec<_>) =
+        let (closed, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.configured));
         self.open = kept;
-        let handles: Vec<_> = gone.iter().filter_map(|open| open.handle).collect();
+        let handles: Vec<_> = closed.iter().filter_map(|open| open.handle).collect();
         if !handles.is_empty() {
             // An old and a new address may share a port, one wider than the other. Listening on the new one
             // first leaves no gap. An error here recurs in `start_accepting`, which reports it.
@@ -121,9 +121,9 @@ impl Listeners {
             ListenAddress::Udp(_) => None,
             ListenAddress::Unix(socket) => Some(tollgate_net::Address::Unix(socket.path.clone())),
         }));
-        gone.iter().for_each(|open| open.remove_file());
+        closed.iter().for_each(|open| open.remove_file());
         // Drops this process's duplicates first; the sockets close with the workers' duplicates.
-        drop(gone);
+        drop(closed);
         if !handles.is_empty() {
             workers.send(|_| WorkerCommand::Close(handles.clone(), Queued::Accept));
         }

@@ -97,7 +97,7 @@ async fn history(State(context): State<AdminContext>, Query(query): Query<Histor
     }
 }
 
-/// Keeps the first `most` entries, and those that `wanted` names.
+/// Keeps the first `most` entries, and the entries that `wanted` names.
 fn keep<T>(entries: &mut Vec<T>, most: usize, wanted: impl Fn(&T) -> bool) {
     let mut place = 0;
     entries.retain(|entry| {

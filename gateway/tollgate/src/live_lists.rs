@@ -55,7 +55,7 @@ pub struct RouteQuery {
     limit: Option<usize>,
 }
 
-/// Which routes.
+/// The selected state of routes.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum RouteFilter {
@@ -99,7 +99,7 @@ pub struct UpstreamQuery {
     endpoints: Option<usize>,
 }
 
-/// Which upstreams.
+/// The selected state of upstreams.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum UpstreamFilter {
@@ -136,7 +136,7 @@ struct Page {
     total: usize,
     found: usize,
     offset: usize,
-    /// Requests per second of all rows, also those on other pages and those that the filter leaves out.
+    /// Requests per second of all rows, including rows on other pages and rows that the filter leaves out.
     rate: f64,
     items: Vec<Value>,
 }
@@ -171,7 +171,7 @@ async fn answer(headers: &HeaderMap, make: impl FnOnce() -> Page + Send + 'stati
 struct RouteRow {
     name: String,
     is_disabled: bool,
-    /// What the configuration says; `None`: the row has counts only, such as `-` and `other`.
+    /// The configured route; `None`: the row has counts only, such as `-` and `other`.
     configured: Option<Value>,
     counts: Option<RouteLive>,
     text: String,
@@ -269,7 +269,7 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
         });
     }
     let total = rows.len();
-    // What was counted under a name that the configuration does not have, or no longer.
+    // Counts under a name that the configuration does not have, or no longer has.
     rows.extend(counted.into_iter().map(|(name, counts)| RouteRow {
         name: name.to_string(),
         is_disabled: false,

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_done_without_a_thread_too() {
+    fn work_is_done_even_without_a_thread() {
         let answer = spawn_with(|| 7, |_| Err(io::ErrorKind::WouldBlock.into()));
         assert_eq!(answer.blocking_recv(), Ok(7));
         assert_eq!(spawn_low_priority(|| 8).blocking_recv(), Ok(8));

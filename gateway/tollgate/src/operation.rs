@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tollgate_config::{Problems, Severity};
 
-/// What a client asks for.
+/// The operation that a client requests.
 #[derive(Debug)]
 pub enum Operation {
     /// Read the file again.
@@ -51,7 +51,7 @@ pub struct ReloadReport {
     pub took: Duration,
     /// Settings that the file changes, but a reload cannot.
     pub needs_restart: Vec<&'static str>,
-    /// What is missing although the plan is in force: a listener, for example.
+    /// Missing resources of a plan in force: a listener, for example.
     pub problem: Option<String>,
     /// The warnings about the file, as JSON.
     pub warnings: Vec<Value>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tollgate_config::LogLevel;
 use tollgate_listen::ConnectionCounts;
 use tollgate_net::component;
-use tollgate_observe::{GuardReading, Registry, ResourceMonitor, ResourceUse};
+use tollgate_observe::{Registry, ResourceMonitor, ResourceReading, ResourceUse};
 use tollgate_plan::Overload;
 use tracing::{info, warn};
 
@@ -60,7 +60,7 @@ impl OverloadGuard {
     }
 
     async fn watch(self) {
-        let mut guards = ResourceMonitor::new();
+        let mut monitor = ResourceMonitor::new();
         let mut before = Shed::default();
         let mut last_report = LastReport::default();
         let mut tick = tokio::time::interval(CHECK_INTERVAL);
@@ -72,11 +72,11 @@ impl OverloadGuard {
             // is the safe side.
             let clients = self.loads.total() as u64;
             let now = Instant::now();
-            let mut reading = guards.read(now, rules.memory, rules.files.share());
+            let mut reading = monitor.read(now, rules.memory, rules.files.share());
             let shed = decide(&reading, clients, &rules, before);
             self.loads.pressure.set(shed.requests, shed.connections.unwrap_or(u64::MAX));
             reading.sheds = shed.requests;
-            self.registry.update_status(|status| status.guards = reading);
+            self.registry.update_status(|status| status.resources = reading);
             match last_report.message(now, &reading, shed, clients) {
                 Some((LogLevel::Warn, message)) => warn!(target: component::OVERLOAD, "{message}"),
                 Some((_, message)) => info!(target: component::OVERLOAD, "{message}"),
@@ -93,7 +93,7 @@ impl OverloadGuard {
 /// bound, normal priority too; at the bound, all new work. Connections take descriptors. Past `shed_from` of
 /// them, only low priority is refused, which leaves connections to endpoints to the other requests; connected
 /// clients must not suffer from new ones.
-fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) -> Shed {
+fn decide(reading: &ResourceReading, clients: u64, rules: &Overload, before: Shed) -> Shed {
     let from = rules.shed_from.share();
     let memory = reading.memory.map_or(0.0, ResourceUse::ratio);
     let files = reading.files.map_or(0.0, ResourceUse::ratio);
@@ -129,7 +129,7 @@ impl LastReport {
     fn message(
         &mut self,
         now: Instant,
-        reading: &GuardReading,
+        reading: &ResourceReading,
         shed: Shed,
         clients: u64,
     ) -> Option<(LogLevel, String)> {
@@ -167,9 +167,9 @@ impl LastReport {
 mod tests {
     use super::*;
 
-    fn reading(memory: u64, files: u64) -> GuardReading {
+    fn reading(memory: u64, files: u64) -> ResourceReading {
         let of = |used| Some(ResourceUse { used, bound: 1000 });
-        GuardReading { memory: of(memory), files: of(files), sheds: 0 }
+        ResourceReading { memory: of(memory), files: of(files), sheds: 0 }
     }
 
     fn requests(memory: u64, files: u64, before: u8) -> u8 {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_let_in_and_turned_away_by_turns() {
+    fn overload_has_hysteresis() {
         assert_eq!((requests(890, 0, 1), requests(879, 0, 1)), (1, 0));
         assert_eq!((requests(985, 0, 3), requests(979, 0, 3)), (3, 2));
         assert_eq!((requests(0, 881, 1), requests(0, 879, 1)), (1, 0));
@@ -209,12 +209,12 @@ mod tests {
         assert_eq!(most(1200, 100, 0), Some(0));
         assert_eq!(most(100, 200, 0), Some(1000), "some have just been closed");
         assert_eq!(most(100, 40, 1000), Some(0));
-        let none = decide(&GuardReading::default(), 9, &Overload::default(), Shed::default());
+        let none = decide(&ResourceReading::default(), 9, &Overload::default(), Shed::default());
         assert_eq!(none, Shed::default());
     }
 
     #[test]
-    fn it_is_said_once_and_worse_at_once() {
+    fn overload_is_logged_once_and_escalation_at_once() {
         let (mut last_report, now) = (LastReport::default(), Instant::now());
         let mut say = |seconds, requests, connections, clients| {
             let shed = Shed { requests, connections: Some(connections) };

@@ -1,8 +1,13 @@
 //! A purge of stored responses, as the body of a request to the admin API and as the record of a fleet.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tollgate_cache::{Purge, PurgeMode, Store};
 use tollgate_policy::KEY_SEPARATOR;
+
+/// How long a purge waits until the disk tier has written it.
+pub const DISK_WAIT: Duration = Duration::from_secs(10);
 
 /// What is purged.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,16 +57,15 @@ impl PurgeRequest {
         Ok(Self { target, is_soft })
     }
 
-    /// Returns how many responses it concerned.
-    pub fn carry_out(&self, store: &Store) -> u64 {
+    /// Returns how many responses in memory it concerned, and whether it holds after a restart too.
+    pub fn carry_out(&self, store: &Store) -> (u64, bool) {
         let mode = if self.is_soft { PurgeMode::MarkStale } else { PurgeMode::Remove };
+        let purge = |what: Purge<'_>| store.purge_durably(what, mode, DISK_WAIT);
         match &self.target {
-            Target::Key(url) => {
-                store.purge(Purge::Prefix(&[url.as_bytes(), &[KEY_SEPARATOR]].concat()), mode)
-            }
-            Target::Prefix(prefix) => store.purge(Purge::Prefix(prefix.as_bytes()), mode),
-            Target::Tag(tag) => store.purge(Purge::Tags(&[tag.as_bytes()]), mode),
-            Target::All => store.purge(Purge::All, mode),
+            Target::Key(url) => purge(Purge::Prefix(&[url.as_bytes(), &[KEY_SEPARATOR]].concat())),
+            Target::Prefix(prefix) => purge(Purge::Prefix(prefix.as_bytes())),
+            Target::Tag(tag) => purge(Purge::Tags(&[tag.as_bytes()])),
+            Target::All => purge(Purge::All),
         }
     }
 }

@@ -79,7 +79,7 @@ pub struct PreparedRollout {
     listeners: ListenersChange,
 }
 
-/// What a job needs of the gateway.
+/// The parts of the gateway that a job uses.
 #[derive(Debug)]
 pub struct JobContext {
     /// The plan in force.
@@ -366,7 +366,7 @@ pub async fn apply_changes(
         }
         return;
     };
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
@@ -385,7 +385,7 @@ pub async fn apply_changes(
                 Err(error) => Err(ChangeError::StoreFailed(error.to_string())),
             });
         }
-        gone.forget();
+        ended_lookups.forget();
     });
 }
 
@@ -433,7 +433,7 @@ async fn put_in_force(
     health: &HealthMonitor,
     done: impl FnOnce() + Send + 'static,
 ) {
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let receipts = gateway.roll_out(rollout.clone(), listeners).await;
     log_rollout(&rollout);
     health.apply_plan(rollout.change());
@@ -444,7 +444,7 @@ async fn put_in_force(
         }
         drop(rollout);
         done();
-        gone.forget();
+        ended_lookups.forget();
     });
 }
 
@@ -529,7 +529,7 @@ pub async fn apply_file(
         );
     }
     debug!(target: component::RELOAD, "opened the listeners and logs that are new");
-    let gone = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
+    let ended_lookups = endpoint_discovery::apply(&mut gateway.discovery, &rollout).await;
     let (receipts, admin_result) = gateway.change(rollout.clone(), config, prepared);
     log_rollout(&rollout);
     gateway.registry.update_status(|status| status.certificates.clone_from(&files.certificates));
@@ -553,7 +553,7 @@ pub async fn apply_file(
             problem,
             warnings: problems,
         }));
-        gone.forget();
+        ended_lookups.forget();
     });
 }
 

@@ -77,6 +77,8 @@ pub fn hand_over(
         "tollgate {id} has taken over from {own_id}: {in_flight} here end first"
     );
     gateway.admin.stop();
+    // The new process waits for the folder. Until the end of the drain, memory serves here.
+    gateway.current().policies().release_cache_disk(Duration::ZERO);
     let bound = gateway.config.timeouts.drain;
     gateway.announce_close(bound.map(|bound| bound.saturating_sub(DRAIN_MARGIN).max(IDLE_GRACE.min(bound))));
     gateway.listeners.stop_accepting(successor.addresses(), &gateway.workers);

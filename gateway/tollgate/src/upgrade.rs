@@ -194,9 +194,9 @@ impl Successor {
     fn explain(&mut self, error: &io::Error) -> String {
         // The channel closes a moment before the exit status is available.
         use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-        let gone = matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset);
+        let is_disconnected = matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset);
         let end = Instant::now() + Duration::from_secs(1);
-        while gone && Instant::now() < end {
+        while is_disconnected && Instant::now() < end {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return exit_message(status);
             }
@@ -204,7 +204,7 @@ impl Successor {
         }
         match error.kind() {
             io::ErrorKind::TimedOut => "the new process did not come up in time".to_owned(),
-            _ if gone => "the new process does not take over".to_owned(),
+            _ if is_disconnected => "the new process does not take over".to_owned(),
             _ => format!("the new process did not come up: {error}"),
         }
     }
@@ -222,7 +222,8 @@ fn exit_message(status: ExitStatus) -> String {
 impl Drop for Successor {
     fn drop(&mut self) {
         if self.serving_addresses.is_none() {
-            // Killed before the channel closes, since it would take that for the end of this process, and serve.
+            // The successor is killed before the channel closes: it would take a closed channel for the end of this
+            // process, and serve.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }

@@ -70,7 +70,7 @@ impl WorkerThreads {
         self.mailboxes.len()
     }
 
-    /// Returns the workers' connection counts, and what the guards refuse.
+    /// Returns the workers' connection counts, and the pressure that refuses connections.
     pub fn loads(&self) -> &Arc<ConnectionCounts> {
         &self.loads
     }

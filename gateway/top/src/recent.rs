@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_begins_anew() {
+    fn another_process_resets_the_rates() {
         let mut recent = RecentDocuments::default();
         recent.add(live(1_000.0, 5_000));
         recent.add(LiveDocument { uptime: 1.0, ..live(1_010.0, 3) });

@@ -36,7 +36,7 @@ impl SortColumn {
     }
 }
 
-/// What the next keys mean.
+/// The meaning of the next keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InputMode {
     /// Commands.
@@ -60,7 +60,7 @@ pub struct ScreenState {
     pub paused: bool,
     /// Only rows whose names contain this text, in any case, are shown.
     pub filter: String,
-    /// What the next keys mean.
+    /// The meaning of the next keys.
     pub mode: InputMode,
 }
 

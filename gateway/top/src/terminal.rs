@@ -96,7 +96,7 @@ fn run_screen(
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(io::Error::other("nobody asks any longer"));
+                    return Err(io::Error::other("the thread that requests samples has ended"));
                 }
             }
         }

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_answers() {
+    fn an_unreachable_gateway() {
         assert!(
             drawn(60, 5, &RecentDocuments::default(), ScreenState::default(), None)
                 .contains("asking 127.0.0.1:9911")

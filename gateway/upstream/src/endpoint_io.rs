@@ -5,7 +5,7 @@
 //! replies to what was read, go out in one write.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -43,7 +43,7 @@ impl EndpointIo {
         self.fault.as_ref()
     }
 
-    /// Reads what has arrived, and writes what waits. Ready when the connection has ended; its streams know.
+    /// Reads arrived bytes, and writes queued ones. Ready when the connection is closed; its streams have learnt it.
     pub fn poll(&mut self, client: &ClientConnection, cx: &mut Context<'_>) -> Poll<()> {
         client.forget_waker();
         let was_full = client.is_full();
@@ -64,6 +64,17 @@ impl EndpointIo {
         }
         client.register_waker(cx);
         Poll::Pending
+    }
+
+    /// Sends a GOAWAY before the connection is closed, as far as the socket takes it at once, so that the endpoint knows
+    /// that nothing was lost (RFC 9113, 6.8). Does nothing if the connection has ended.
+    pub fn say_goodbye(&mut self, client: &ClientConnection) {
+        if client.ended().is_none() {
+            client.go_away();
+            let stream = &mut self.stream;
+            // If the socket takes it only in part, or not at all, the endpoint sees a mere end.
+            let _ = client.poll_write(|bytes| Poll::Ready(stream.write(&[IoSlice::new(bytes)])));
+        }
     }
 
     fn read(&mut self, client: &ClientConnection, cx: &mut Context<'_>) -> io::Result<()> {

@@ -34,7 +34,7 @@ pub struct PickHints<'a> {
     pub avoid: &'a [Rc<Pool>],
 }
 
-/// The endpoints of an upstream on one worker: the plan's, and those found by discovery.
+/// The endpoints of an upstream on one worker: the listed and the discovered ones.
 ///
 /// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the last one that the worker
 /// saw. Only if they differ does the worker rebuild its balance.
@@ -108,6 +108,7 @@ impl Members {
         let now = self.current.borrow();
         if hints.sticky.is_none()
             && hints.avoid.is_empty()
+            && !self.set.context().has_refusing()
             && let Some(at) = now.balance.next_in_turn()
         {
             return Some(now.pools[at].clone());
@@ -120,13 +121,31 @@ impl Members {
         if let Some(pool) = now.sticky(hints) {
             return Some(pool);
         }
-        let avoids = |at: usize| hints.avoid.iter().any(|pool| Rc::ptr_eq(pool, &now.pools[at]));
-        let request = PickRequest {
+        let has_failed = |at: usize| hints.avoid.iter().any(|pool| Rc::ptr_eq(pool, &now.pools[at]));
+        let plain = PickRequest {
             hash: hints.hash,
-            avoid: if hints.avoid.is_empty() { None } else { Some(&avoids) },
+            avoid: if hints.avoid.is_empty() { None } else { Some(&has_failed) },
             load: &|at| now.pools[at].in_use(),
         };
-        now.balance.pick(&request, &self.rng).map(|at| now.pools[at].clone())
+        let picked = match self.set.context().refusing_now() {
+            None => None,
+            Some(time) => {
+                let avoids = |at: usize| has_failed(at) || now.pools[at].is_refusing(time);
+                let careful = PickRequest { avoid: Some(&avoids), ..plain };
+                now.balance.pick(&careful, &self.rng).filter(|at| !avoids(*at))
+            }
+        };
+        let picked = picked.or_else(|| now.balance.pick(&plain, &self.rng));
+        picked.map(|at| now.pools[at].clone())
+    }
+
+    /// Returns whether an endpoint takes requests that has not failed this one: it is not in `failed`.
+    pub fn has_other(&self, planned: &Planned, failed: &[&Pool]) -> bool {
+        self.refresh_if_changed(planned);
+        let now = self.current.borrow();
+        now.pools.iter().enumerate().any(|(at, pool)| {
+            now.balance.takes(at) && !failed.iter().any(|failed| std::ptr::eq(*failed, &raw const **pool))
+        })
     }
 
     /// Whether a sticky cookie names an endpoint that takes requests.

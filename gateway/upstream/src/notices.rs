@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_bounded() {
+    fn unread_notices_are_bounded() {
         let news = NoticeChannel::default();
         for _ in 0..NOTICES_MAX + 10 {
             news.push(notice(EndpointEvent::Returned));

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_up_is_over_after_the_span() {
+    fn saved_retries_expire_with_the_window() {
         let budget = RetryBudget::new(tollgate_net::now());
         let count = RequestCounter::new(&budget, 0);
         (0..1000).for_each(|_| count.count(budget.start, &budget));

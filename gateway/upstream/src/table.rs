@@ -152,6 +152,12 @@ impl Upstreams {
         }
     }
 
+    /// Returns the upstream with this name in the current plan, if a request has used it.
+    #[must_use]
+    pub fn current(&self, name: &str) -> Option<&Rc<Upstream>> {
+        self.upstreams.get(name)
+    }
+
     /// Creates an upstream, which takes over as much as possible from the old one of its name.
     fn build(&mut self, planned: &Arc<Planned>, old: Option<&Upstream>) -> Upstream {
         let set = self.set(planned, old);

@@ -146,17 +146,17 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_servers_behind_an_address_makes_few_notices() {
+    fn a_flapping_address_makes_few_notices() {
         let (record, now) = (EndpointTlsFailure::default(), tollgate_net::now());
         let expired = fault(TlsFaultKind::CertificateExpired);
-        let mut told = 0;
+        let mut notices = 0;
         for second in 0..100 {
-            told += u32::from(record.failed(&expired, now + second * SECOND));
+            notices += u32::from(record.failed(&expired, now + second * SECOND));
             assert!(record.last().is_some());
-            told += u32::from(record.succeeded(|| now + second * SECOND));
+            notices += u32::from(record.succeeded(|| now + second * SECOND));
             assert!(record.last().is_none());
         }
-        assert_eq!(told, 4, "a failure and its end at once, and again after a minute");
+        assert_eq!(notices, 4, "a failure and its end at once, and again after a minute");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! An [`Upstream`] joins the parts that a request needs: the [members](Members) among which it picks an
 //! endpoint, and the worker's access to the breaker, the adaptive limit and the retry budget, whose state all
-//! workers share. [`Upstreams`](crate::Upstreams) creates it. An exchange keeps the one that it began with,
+//! workers share. [`Upstreams`](crate::Upstreams) creates it. An exchange keeps its first one,
 //! also when the plan changes.
 
 use std::cell::RefCell;
@@ -104,6 +104,12 @@ impl Upstream {
     #[inline]
     pub fn pick(&self, hints: &PickHints<'_>) -> Option<Rc<Pool>> {
         self.members.pick(&self.planned, hints)
+    }
+
+    /// Returns whether an endpoint takes requests that is not in `failed`.
+    #[cold]
+    pub fn has_other(&self, failed: &[&Pool]) -> bool {
+        self.members.has_other(&self.planned, failed)
     }
 
     /// Returns whether the plan gives it no endpoints, and no way to discover any.
@@ -222,6 +228,13 @@ impl Upstream {
             self.stats.upstream_retried(self.slot);
         }
         granted
+    }
+
+    /// Counts a request that goes on to another endpoint because one refused the connection. That needs no budget: the
+    /// upstream has received nothing, so such a request does not add to its load.
+    pub fn count_move(&self) {
+        debug!(target: component::UPSTREAM, upstream = self.name.as_str(), "a refused request goes to another endpoint");
+        self.stats.upstream_retried(self.slot);
     }
 
     /// Asks for a second, hedged attempt while the first is still running. The rules are those of

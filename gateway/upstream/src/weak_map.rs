@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_somebody_has() {
+    fn finds_values_that_are_still_held() {
         let mut known = WeakMap::<String, u32>::default();
         let one = known.get_or_insert_with("one", || 1);
         assert_eq!(*known.get_or_insert_with("one", || 2), 1, "it is there");

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_a_new_one() {
+    fn a_new_window_has_no_counts() {
         assert_eq!(Window::<1>::default().sum(0, 3), 0);
     }
 }

@@ -6,62 +6,67 @@ use std::time::Duration;
 
 use tollgate_observe::Snapshot;
 
-use crate::books::{Asked, Delivery, Got, Pages, StreamEnd};
 use crate::gateway::Line;
+use crate::recorder::{Asked, Delivery, Got, RunRecord, StreamEnd};
 use crate::scenario::{Event, Leave, Mood, Scenario, cookie};
 
 /// Returns a description of everything that is wrong with a run; empty if nothing is.
 #[must_use]
-pub fn audit(scenario: &Scenario, pages: &Pages, mut lines: Vec<Line>, counts: &Snapshot) -> Vec<String> {
+pub fn audit(
+    scenario: &Scenario,
+    record: &RunRecord,
+    mut lines: Vec<Line>,
+    counts: &Snapshot,
+) -> Vec<String> {
     if let Some(sabotage) = scenario.sabotage {
         sabotage.tamper(&mut lines);
     }
     let (streams, lines): (Vec<Line>, Vec<Line>) = lines.into_iter().partition(|line| line.is_stream);
-    let mut wrong = pages.violations.clone();
-    deliveries(pages, &mut wrong);
-    log(scenario, pages, &lines, counts, &mut wrong);
+    let mut wrong = record.violations.clone();
+    deliveries(record, &mut wrong);
+    log(scenario, record, &lines, counts, &mut wrong);
     counters(counts, &mut wrong);
-    sticky(scenario, pages, &mut wrong);
-    promises(scenario, pages, &mut wrong);
-    hedges(scenario, pages, &mut wrong);
-    pressure(pages, &mut wrong);
-    stream_ends(scenario, pages, &streams, &mut wrong);
+    sticky(scenario, record, &mut wrong);
+    promises(scenario, record, &mut wrong);
+    hedges(scenario, record, &mut wrong);
+    pressure(record, &mut wrong);
+    stream_ends(scenario, record, &streams, &mut wrong);
     wrong
 }
 
 /// Checks that each stream of layer 4 ends as its parties ended it: an orderly end is never made up, a promised
 /// stream is whole, and the log has a line for each.
-fn stream_ends(scenario: &Scenario, pages: &Pages, lines: &[Line], wrong: &mut Vec<String>) {
+fn stream_ends(scenario: &Scenario, record: &RunRecord, lines: &[Line], wrong: &mut Vec<String>) {
     // The gateway's own ends, such as a timeout, are orderly too. Each has a line with its reason.
     let mut own = lines.iter().filter(|line| line.reason != "-").count();
     let drained = |until: Duration| scenario.drain.is_some_and(|drain| until >= drain);
-    for (number, page) in &pages.streams {
-        let Some(end) = page.end else {
-            wrong.push(format!("stream {number} has not ended: {page:?}"));
+    for (number, entry) in &record.streams {
+        let Some(end) = entry.end else {
+            wrong.push(format!("stream {number} has not ended: {entry:?}"));
             continue;
         };
-        if drained(page.until) {
+        if drained(entry.until) {
             continue;
         }
-        let client_ended = page.finished || page.left;
-        if page.end_arrived && !client_ended {
+        let client_ended = entry.finished || entry.left;
+        if entry.end_arrived && !client_ended {
             wrong.push(format!("the server of stream {number} got an end that the client did not send"));
         }
-        let server_ended = page.end_arrived || page.cut == Some(Leave::Close);
-        let is_made_up = end == StreamEnd::Whole && !(server_ended && page.came == page.echoed);
+        let server_ended = entry.end_arrived || entry.cut == Some(Leave::Close);
+        let is_made_up = end == StreamEnd::Whole && !(server_ended && entry.came == entry.echoed);
         if is_made_up && own > 0 {
             own -= 1;
         } else if is_made_up {
-            wrong.push(format!("stream {number} ended in good order, and its server did not: {page:?}"));
+            wrong.push(format!("stream {number} ended in good order, and its server did not: {entry:?}"));
         }
         let length =
             scenario.streams.iter().find(|plan| plan.number == *number).map_or(0, |plan| plan.length);
-        let is_whole = end == StreamEnd::Whole && page.greeted && page.came == length;
-        if scenario.mood != Mood::Rough && pages.pressed.is_empty() && !is_whole {
-            wrong.push(format!("stream {number} of {length} bytes is not whole: {page:?}"));
+        let is_whole = end == StreamEnd::Whole && entry.greeted && entry.came == length;
+        if scenario.mood != Mood::Rough && record.pressed.is_empty() && !is_whole {
+            wrong.push(format!("stream {number} of {length} bytes is not whole: {entry:?}"));
         }
     }
-    let connected = pages.streams.values().filter(|page| page.connected).count();
+    let connected = record.streams.values().filter(|entry| entry.connected).count();
     if scenario.mood != Mood::Rough && scenario.drain.is_none() && lines.len() != connected {
         wrong.push(format!("{} lines for {connected} streams", lines.len()));
     }
@@ -69,15 +74,15 @@ fn stream_ends(scenario: &Scenario, pages: &Pages, lines: &[Line], wrong: &mut V
 
 /// Checks that a request that is not idempotent is delivered at most once, and that a body without an end is
 /// never delivered as whole.
-fn deliveries(pages: &Pages, wrong: &mut Vec<String>) {
+fn deliveries(record: &RunRecord, wrong: &mut Vec<String>) {
     let mut times: BTreeMap<u64, usize> = BTreeMap::new();
-    for delivery in &pages.deliveries {
+    for delivery in &record.deliveries {
         *times.entry(delivery.request).or_default() += 1;
     }
     for (request, times) in times {
-        let Some(asked) = pages.asked.get(&request) else { continue };
+        let Some(asked) = record.asked.get(&request) else { continue };
         if asked.broken
-            && pages.deliveries.iter().any(|delivery| delivery.request == request && delivery.whole)
+            && record.deliveries.iter().any(|delivery| delivery.request == request && delivery.whole)
         {
             wrong.push(format!("request {request}, whose body has no end, was delivered as a whole"));
         }
@@ -90,22 +95,23 @@ fn deliveries(pages: &Pages, wrong: &mut Vec<String>) {
 
 /// Checks that the log has one line for each request, and that the line agrees with the client and the
 /// origins.
-fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wrong: &mut Vec<String>) {
+fn log(scenario: &Scenario, record: &RunRecord, lines: &[Line], counts: &Snapshot, wrong: &mut Vec<String>) {
     if lines.len() as u64 != counts.requests {
         wrong.push(format!("{} lines for {} requests", lines.len(), counts.requests));
     }
     let mut by_request: BTreeMap<u64, &Line> = BTreeMap::new();
     for line in lines {
         let number = line.target.rsplit('/').next().and_then(|number| number.parse().ok());
-        let Some(number) = number.filter(|number| pages.asked.contains_key(number)) else { continue };
+        let Some(number) = number.filter(|number| record.asked.contains_key(number)) else { continue };
         if by_request.insert(number, line).is_some() {
             wrong.push(format!("two lines for request {number}"));
         }
     }
     let mut nameless = 0;
-    for (number, asked) in &pages.asked {
+    for (number, asked) in &record.asked {
         let line = by_request.get(number);
-        let delivered = pages.deliveries.iter().filter(|delivery| delivery.request == *number).count() as u64;
+        let delivered =
+            record.deliveries.iter().filter(|delivery| delivery.request == *number).count() as u64;
         if let Got::Whole(answer) = &asked.got {
             let turned_away = answer.reason.as_deref() == Some("connection_limit");
             match line {
@@ -172,7 +178,7 @@ fn counters(counts: &Snapshot, wrong: &mut Vec<String>) {
 }
 
 /// Checks that a client with a cookie stays at its endpoint.
-fn sticky(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
+fn sticky(scenario: &Scenario, record: &RunRecord, wrong: &mut Vec<String>) {
     // If endpoints change or may be marked unhealthy, a client has to move to another one.
     let [plan] = scenario.plans.as_slice() else { return };
     let looked_up = scenario.events.iter().any(|(_, event)| matches!(event, Event::LookUp(..)));
@@ -180,7 +186,7 @@ fn sticky(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
         return;
     }
     let mut homes: BTreeMap<(usize, String), usize> = BTreeMap::new();
-    for delivery in &pages.deliveries {
+    for delivery in &record.deliveries {
         let name = cookie(delivery.upstream);
         let pairs = delivery.cookie.iter().flat_map(|cookies| cookies.split("; "));
         let Some(pair) = pairs.into_iter().find(|pair| pair.starts_with(&name)) else { continue };
@@ -195,14 +201,14 @@ fn sticky(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
 }
 
 /// Checks that every request has an outcome, and that every promised one was served.
-fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
-    for (number, asked) in &pages.asked {
+fn promises(scenario: &Scenario, record: &RunRecord, wrong: &mut Vec<String>) {
+    for (number, asked) in &record.asked {
         if asked.got == Got::Waiting {
             wrong.push(format!("request {number} has got nothing, and nobody said so: {asked:?}"));
         }
         let drained = scenario.drain.is_some_and(|drain| asked.until >= drain);
         let promised = match scenario.mood {
-            _ if asked.broken || pages.pressed.iter().any(|pressed| meets(asked, pressed)) => false,
+            _ if asked.broken || record.pressed.iter().any(|pressed| meets(asked, pressed)) => false,
             Mood::Calm => true,
             Mood::Closing => !asked.body && asked.method != "POST",
             Mood::Rough => false,
@@ -214,7 +220,7 @@ fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
 }
 
 /// If nothing goes wrong, a second delivery must be a hedge: not too early, and at another endpoint.
-fn hedges(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
+fn hedges(scenario: &Scenario, record: &RunRecord, wrong: &mut Vec<String>) {
     let stalled = |(_, event): &(Duration, Event)| matches!(event, Event::Stall(_));
     if scenario.mood != Mood::Calm || scenario.events.iter().any(stalled) {
         return;
@@ -225,11 +231,11 @@ fn hedges(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
     let looked_up = texts().any(|plan| plan.contains("discover:"));
     let also_put = texts().any(|plan| plan.contains("PUT]"));
     let mut by_request: BTreeMap<u64, Vec<&Delivery>> = BTreeMap::new();
-    for delivery in &pages.deliveries {
+    for delivery in &record.deliveries {
         by_request.entry(delivery.request).or_default().push(delivery);
     }
     for (request, deliveries) in by_request {
-        let (Some(asked), [first, .., last]) = (pages.asked.get(&request), deliveries.as_slice()) else {
+        let (Some(asked), [first, .., last]) = (record.asked.get(&request), deliveries.as_slice()) else {
             continue;
         };
         let safe = matches!(asked.method.as_str(), "GET" | "HEAD") || also_put && asked.method == "PUT";
@@ -251,18 +257,18 @@ fn hedges(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
 
 /// Checks that requests are shed for lack of resources only during such a lack, and that all of them are shed
 /// when they must be.
-fn pressure(pages: &Pages, wrong: &mut Vec<String>) {
-    for (request, asked) in &pages.asked {
+fn pressure(record: &RunRecord, wrong: &mut Vec<String>) {
+    for (request, asked) in &record.asked {
         let shed = matches!(&asked.got, Got::Whole(answer) if answer.reason.as_deref() == Some("overload"));
-        if shed && !pages.pressed.iter().any(|pressed| meets(asked, pressed)) {
+        if shed && !record.pressed.iter().any(|pressed| meets(asked, pressed)) {
             wrong.push(format!("request {request} was turned away though nothing is short: {asked:?}"));
         }
         // Every priority is below 3.
         let all = |(from, until, below): &(Duration, Duration, u8)| {
             *below == 3 && asked.at > *from && asked.until < *until
         };
-        let delivered = pages.deliveries.iter().any(|delivery| delivery.request == *request);
-        if delivered && pages.pressed.iter().any(all) {
+        let delivered = record.deliveries.iter().any(|delivery| delivery.request == *request);
+        if delivered && record.pressed.iter().any(all) {
             wrong.push(format!("request {request} was forwarded while all were to be turned away"));
         }
     }

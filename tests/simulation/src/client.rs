@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tollgate_net::simulated;
 
-use crate::books::{Answer, Books, Got};
 use crate::message::{Framing, Head, chunk};
 use crate::origin::ANSWERS;
 use crate::pattern;
+use crate::recorder::{Answer, Got, Recorder};
 use crate::sabotage::Sabotage;
 use crate::scenario::{Ask, Batch, Body, ClientPlan, GATEWAY, Leave};
 use crate::wire::{Broken, Pace, Reader, Wire};
@@ -25,7 +25,7 @@ const WRITTEN: Duration = Duration::from_millis(1);
 const REST: Duration = Duration::from_secs(1);
 
 /// Plays a client to its end.
-pub async fn play(plan: ClientPlan, books: Books, sabotage: Option<Sabotage>) {
+pub async fn play(plan: ClientPlan, recorder: Recorder, sabotage: Option<Sabotage>) {
     let jar = Jar::default();
     simulated::sleep(plan.start).await;
     let mut port = 10_000;
@@ -38,12 +38,12 @@ pub async fn play(plan: ClientPlan, books: Books, sabotage: Option<Sabotage>) {
             let local = SocketAddr::new(IpAddr::V4(plan.address), port);
             // The old connection closes first, as for a client with one connection.
             drop(line.take());
-            line = Line::open(local, &plan, &books, (&jar, sabotage)).await;
+            line = Line::open(local, &plan, &recorder, (&jar, sabotage)).await;
         }
         let Some(line) = &mut line else {
             batch.asks.iter().for_each(|ask| {
-                books.ask(ask);
-                books.got(ask.number, Got::NoConnection);
+                recorder.ask(ask);
+                recorder.got(ask.number, Got::NoConnection);
             });
             continue;
         };
@@ -55,7 +55,7 @@ pub async fn play(plan: ClientPlan, books: Books, sabotage: Option<Sabotage>) {
 struct Line {
     wire: Wire,
     reader: Reader,
-    books: Books,
+    recorder: Recorder,
     jar: Jar,
     open: bool,
     sabotage: Option<Sabotage>,
@@ -105,13 +105,13 @@ impl Line {
     async fn open(
         local: SocketAddr,
         plan: &ClientPlan,
-        books: &Books,
+        recorder: &Recorder,
         (jar, sabotage): (&Jar, Option<Sabotage>),
     ) -> Option<Self> {
         let stream = simulated::connect_from(local, GATEWAY).await.ok()?;
         let wire = Wire::new(stream);
         let reader = Reader::new(wire.clone(), plan.pace);
-        Some(Self { wire, reader, books: books.clone(), jar: jar.clone(), open: true, sabotage })
+        Some(Self { wire, reader, recorder: recorder.clone(), jar: jar.clone(), open: true, sabotage })
     }
 
     fn is_open(&self) -> bool {
@@ -121,7 +121,7 @@ impl Line {
     /// Sends a batch and reads its answers.
     async fn batch(&mut self, batch: &Batch, says_last: bool) {
         for ask in &batch.asks {
-            self.books.ask(ask);
+            self.recorder.ask(ask);
         }
         let progress = Rc::new(Progress::default());
         let sending = (self.wire.clone(), batch.clone(), self.jar.clone());
@@ -134,7 +134,7 @@ impl Line {
                     (_, true) => Got::Told,
                     _ => Got::Cut { status: None },
                 };
-                self.books.got(ask.number, got);
+                self.recorder.got(ask.number, got);
                 continue;
             }
             match self.answer(ask, &progress).await {
@@ -143,16 +143,16 @@ impl Line {
                     self.open = goes_on;
                     match self.sabotage {
                         Some(Sabotage::ForgetAnswers) => {}
-                        _ => self.books.got(ask.number, got),
+                        _ => self.recorder.got(ask.number, got),
                     }
                 }
                 Err((broken, status)) => {
                     self.open = false;
                     if let Broken::Malformed(what) = broken {
-                        self.books.violation(format!("request {}: {what}", ask.number));
+                        self.recorder.violation(format!("request {}: {what}", ask.number));
                     }
                     let got = if progress.left.get() { Got::Left } else { Got::Cut { status } };
-                    self.books.got(ask.number, got);
+                    self.recorder.got(ask.number, got);
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Line {
         self.check_whole(ask, status, framing, delivery, length).map_err(malformed)?;
         let reason = head.get("tollgate-reason").map(str::to_owned);
         if reason.as_deref() == Some("connection_limit") {
-            self.books.write().turned_away += 1;
+            self.recorder.write().turned_away += 1;
         }
         let keeps =
             if ask.old { head.lists("connection", "keep-alive") } else { !head.lists("connection", "close") };
@@ -221,8 +221,8 @@ impl Line {
         }
         let delivery: Option<usize> = head.get("x-delivery").and_then(|number| number.parse().ok());
         let delivery = delivery.ok_or_else(|| format!("an answer without a delivery: {head:?}"))?;
-        let pages = self.books.look();
-        let planned = pages.deliveries.get(delivery).filter(|known| known.request == ask.number);
+        let record = self.recorder.read();
+        let planned = record.deliveries.get(delivery).filter(|known| known.request == ask.number);
         let planned =
             planned.and_then(|known| known.answer).ok_or_else(|| format!("nobody answered so: {head:?}"))?;
         if planned.status != head.status() {
@@ -241,8 +241,8 @@ impl Line {
         length: usize,
     ) -> Result<(), String> {
         let Some(delivery) = delivery else { return Ok(()) };
-        let pages = self.books.look();
-        let Some(planned) = pages.deliveries[delivery].answer else { return Ok(()) };
+        let record = self.recorder.read();
+        let Some(planned) = record.deliveries[delivery].answer else { return Ok(()) };
         let cut = planned.to_the_end && !planned.finished;
         if cut && !planned.detectable {
             return Ok(());

@@ -28,7 +28,7 @@ const LISTENERS: [(ListenerId, SocketAddr); 2] = [(ListenerId(0), GATEWAY), (Lis
 
 /// The parts of the gateway that outlive the simulated world.
 #[derive(Debug)]
-pub struct Office {
+pub struct GatewayResources {
     log: AccessLog,
     directory: TempDir,
     /// The counters.
@@ -55,7 +55,7 @@ pub struct Line {
     pub target: String,
 }
 
-impl Office {
+impl GatewayResources {
     /// Opens the log for `workers` workers.
     ///
     /// # Errors
@@ -163,12 +163,12 @@ impl Gateway {
     /// Starts the workers and the control thread, each in a group of its own. `directory` holds the endpoints
     /// for look-ups.
     #[must_use]
-    pub fn start(workers: usize, plan: Plan, directory: Directory, office: &Office) -> Self {
+    pub fn start(workers: usize, plan: Plan, directory: Directory, resources: &GatewayResources) -> Self {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
         let binds: Vec<_> = plan.listeners.iter().map(|listener| listener.bind.clone()).collect();
         directory.apply(&plan);
         let (directory, in_force) = (Rc::new(directory), Rc::<InForce>::default());
-        let plan = Rollout::first(plan, &office.registry);
+        let plan = Rollout::first(plan, &resources.registry);
         let running = Rc::new(Cell::new(workers));
         let failures = Rc::new(RefCell::new(Vec::new()));
         let mut groups = Vec::new();
@@ -183,11 +183,11 @@ impl Gateway {
                 plan: plan.clone(),
                 control,
                 mailboxes: mailboxes.clone(),
-                loads: office.loads.clone(),
-                registry: office.registry.clone(),
-                stats: office.registry.worker(),
-                shared: office.shared().clone(),
-                log: office.log.sink(),
+                loads: resources.loads.clone(),
+                registry: resources.registry.clone(),
+                stats: resources.registry.worker(),
+                shared: resources.shared().clone(),
+                log: resources.log.sink(),
             };
             let (running, failures) = (running.clone(), failures.clone());
             let group = simulated::new_group();
@@ -208,8 +208,8 @@ impl Gateway {
         in_force.began(&plan);
         let desk = control::Desk {
             mailboxes: mailboxes.clone(),
-            registry: office.registry.clone(),
-            shared: office.shared().clone(),
+            registry: resources.registry.clone(),
+            shared: resources.shared().clone(),
             directory: directory.clone(),
             in_force: in_force.clone(),
         };
@@ -221,9 +221,9 @@ impl Gateway {
             plans,
             directory,
             in_force,
-            registry: office.registry.clone(),
-            loads: office.loads.clone(),
-            shared: Arc::downgrade(office.shared()),
+            registry: resources.registry.clone(),
+            loads: resources.loads.clone(),
+            shared: Arc::downgrade(resources.shared()),
             running,
             failures,
         }

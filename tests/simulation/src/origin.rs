@@ -14,10 +14,10 @@ use tollgate_net::simulated::{self, TaskGroup};
 use tollgate_net::{Address, Stream};
 use tollgate_plan::Endpoint;
 
-use crate::books::{Books, Planned};
 use crate::front::{self, Front};
 use crate::message::{Framing, Head, chunk};
 use crate::pattern;
+use crate::recorder::{Planned, Recorder};
 use crate::sabotage::Sabotage;
 use crate::scenario::{Act, Lie, Manners, OriginPlan, PROBE, UPSTREAMS, Where};
 use crate::wire::{self, Broken, Pace, Reader, Wire};
@@ -32,7 +32,7 @@ const UNASKED: &[u8] = b"HTTP/1.1 200 OK\r\nX-Id: unasked\r\nContent-Length: 0\r
 #[derive(Debug)]
 pub struct Origin {
     plan: OriginPlan,
-    books: Books,
+    recorder: Recorder,
     rng: Rc<RefCell<Rng>>,
     sabotage: Option<Sabotage>,
     state: RefCell<(IpAddr, TaskGroup)>,
@@ -41,11 +41,11 @@ pub struct Origin {
 impl Origin {
     /// Starts an origin.
     #[must_use]
-    pub fn start(plan: &OriginPlan, books: &Books, seed: u64, sabotage: Option<Sabotage>) -> Rc<Self> {
+    pub fn start(plan: &OriginPlan, recorder: &Recorder, seed: u64, sabotage: Option<Sabotage>) -> Rc<Self> {
         let rng = Rng::with_seed(seed ^ (plan.number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let origin = Rc::new(Self {
             plan: plan.clone(),
-            books: books.clone(),
+            recorder: recorder.clone(),
             rng: Rc::new(RefCell::new(rng)),
             sabotage,
             state: RefCell::new((plan.ip, simulated::new_group())),
@@ -90,7 +90,7 @@ impl Origin {
                 number: self.plan.number,
                 upstream,
                 manners: self.plan.manners.clone(),
-                books: self.books.clone(),
+                recorder: self.recorder.clone(),
                 rng: self.rng.clone(),
                 sabotage: self.sabotage,
                 has_front: self.plan.http2[upstream],
@@ -154,7 +154,7 @@ struct Server {
     number: usize,
     upstream: usize,
     manners: Manners,
-    books: Books,
+    recorder: Recorder,
     rng: Rc<RefCell<Rng>>,
     sabotage: Option<Sabotage>,
     /// Whether an HTTP/2 front stands before it.
@@ -253,7 +253,7 @@ impl Server {
         let head = match reader.head().await {
             Ok(head) => head,
             Err(Broken::Malformed(what)) => {
-                self.books.violation(format!("origin {} got no HTTP: {what}", self.number));
+                self.recorder.violation(format!("origin {} got no HTTP: {what}", self.number));
                 return Then::Reset;
             }
             Err(_) => return Then::Close,
@@ -264,7 +264,7 @@ impl Server {
         let case = match self.case(&head) {
             Ok(case) => case,
             Err(what) => {
-                self.books.violation(format!("origin {}: {what}", self.number));
+                self.recorder.violation(format!("origin {}: {what}", self.number));
                 return Then::Reset;
             }
         };
@@ -288,9 +288,9 @@ impl Server {
     /// Records that a request has arrived.
     fn deliver(&self, request: u64, head: &Head) -> usize {
         let cookie = head.get("cookie").map(str::to_owned);
-        let delivery = self.books.deliver(request, (self.number, self.upstream), cookie);
+        let delivery = self.recorder.deliver(request, (self.number, self.upstream), cookie);
         if self.sabotage == Some(Sabotage::DeliverTwice) {
-            self.books.deliver(request, (self.number, self.upstream), None);
+            self.recorder.deliver(request, (self.number, self.upstream), None);
         }
         delivery
     }
@@ -301,7 +301,7 @@ impl Server {
         if !head.word(1).ends_with(&format!("/{request}")) {
             return Err(format!("request {request} has another's target: {head:?}"));
         }
-        if !self.books.look().asked.contains_key(&request) {
+        if !self.recorder.read().asked.contains_key(&request) {
             return Err(format!("request {request}, which nobody asked"));
         }
         Ok(Case {
@@ -326,11 +326,11 @@ impl Server {
         });
         match read.await {
             Ok(()) => {
-                self.books.write().deliveries[case.delivery].whole = true;
+                self.recorder.write().deliveries[case.delivery].whole = true;
                 Ok(())
             }
             Err(Broken::Malformed(what)) => {
-                self.books.violation(format!("origin {}, request {}: {what}", self.number, case.request));
+                self.recorder.violation(format!("origin {}, request {}: {what}", self.number, case.request));
                 Err(Then::Reset)
             }
             Err(_) => Err(Then::Close),
@@ -448,7 +448,7 @@ impl Server {
         if framing == Framing::Close && detectable {
             wire.resets();
         }
-        self.books.write().deliveries[case.delivery].answer = Some(Planned {
+        self.recorder.write().deliveries[case.delivery].answer = Some(Planned {
             status,
             length: match bodiless {
                 true => 0,
@@ -485,7 +485,7 @@ impl Server {
             Act::Chunks(_) | Act::TwoLengths => return Then::Close,
             _ => {}
         }
-        if let Some(answer) = &mut self.books.write().deliveries[case.delivery].answer {
+        if let Some(answer) = &mut self.recorder.write().deliveries[case.delivery].answer {
             answer.finished = true;
         }
         if close {

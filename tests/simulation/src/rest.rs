@@ -12,7 +12,7 @@ use tollgate_net::simulated::{self, RunLimits};
 use tollgate_proxy::WorkerCommand;
 
 use crate::directory::Directory;
-use crate::gateway::{Gateway, Office, plan};
+use crate::gateway::{Gateway, GatewayResources, plan};
 use crate::scenario::empty;
 
 /// How long the run waits until nothing is scheduled. The longest wait is the silence of an upgraded
@@ -82,10 +82,10 @@ fn at_rest() -> Tasks {
 }
 
 fn count() -> Tasks {
-    let office = Rc::new(Office::open(1).expect("a log"));
+    let resources = Rc::new(GatewayResources::open(1).expect("a log"));
     let limits = RunLimits { time: Duration::from_secs(60), turns: 10_000, text: false };
     let ended = simulated::run(0, limits, async move {
-        let gateway = Gateway::start(1, plan(&empty()), Directory::new(office.shared()), &office);
+        let gateway = Gateway::start(1, plan(&empty()), Directory::new(resources.shared()), &resources);
         simulated::sleep(Duration::from_secs(10)).await;
         let count = |index| simulated::tasks(gateway.group(index)) as u64;
         let listening = simulated::open_sockets(gateway.group(0)).0 as u64;

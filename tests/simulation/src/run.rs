@@ -8,10 +8,10 @@ use tollgate_net::simulated::{self, RunLimits, StopReason};
 use tollgate_proxy::WorkerCommand;
 
 use crate::audit::audit;
-use crate::books::Books;
 use crate::directory::Directory;
-use crate::gateway::{Gateway, Office, plan};
+use crate::gateway::{Gateway, GatewayResources, plan};
 use crate::origin::Origin;
+use crate::recorder::Recorder;
 use crate::sabotage::{Accomplice, Sabotage};
 use crate::scenario::{Body, Event, Scenario, UPSTREAMS};
 use crate::{client, rest, stream, watch};
@@ -43,12 +43,13 @@ pub struct Verdict {
 /// # Errors
 /// Returns an error if the log's file cannot be created or read.
 pub fn run(scenario: &Scenario, text: bool) -> std::io::Result<Verdict> {
-    let office = Rc::new(Office::open(scenario.workers)?);
-    let books = Books::default();
-    let main = main(scenario.clone(), books.clone(), office.clone());
+    let resources = Rc::new(GatewayResources::open(scenario.workers)?);
+    let recorder = Recorder::default();
+    let main = main(scenario.clone(), recorder.clone(), resources.clone());
     let ended = simulated::run(scenario.seed, RunLimits { text, ..LIMITS }, main);
-    let office = Rc::into_inner(office).ok_or_else(|| std::io::Error::other("the world still stands"))?;
-    let (lines, counts, mut left) = office.close()?;
+    let resources =
+        Rc::into_inner(resources).ok_or_else(|| std::io::Error::other("the world still stands"))?;
+    let (lines, counts, mut left) = resources.close()?;
     match ended.output {
         Ok(found) => left.extend(found),
         Err(StopReason::Deadlock) => left.push("everybody waits for ever".to_owned()),
@@ -56,56 +57,56 @@ pub fn run(scenario: &Scenario, text: bool) -> std::io::Result<Verdict> {
         Err(StopReason::Turns) => left.push("somebody goes round in circles".to_owned()),
     }
     left.extend(ended.panics.iter().map(|panic| format!("a panic: {panic}")));
-    let pages = books.look();
-    left.extend(audit(scenario, &pages, lines, &counts));
+    let record = recorder.read();
+    left.extend(audit(scenario, &record, lines, &counts));
     Ok(Verdict {
         wrong: left,
         hash: ended.hash,
         events: ended.events,
-        requests: pages.asked.len(),
+        requests: record.asked.len(),
         time: ended.time,
         text: ended.text,
     })
 }
 
-async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<String> {
+async fn main(scenario: Scenario, recorder: Recorder, resources: Rc<GatewayResources>) -> Vec<String> {
     scenario.conditions.clone().set();
     let sabotage = scenario.sabotage;
-    let start = |plan| Origin::start(plan, &books, scenario.seed, sabotage);
+    let start = |plan| Origin::start(plan, &recorder, scenario.seed, sabotage);
     let origins: Vec<Rc<Origin>> = scenario.origins.iter().map(start).collect();
-    let directory = Directory::new(office.shared());
+    let directory = Directory::new(resources.shared());
     for (upstream, found) in scenario.found.iter().enumerate() {
         look_up(&directory, &origins, upstream, found);
     }
     let first = plan(&scenario.plans[0]);
-    let gateway = Rc::new(Gateway::start(scenario.workers, first, directory, &office));
-    drop(office);
+    let gateway = Rc::new(Gateway::start(scenario.workers, first, directory, &resources));
+    drop(resources);
     let accomplice = Accomplice::start(sabotage, &gateway);
     let watcher = simulated::new_group();
-    simulated::spawn_in(watcher, watch::queues(gateway.clone(), books.clone()));
+    simulated::spawn_in(watcher, watch::queues(gateway.clone(), recorder.clone()));
     let narrow = sabotage == Some(Sabotage::NarrowLimit);
     let asks = scenario.clients.iter().flat_map(|client| &client.batches).flat_map(|batch| &batch.asks);
     let bodies = asks.into_iter().any(|ask| ask.body != Body::None);
-    simulated::spawn_in(watcher, watch::adaptive(gateway.clone(), books.clone(), narrow, bodies));
-    let echoes = stream::start_echoes(scenario.echoes, &scenario.streams, &books, sabotage);
+    simulated::spawn_in(watcher, watch::adaptive(gateway.clone(), recorder.clone(), narrow, bodies));
+    let echoes = stream::start_echoes(scenario.echoes, &scenario.streams, &recorder, sabotage);
     let parties = scenario.clients.len() + scenario.streams.len() + scenario.events.len();
     let playing = Rc::new(Cell::new(parties));
     for plan in scenario.streams.clone() {
-        let (books, playing) = (books.clone(), playing.clone());
+        let (recorder, playing) = (recorder.clone(), playing.clone());
         tollgate_net::spawn(async move {
-            stream::play(plan, books).await;
+            stream::play(plan, recorder).await;
             playing.set(playing.get() - 1);
         });
     }
     for client in &scenario.clients {
-        let (client, books, playing) = (client.clone(), books.clone(), playing.clone());
+        let (client, recorder, playing) = (client.clone(), recorder.clone(), playing.clone());
         tollgate_net::spawn(async move {
-            client::play(client, books, sabotage).await;
+            client::play(client, recorder, sabotage).await;
             playing.set(playing.get() - 1);
         });
     }
     for (at, event) in scenario.events.clone() {
-        let happening = (origins.clone(), books.clone());
+        let happening = (origins.clone(), recorder.clone());
         let happening = happen(at, event, scenario.plans.clone(), gateway.clone(), happening);
         let playing = playing.clone();
         tollgate_net::spawn(async move {
@@ -150,7 +151,7 @@ async fn happen(
     event: Event,
     plans: Vec<String>,
     gateway: Rc<Gateway>,
-    (origins, books): (Vec<Rc<Origin>>, Books),
+    (origins, recorder): (Vec<Rc<Origin>>, Recorder),
 ) {
     simulated::sleep(at).await;
     match event {
@@ -165,7 +166,7 @@ async fn happen(
             gateway.press(below);
             let from = simulated::elapsed();
             simulated::sleep(time).await;
-            books.write().pressed.push((from, simulated::elapsed(), below));
+            recorder.write().pressed.push((from, simulated::elapsed(), below));
             gateway.press(0);
         }
         Event::Reload(number) => gateway.change(plan(&plans[number])),

@@ -11,7 +11,7 @@ use tollgate_net::simulated::{self, NetworkConditions, RunLimits};
 use tollgate_proxy::WorkerCommand;
 
 use crate::directory::Directory;
-use crate::gateway::{Gateway, Line, Office, plan};
+use crate::gateway::{Gateway, GatewayResources, Line, plan};
 use crate::scenario::GATEWAY;
 use crate::wire::{self, Pace, Reader, Wire};
 
@@ -32,14 +32,14 @@ pub fn play<F>(
 where
     F: Future<Output = ()> + 'static,
 {
-    let office = Rc::new(Office::open(1).expect("a log"));
-    let (kept, text) = (office.clone(), text.to_owned());
+    let resources = Rc::new(GatewayResources::open(1).expect("a log"));
+    let (kept, text) = (resources.clone(), text.to_owned());
     let limits = RunLimits { time: Duration::from_secs(3600), turns: 1_000_000, text: false };
     let ended = simulated::run(seed, limits, async move {
         conditions.set();
-        let directory = Directory::new(office.shared());
-        let gateway = Rc::new(Gateway::start(1, plan(&text), directory, &office));
-        drop(office);
+        let directory = Directory::new(resources.shared());
+        let gateway = Rc::new(Gateway::start(1, plan(&text), directory, &resources));
+        drop(resources);
         let listener = wire::listen(ORIGIN, 128).expect("a listener");
         parties(Origin { listener, gateway: gateway.clone() }).await;
         gateway.tell(|| WorkerCommand::Drain(Some(Duration::from_secs(60))));

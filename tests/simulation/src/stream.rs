@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use tollgate_net::simulated::{self, TaskGroup};
 
-use crate::books::{Books, StreamEnd};
 use crate::pattern;
+use crate::recorder::{Recorder, StreamEnd};
 use crate::sabotage::Sabotage;
 use crate::scenario::{ECHOES, Leave, STREAMS, StreamPlan};
 use crate::wire::{self, Pace, Reader, Wire};
@@ -25,18 +25,18 @@ const GREETING: &[u8] = b"h";
 const BACKLOG: usize = 128;
 
 /// Plays a client to its end.
-pub async fn play(plan: StreamPlan, books: Books) {
+pub async fn play(plan: StreamPlan, recorder: Recorder) {
     simulated::sleep(plan.start).await;
     let number = plan.number;
     let Ok(stream) = simulated::connect_from(plan.address, STREAMS).await else {
-        return books.stream(number, |page| {
-            page.end = Some(StreamEnd::NoConnection);
-            page.until = simulated::elapsed();
+        return recorder.stream(number, |entry| {
+            entry.end = Some(StreamEnd::NoConnection);
+            entry.until = simulated::elapsed();
         });
     };
-    books.stream(number, |page| page.connected = true);
+    recorder.stream(number, |entry| entry.connected = true);
     let wire = Wire::new(stream);
-    tollgate_net::spawn(send(plan.clone(), wire.clone(), books.clone()));
+    tollgate_net::spawn(send(plan.clone(), wire.clone(), recorder.clone()));
     let mut reader = Reader::new(wire, plan.reads);
     let mut greeted = false;
     let end = loop {
@@ -45,39 +45,39 @@ pub async fn play(plan: StreamPlan, books: Books) {
             Ok(bytes) => {
                 let echoed = if greeted { &bytes[..] } else { &bytes[1..] };
                 if !greeted && !bytes.starts_with(GREETING) {
-                    books.violation(format!("stream {number} does not begin with the server's greeting"));
+                    recorder.violation(format!("stream {number} does not begin with the server's greeting"));
                 }
                 greeted = true;
-                let came = books.look().streams.get(&number).map_or(0, |page| page.came);
+                let came = recorder.read().streams.get(&number).map_or(0, |entry| entry.came);
                 if !pattern::is(PATTERNS + number, came, echoed) {
-                    books.violation(format!("another's bytes came back in stream {number}"));
+                    recorder.violation(format!("another's bytes came back in stream {number}"));
                 }
-                books.stream(number, |page| page.came += echoed.len());
+                recorder.stream(number, |entry| entry.came += echoed.len());
             }
             Err(_) => break StreamEnd::Reset,
         }
     };
-    books.stream(number, |page| {
-        page.end = Some(match end {
-            _ if page.left => StreamEnd::Left,
-            StreamEnd::Whole if page.write_failed && !page.finished => StreamEnd::Reset,
+    recorder.stream(number, |entry| {
+        entry.end = Some(match end {
+            _ if entry.left => StreamEnd::Left,
+            StreamEnd::Whole if entry.write_failed && !entry.finished => StreamEnd::Reset,
             end => end,
         });
-        page.greeted = greeted;
-        page.until = simulated::elapsed();
+        entry.greeted = greeted;
+        entry.until = simulated::elapsed();
     });
     simulated::note(&format!("stream {number} has ended"));
 }
 
 /// Sends the stream's number and its bytes, then ends the client's direction, or leaves.
-async fn send(plan: StreamPlan, wire: Wire, books: Books) {
+async fn send(plan: StreamPlan, wire: Wire, recorder: Recorder) {
     let number = plan.number;
     let most = plan.leave.map_or(plan.length, |(bytes, _)| bytes);
     // The kernel reports a reset once: the reader would see an orderly end after a write that failed.
     let write = async |bytes: &[u8]| {
         let written = wire.write(bytes).await;
         if written.is_err() {
-            books.stream(number, |page| page.write_failed = true);
+            recorder.stream(number, |entry| entry.write_failed = true);
         }
         written.is_ok()
     };
@@ -94,11 +94,11 @@ async fn send(plan: StreamPlan, wire: Wire, books: Books) {
     }
     match plan.leave {
         Some((_, how)) => {
-            books.stream(number, |page| page.left = true);
+            recorder.stream(number, |entry| entry.left = true);
             wire.close(how == Leave::Reset);
         }
         None => {
-            books.stream(number, |page| page.finished = true);
+            recorder.stream(number, |entry| entry.finished = true);
             wire.shutdown().await;
         }
     }
@@ -109,20 +109,20 @@ async fn send(plan: StreamPlan, wire: Wire, books: Books) {
 pub fn start_echoes(
     there: [bool; ECHOES.len()],
     plans: &[StreamPlan],
-    books: &Books,
+    recorder: &Recorder,
     sabotage: Option<Sabotage>,
 ) -> TaskGroup {
     let group = simulated::new_group();
     let plans: Rc<BTreeMap<u64, StreamPlan>> =
         Rc::new(plans.iter().map(|plan| (plan.number, plan.clone())).collect());
     for (address, _) in ECHOES.into_iter().zip(there).filter(|(_, there)| *there) {
-        let (plans, books) = (plans.clone(), books.clone());
+        let (plans, recorder) = (plans.clone(), recorder.clone());
         simulated::spawn_in(group, async move {
             let Some(listener) = wire::listen(address, BACKLOG) else { return };
             loop {
                 let accepted = poll_fn(|cx| listener.poll_accept(cx)).await;
                 let Ok(stream) = accepted.and_then(|(accepted, _)| accepted.attach()) else { return };
-                tollgate_net::spawn(echo(Wire::new(stream), plans.clone(), books.clone(), sabotage));
+                tollgate_net::spawn(echo(Wire::new(stream), plans.clone(), recorder.clone(), sabotage));
             }
         });
     }
@@ -130,7 +130,12 @@ pub fn start_echoes(
 }
 
 /// Serves one connection.
-async fn echo(wire: Wire, plans: Rc<BTreeMap<u64, StreamPlan>>, books: Books, sabotage: Option<Sabotage>) {
+async fn echo(
+    wire: Wire,
+    plans: Rc<BTreeMap<u64, StreamPlan>>,
+    recorder: Recorder,
+    sabotage: Option<Sabotage>,
+) {
     if wire.write(GREETING).await.is_err() {
         return;
     }
@@ -145,14 +150,14 @@ async fn echo(wire: Wire, plans: Rc<BTreeMap<u64, StreamPlan>>, books: Books, sa
     }
     let number = number.try_into().map(u64::from_be_bytes).unwrap_or_default();
     let Some(plan) = plans.get(&number) else {
-        return books.violation(format!("a server got the stream {number}, which has no client"));
+        return recorder.violation(format!("a server got the stream {number}, which has no client"));
     };
     let mut received = 0;
     loop {
         if let Some((most, how)) = plan.cut
             && received >= most
         {
-            books.stream(number, |page| page.cut = Some(how));
+            recorder.stream(number, |entry| entry.cut = Some(how));
             return wire.close(how == Leave::Reset);
         }
         let most = plan.cut.map_or(usize::MAX, |(most, _)| most - received);
@@ -160,7 +165,7 @@ async fn echo(wire: Wire, plans: Rc<BTreeMap<u64, StreamPlan>>, books: Books, sa
             Ok(bytes) if bytes.is_empty() => break,
             Ok(mut bytes) => {
                 if !pattern::is(PATTERNS + number, received, &bytes) {
-                    books.violation(format!("another's bytes arrived in stream {number}"));
+                    recorder.violation(format!("another's bytes arrived in stream {number}"));
                 }
                 received += bytes.len();
                 match sabotage {
@@ -171,11 +176,11 @@ async fn echo(wire: Wire, plans: Rc<BTreeMap<u64, StreamPlan>>, books: Books, sa
                 if wire.write(&bytes).await.is_err() {
                     return;
                 }
-                books.stream(number, |page| page.echoed += bytes.len());
+                recorder.stream(number, |entry| entry.echoed += bytes.len());
             }
             Err(_) => return,
         }
     }
-    books.stream(number, |page| page.end_arrived = true);
+    recorder.stream(number, |entry| entry.end_arrived = true);
     wire.shutdown().await;
 }

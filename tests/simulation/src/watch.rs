@@ -7,8 +7,8 @@ use tollgate_net::simulated;
 use tollgate_observe::{UpstreamSnapshot, UpstreamSource};
 use tollgate_plan::Caps;
 
-use crate::books::Books;
 use crate::gateway::Gateway;
+use crate::recorder::Recorder;
 use crate::scenario::{UPSTREAMS, ports};
 
 /// The interval of the checks.
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const PATIENCE: usize = 20;
 
 /// Checks the queues until it is dropped: no request may wait for a connection while one is available.
-pub async fn queues(gateway: Rc<Gateway>, books: Books) {
+pub async fn queues(gateway: Rc<Gateway>, recorder: Recorder) {
     let mut idle = [0; UPSTREAMS.len()];
     loop {
         simulated::sleep(LOOK).await;
@@ -41,7 +41,7 @@ pub async fn queues(gateway: Rc<Gateway>, books: Books) {
             idle[index] = if in_vain { idle[index] + 1 } else { 0 };
             if idle[index] == PATIENCE {
                 let open = simulated::open_to(&ports(index));
-                books.violation(format!(
+                recorder.violation(format!(
                     "upstream {name}: {} requests wait, {} connections are idle, {open} are open, caps {:?}",
                     known.map_or(0, |known| known.queueing.waiting),
                     known.map_or(0, |known| known.idle),
@@ -55,7 +55,7 @@ pub async fn queues(gateway: Rc<Gateway>, books: Books) {
 /// Checks the adaptive limits: none is higher than its maximum. Without bodies, requests in progress do not
 /// exceed it either. With bodies they may, because an admitted request counts again once its body is sent,
 /// even if others were admitted in between.
-pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool, bodies: bool) {
+pub async fn adaptive(gateway: Rc<Gateway>, recorder: Recorder, narrow: bool, bodies: bool) {
     let mut told = false;
     loop {
         simulated::sleep(LOOK).await;
@@ -66,7 +66,7 @@ pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool, bodies: 
             let in_flight = if bodies { 0 } else { adaptive.in_flight };
             if in_flight.max(adaptive.limit) > most && !told {
                 told = true;
-                books.violation(format!("upstream {}: {adaptive:?}, of at most {most}", status.name));
+                recorder.violation(format!("upstream {}: {adaptive:?}, of at most {most}", status.name));
             }
         }
     }

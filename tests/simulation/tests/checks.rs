@@ -92,13 +92,13 @@ fn a_cap_that_does_not_hold() {
 }
 
 #[test]
-fn a_request_that_waits_in_vain() {
+fn a_request_that_is_never_served() {
     let capped = plan(", limits: {connections: 2}, queue: {timeout: 10m}");
     is_found(Sabotage::HoldPlaces, Some(capped), "requests wait");
 }
 
 #[test]
-fn what_is_left_behind() {
+fn leftovers_of_a_run() {
     is_found(Sabotage::LeakTask, None, "tasks at worker 0");
     is_found(Sabotage::LeakSocket, None, "connections at worker 0");
     is_found(Sabotage::LeakTimer, None, "events still to come");
@@ -153,7 +153,7 @@ fn the_wall_clock_may_jump_and_nothing_follows_from_it() {
 }
 
 #[test]
-fn what_does_not_come_from_the_seed() {
+fn randomness_outside_the_seed() {
     let mut scenario = Scenario::new(SEEDS.start);
     let [one, two] = [(); 2].map(|()| run(&scenario, false).expect("it runs").hash);
     assert_eq!(one, two);

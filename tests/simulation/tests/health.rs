@@ -255,7 +255,7 @@ fn all_fail_and_one_of_ten_is_out() {
 }
 
 #[test]
-fn who_fails_more_often_than_the_others_is_out_after_the_interval() {
+fn an_endpoint_that_fails_more_often_is_ejected_after_the_interval() {
     world(1, async {
         let plan = shop(6, "outlier: {consecutive_5xx: off, consecutive_gateway_errors: off}");
         let control = Control::start(&plan, 1);

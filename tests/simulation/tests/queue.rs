@@ -455,7 +455,7 @@ fn many_requests_in_any_order() {
 const MOST: usize = 30_000;
 
 #[test]
-fn one_place_for_requests_of_two_workers() {
+fn one_permit_for_requests_of_two_workers() {
     let requests = vec![wish(0, 0, Keep), wish(1, 0, Keep), wish(1, 0, Close)];
     let play = Play { workers: 2, endpoints: 1, limits: "connections: 1", requests, loses: None };
     let played = every_order(&play, MOST);

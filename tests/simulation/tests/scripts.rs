@@ -17,7 +17,7 @@ fn narrow() -> NetworkConditions {
 /// The head of a request with an empty collected body entered the bytes that a retry sends. The second
 /// attempt began with the end of the first one's head.
 #[test]
-fn what_is_sent_again_begins_with_its_head() {
+fn a_retried_request_starts_with_its_head() {
     let lines = play(1, narrow(), &plan(", buffer: {request: on}"), |origin| async move {
         let (wire, mut answers) = client().await;
         wire.write(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");

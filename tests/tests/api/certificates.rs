@@ -128,7 +128,7 @@ fn a_certificate_that_cannot_be_used_changes_nothing() {
 }
 
 #[test]
-fn a_private_key_is_told_to_nobody() {
+fn private_keys_are_never_shown() {
     let (gateway, authority, _files) = secure();
     let issued = authority.issue(&["b.example"]);
     let secret = issued.key.lines().nth(1).expect("a line of the key");

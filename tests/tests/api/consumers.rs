@@ -48,7 +48,7 @@ fn alice(groups: &str) -> Value {
 }
 
 #[test]
-fn who_is_written_is_known_at_every_worker_when_it_is_answered() {
+fn a_confirmed_consumer_is_known_to_every_worker() {
     let origin = Origin::ok();
     let mut gateway = guarded(&origin);
     assert_eq!((by_key(&gateway, "/key", BOB), by_key(&gateway, "/key", ALICE)), (200, 401));
@@ -79,7 +79,7 @@ fn who_is_written_is_known_at_every_worker_when_it_is_answered() {
 }
 
 #[test]
-fn what_was_counted_outlives_a_change_of_consumers() {
+fn counters_survive_a_change_of_consumers() {
     let origin = Origin::ok();
     let gateway = guarded(&origin);
     assert_eq!(put(&gateway, "/consumers/alice", &alice("dev")).status, 201);
@@ -153,7 +153,7 @@ fn a_consumer_is_a_resource_like_others() {
 }
 
 #[test]
-fn a_secret_of_a_consumer_is_told_to_nobody() {
+fn secrets_of_a_consumer_are_never_shown() {
     let origin = Origin::ok();
     let gateway = guarded(&origin);
     let answer = put(&gateway, "/consumers/alice", &alice("dev"));
@@ -180,7 +180,7 @@ fn a_secret_of_a_consumer_is_told_to_nobody() {
 }
 
 #[test]
-fn the_file_and_the_store_know_nobody_twice() {
+fn a_consumer_is_in_the_file_or_the_store() {
     let origin = Origin::ok();
     let gateway = guarded(&origin);
     assert_eq!(put(&gateway, "/consumers/alice", &json!({"api_keys": hashed(ALICE)})).status, 201);

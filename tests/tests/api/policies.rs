@@ -83,7 +83,7 @@ fn a_change_of_a_set_is_in_force_wherever_it_is_used_when_it_is_answered() {
 }
 
 #[test]
-fn a_set_of_the_store_serves_what_the_file_says() {
+fn the_file_can_use_a_set_of_the_store() {
     let gateway = stored();
     assert_eq!(put(&gateway, "/policies/mine", &sets("store")).status, 201);
     let reload = |text: &str, word: &str| {
@@ -117,7 +117,7 @@ fn a_set_of_the_store_serves_what_the_file_says() {
 }
 
 #[test]
-fn what_is_in_use_stays_and_what_is_unknown_is_told_with_its_place() {
+fn a_used_set_stays_and_an_unknown_one_is_reported_at_its_position() {
     let gateway = stored();
     let refused = |path: &str, value: &Value| {
         let told = json_of(&put(&gateway, path, value));
@@ -184,7 +184,7 @@ fn what_is_in_use_stays_and_what_is_unknown_is_told_with_its_place() {
 }
 
 #[test]
-fn what_a_set_counts_is_counted_for_each_place_and_outlives_its_change() {
+fn counters_of_a_set_are_per_place_and_survive_its_change() {
     let gateway = stored();
     let few = |more: &str| json!({"rate_limit": {"rate": "2/d"}, "headers": {"response": {"set": {"X-Set": more}}}});
     assert_eq!(put(&gateway, "/policies/few", &few("one")).status, 201);
@@ -199,7 +199,7 @@ fn what_a_set_counts_is_counted_for_each_place_and_outlives_its_change() {
 }
 
 #[test]
-fn a_secret_of_a_set_is_told_to_nobody() {
+fn secrets_of_a_set_are_never_shown() {
     let gateway = stored();
     let secret = "a-secret-of-thirty-two-bytes-0123";
     let set = json!({

@@ -19,7 +19,7 @@ fn endpoints_of(gateway: &Gateway, keys: usize, request: impl Fn(usize) -> (Stri
 }
 
 #[test]
-fn a_hash_leads_to_one_endpoint_whoever_works() {
+fn a_hash_leads_to_one_endpoint_on_every_worker() {
     let origins = origins(3);
     for (by, request) in [
         (

@@ -83,7 +83,7 @@ fn it_reaches_a_client_that_is_still_uploading() {
 }
 
 #[test]
-fn an_origin_that_answers_and_resets_is_still_heard() {
+fn an_early_response_before_a_reset_is_delivered() {
     let origin = Origin::play(|conn| {
         if conn.head().is_some() {
             conn.send("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nslow");

@@ -63,7 +63,7 @@ fn every_framing_arrives() {
 }
 
 #[test]
-fn a_head_keeps_the_length_it_told() {
+fn a_head_response_keeps_its_declared_length() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n");
     let gateway = Gateway::to(&origin);
     let mut client = gateway.client();

@@ -18,7 +18,7 @@ fn status(gateway: &Gateway, path: &str) -> u16 {
 }
 
 #[test]
-fn silent_connections_keep_nobody_out() {
+fn silent_connections_block_no_other() {
     let gateway = Gateway::start("store: $DIR/store\nroutes: [{match: /a, respond: a}]");
     let begun = ["", "GET /metr", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"];
     for head in begun {
@@ -40,7 +40,7 @@ fn silent_connections_keep_nobody_out() {
 }
 
 #[test]
-fn slow_bodies_and_slow_readers_keep_nobody_out() {
+fn slow_bodies_and_slow_readers_block_no_other() {
     let gateway = Gateway::start("store: $DIR/store\nroutes: [{match: /a, respond: a}]");
     // A body that is announced and never arrives.
     let head = "PUT /api/v1/routes/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{";
@@ -77,7 +77,7 @@ fn slow_bodies_and_slow_readers_keep_nobody_out() {
 }
 
 #[test]
-fn silent_handshakes_and_sockets_keep_nobody_out() {
+fn silent_handshakes_and_sockets_block_no_other() {
     let authority = Authority::new();
     let server = authority.issue(&["localhost"]);
     let gateway = Gateway::start("routes: [{match: /a, respond: a}]");

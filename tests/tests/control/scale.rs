@@ -97,7 +97,7 @@ fn a_transaction_takes_as_long_as_it_has_changes() {
 }
 
 #[test]
-fn names_that_nobody_has_are_told_once_and_not_all() {
+fn unknown_names_are_reported_once_and_at_most_some() {
     let gateway = gateway();
     let nowhere = |n: usize| json!({"op": "put", "kind": "routes", "name": format!("r{n}"), "value": {"match": format!("/r/{n}"), "to": format!("n{n}")}});
     let changes: Vec<Value> = (0..1_500).map(nowhere).collect();

@@ -39,7 +39,7 @@ fn audit(gateway: &Gateway) -> Vec<Value> {
 }
 
 #[test]
-fn wrong_tokens_are_told_of_and_slowed() {
+fn wrong_tokens_are_logged_and_slowed() {
     let gateway = gateway();
     let began = Instant::now();
     for _ in 0..7 {

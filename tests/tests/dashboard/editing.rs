@@ -118,7 +118,7 @@ fn a_route_is_disabled_and_enabled() {
 }
 
 #[test]
-fn one_of_each_kind_can_be_begun() {
+fn a_resource_of_each_kind_can_be_created() {
     let (one, two) = (Origin::named("one"), Origin::named("two"));
     let gateway = stored(&one, &two);
     let browser = opened(&gateway, "en-US");
@@ -195,7 +195,7 @@ fn a_route_is_added_as_text_changed_and_deleted() {
 }
 
 #[test]
-fn what_is_wrong_is_told_at_its_place_and_changes_nothing() {
+fn errors_are_shown_at_their_position_and_change_nothing() {
     let (one, two) = (Origin::named("one"), Origin::named("two"));
     let gateway = stored(&one, &two);
     split(&gateway);
@@ -242,7 +242,7 @@ fn what_is_wrong_is_told_at_its_place_and_changes_nothing() {
 }
 
 #[test]
-fn of_two_people_the_later_one_is_told_and_can_go_on() {
+fn the_later_of_two_editors_is_warned_and_can_continue() {
     let (one, two) = (Origin::named("one"), Origin::named("two"));
     let gateway = stored(&one, &two);
     split(&gateway);

@@ -202,7 +202,7 @@ fn statuses_that_have_no_body() {
 }
 
 #[test]
-fn grpc_is_told_in_its_own_words() {
+fn grpc_calls_get_a_grpc_status() {
     let origin = Http2Origin::play(|stream| {
         stream.body();
         match stream.request.target.as_str() {

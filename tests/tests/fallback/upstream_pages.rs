@@ -178,7 +178,7 @@ fn a_timeout_leaves_time_for_the_page() {
 }
 
 #[test]
-fn a_page_on_a_connection_that_was_closed_meanwhile() {
+fn a_page_on_a_stale_connection() {
     let origin = by_target();
     // The origin closes each connection after its answer, without announcing it.
     let pages = Origin::play(|conn| {

@@ -110,6 +110,6 @@ fn a_redis_that_dies_lets_all_pass_where_that_is_chosen() {
 
 #[test]
 #[ignore = "a fault test: `make faults`"]
-fn a_redis_that_dies_lets_nobody_pass_where_that_is_chosen() {
+fn a_lost_redis_denies_requests_if_configured() {
     redis_dies("closed", 503);
 }

@@ -42,7 +42,7 @@ fn fact(attributes: &Value, key: &str) -> String {
 }
 
 #[test]
-fn a_denied_client_is_the_one_in_the_log_and_at_the_collector() {
+fn log_and_collector_name_the_denied_client() {
     let (origin, logs, spans) = (Origin::ok(), collector(), collector());
     let gateway = Gateway::start(&format!(
         "{TRUST}access_log: {{to: $DIR/access.log, format: json, otlp: \"http://{}/v1/logs\"}}\n\
@@ -103,7 +103,7 @@ fn templates_and_combined_lines_name_the_client() {
 }
 
 #[test]
-fn nobody_else_is_believed() {
+fn untrusted_peers_cannot_announce_a_client() {
     let origin = Origin::ok();
     for trust in ["", "forwarded: {trusted_proxies: 10.0.0.0/8}\n"] {
         let gateway = Gateway::with(&origin, trust);

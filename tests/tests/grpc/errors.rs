@@ -77,7 +77,7 @@ fn documented() -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_table_on_the_page_is_what_clients_are_told() {
+fn the_documented_table_matches_the_statuses() {
     let nobody = refused_address();
     let gateway = Gateway::start(&format!(
         "limits: {{headers: 4KiB}}\nroutes:\n\

@@ -114,7 +114,7 @@ fn binary_over_http_1() {
 }
 
 #[test]
-fn what_is_not_the_clients_to_send_does_not_come_behind_its_call() {
+fn fields_of_the_gateway_cannot_come_as_trailers() {
     let origin = origin();
     let gateway = Gateway::start(&format!(
         "routes: [{{match: \"/*\", to: \"h2c://{}\", grpc_web: on, policies: {{headers: {{request: {{set: {{X-Env: test}}}}}}}}}}]",
@@ -197,7 +197,7 @@ fn both_over_http_2() {
 }
 
 #[test]
-fn what_fails() {
+fn failures() {
     let origin = origin();
     let gateway = gateway(&origin);
     let mut client = gateway.client();
@@ -252,7 +252,7 @@ fn behind_a_head_that_has_no_body_is_nothing() {
 }
 
 #[test]
-fn a_length_that_is_declared_is_that_of_another_body() {
+fn the_declared_length_is_dropped() {
     let origin = Http2Origin::play(|stream| {
         stream.body();
         let fields = [("content-type", "application/grpc"), ("grpc-status", "0"), ("content-length", "3")];
@@ -269,7 +269,7 @@ fn a_length_that_is_declared_is_that_of_another_body() {
 }
 
 #[test]
-fn only_where_the_route_says_so_and_to_http_2() {
+fn only_on_configured_routes_and_to_http2() {
     let (h1, h2) = (Origin::echo(), origin());
     let gateway = Gateway::start(&format!(
         "routes:\n- {{match: /a.B/C, to: \"h2c://{}\"}}\n- {{match: /a.B/D, to: \"{}\", grpc_web: on}}\n",
@@ -288,7 +288,7 @@ fn only_where_the_route_says_so_and_to_http_2() {
 }
 
 #[test]
-fn a_deadline_that_passes_is_told_in_the_head() {
+fn an_expired_deadline_is_reported_in_the_head() {
     let origin = origin();
     let gateway = gateway(&origin);
     let assert_late = |late: &Response, kind: &str| {
@@ -384,7 +384,7 @@ fn a_call_is_tried_again_by_its_code() {
 }
 
 #[test]
-fn a_page_of_another_origin_may_call_where_cors_says_so() {
+fn cors_admits_pages_of_another_origin() {
     let origin = origin();
     let gateway = Gateway::start(&format!(
         "routes:\n- match: {{grpc: a.B}}\n  to: \"h2c://{}\"\n  grpc_web: on\n  policies:\n    cors: {{origins: https://app.example, \

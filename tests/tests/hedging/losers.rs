@@ -29,7 +29,7 @@ fn a_slow_first_endpoint_is_overtaken() {
 }
 
 #[test]
-fn of_two_slow_ones_the_first_to_answer_wins() {
+fn the_first_response_of_two_slow_endpoints_wins() {
     for first_wins in [true, false] {
         let (one, a) = gated("a");
         let (two, b) = gated("b");
@@ -68,7 +68,7 @@ fn two_that_never_answer_are_one_failure() {
 }
 
 #[test]
-fn a_first_one_that_fails_leaves_it_to_the_second() {
+fn a_failed_first_attempt_leaves_the_second() {
     // The first attempt breaks, or gets an answer that permits a retry.
     for status in [false, true] {
         let (fails, answers) = (tollgate_tests::Gate::new(), tollgate_tests::Gate::new());
@@ -103,7 +103,7 @@ fn a_first_one_that_fails_leaves_it_to_the_second() {
 }
 
 #[test]
-fn a_second_one_that_fails_leaves_it_to_the_first() {
+fn a_failed_second_attempt_leaves_the_first() {
     let (gate, slow) = gated("slow");
     let broken = Origin::play(|conn| {
         conn.request();
@@ -168,7 +168,7 @@ fn an_endpoint_that_lets_connections_hang_is_overtaken() {
 }
 
 #[test]
-fn who_is_overtaken_is_not_blamed() {
+fn an_overtaken_endpoint_is_not_blamed() {
     let (gate, slow) = gated("slow");
     let quick = quick("quick");
     let keys = ", outlier: {consecutive_5xx: 1, consecutive_gateway_errors: 1, max_ejected: 100%}, breaker: {minimum: 1, failures: 1%}";

@@ -16,7 +16,7 @@ fn goes_alone(gateway: &Gateway, client: &mut Client, gate: &Gate, slow: &Origin
 }
 
 #[test]
-fn what_is_not_safe_is_not_hedged() {
+fn unsafe_requests_are_not_hedged() {
     for method in ["POST", "PUT", "DELETE", "PATCH"] {
         let (gate, slow) = gated("slow");
         let other = quick("other");
@@ -132,7 +132,7 @@ fn a_session_stays_where_it_is() {
 }
 
 #[test]
-fn interim_responses_are_those_of_the_winner() {
+fn interim_responses_come_from_the_winner() {
     let gate = Gate::new();
     let opened = gate.clone();
     let slow = Origin::play(move |conn| {
@@ -158,7 +158,7 @@ fn interim_responses_are_those_of_the_winner() {
 }
 
 #[test]
-fn large_answers_come_whole_whoever_gives_them() {
+fn large_responses_are_complete_from_either_attempt() {
     const LENGTH: usize = 3 << 20;
     let body: Vec<u8> = (0..LENGTH).map(|at| (at * 7) as u8).collect();
     let answer =
@@ -178,7 +178,7 @@ fn large_answers_come_whole_whoever_gives_them() {
 /// Random pauses around the hedge's time. First and second attempts win or end at the same moment, and late
 /// answers arrive all the time.
 #[test]
-fn nobody_gets_the_answer_of_another() {
+fn responses_are_never_mixed_up() {
     const CLIENTS: usize = 8;
     const REQUESTS: usize = 150;
     let restless = |name: &'static str| {

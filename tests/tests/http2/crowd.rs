@@ -55,7 +55,7 @@ fn answers(client: &mut Frames) -> u32 {
 }
 
 #[test]
-fn what_is_too_much_waits_and_is_answered() {
+fn excess_requests_wait_and_are_answered() {
     let gate = Gate::new();
     let (_origin, gateway) = held(&gate);
     let asked: Vec<u8> = (0..EACH).flat_map(|n| ask(n, &[])).collect();

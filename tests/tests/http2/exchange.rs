@@ -5,7 +5,7 @@ use tollgate_tests::http2::{Cut, get, request};
 use tollgate_tests::{Framing, Gate, Gateway, Origin, eventually, refused_address};
 
 #[test]
-fn a_request_is_that_of_http_1() {
+fn a_request_equals_that_of_http1() {
     let origin = Origin::fixed(
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Two: a\r\nX-Two: b\r\nConnection: x-own\r\nX-Own: 1\r\n\r\nok",
     );
@@ -175,7 +175,7 @@ fn the_gateway_answers_itself() {
 }
 
 #[test]
-fn what_is_retried_in_http_1_is_retried_here() {
+fn retries_equal_those_of_http1() {
     let origin = Origin::echo();
     let nobody = refused_address();
     let gateway =

@@ -116,7 +116,7 @@ fn an_end_needs_no_window() {
 }
 
 #[test]
-fn an_upload_that_nobody_reads_is_held_back() {
+fn an_unread_upload_is_held_back() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::play(move |conn| {

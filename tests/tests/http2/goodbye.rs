@@ -19,7 +19,7 @@ fn held(gate: &Gate) -> Origin {
 }
 
 #[test]
-fn a_drain_says_goodbye_and_waits_for_what_is_under_way() {
+fn a_drain_sends_goaway_and_waits_for_open_streams() {
     let gate = Gate::new();
     let origin = held(&gate);
     let mut gateway = Gateway::to(&origin);
@@ -39,7 +39,7 @@ fn a_drain_says_goodbye_and_waits_for_what_is_under_way() {
 }
 
 #[test]
-fn a_listener_that_goes_says_goodbye() {
+fn a_closed_listener_sends_goaway() {
     let gate = Gate::new();
     let origin = held(&gate);
     let to = format!("routes: [{{match: /*, to: \"{}\"}}]\n", origin.address());
@@ -67,7 +67,7 @@ fn a_reload_leaves_connections_alone() {
 }
 
 #[test]
-fn so_many_requests_and_no_more() {
+fn requests_per_connection_are_limited() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "limits: {requests_per_connection: 3}");
     let mut client = gateway.http2();
@@ -79,7 +79,7 @@ fn so_many_requests_and_no_more() {
 }
 
 #[test]
-fn who_does_not_answer_a_goodbye_is_not_served_for_ever() {
+fn a_client_that_ignores_goaway_is_closed() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "limits: {requests_per_connection: 3}");
     let (mut deaf, begun) = (gateway.frames(&[]), Instant::now());

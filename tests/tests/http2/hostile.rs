@@ -122,7 +122,7 @@ fn empty_data() {
 }
 
 #[test]
-fn data_that_nobody_reads() {
+fn unread_data() {
     // The route answers without reading the body, and the client still sends.
     let gateway = Gateway::start("workers: 1\nroutes:\n- {match: /*, respond: no}\n");
     let mut frames = gateway.frames(&[]);

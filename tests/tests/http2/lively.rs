@@ -52,7 +52,7 @@ fn each_message_may_be_answered_by_a_ping() {
 }
 
 #[test]
-fn what_waits_for_its_turn_is_weighed_once() {
+fn waiting_input_is_measured_once() {
     let gateway =
         Gateway::start("listen: [{bind: $LISTEN, http2: only}]\nroutes: [{match: /*, respond: ok}]\n");
     let mut frames = gateway.frames(&[]);

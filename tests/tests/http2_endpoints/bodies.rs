@@ -84,7 +84,7 @@ fn large_bodies_arrive_byte_by_byte() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_holds_up_nobody_else() {
+fn a_client_that_reads_nothing_blocks_no_other() {
     const PAUSE: Duration = Duration::from_millis(300);
     let (sent, stopped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let counts = (Arc::clone(&sent), Arc::clone(&stopped));

@@ -1,10 +1,16 @@
 //! Connections to endpoints: few, shared, bounded, and how they end.
 
+use std::sync::Mutex;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
 use h2::Reason;
 use serde_json::Value;
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, frame, kind};
 use tollgate_tests::http2::{get, request};
-use tollgate_tests::{Gate, Gateway, Http2Origin, Http2Settings, eventually};
+use tollgate_tests::{DEADLINE, Gate, Gateway, Http2Origin, Http2Settings, Origin, eventually};
 
+use super::rules::{first_request, next_frame};
 use super::{reconcile, to, with};
 
 /// Starts an origin that answers with its path; `/slow...` waits until the gate opens.
@@ -86,7 +92,7 @@ fn a_cap_holds_and_others_wait_for_a_place() {
 }
 
 #[test]
-fn a_connection_that_has_carried_its_last_request_gives_its_place_to_those_that_wait() {
+fn a_used_up_connection_frees_its_permit_for_waiting_requests() {
     let gate = Gate::new();
     let origin = gated(&gate, streams(2));
     // If the permit were not released, the others would wait for the idle timeout.
@@ -193,7 +199,7 @@ fn a_goodbye_leaves_what_is_under_way_and_takes_nothing_more() {
 }
 
 #[test]
-fn what_the_pool_says_of_connections_holds() {
+fn the_pools_limits_on_connections_hold() {
     let origin = Http2Origin::echo();
     let gateway = with(&origin, "    pool: {max_requests: 3, idle_timeout: 3s}\n");
     let mut client = gateway.client();
@@ -269,4 +275,80 @@ fn a_connection_on_which_much_was_cancelled_gets_no_more() {
     eventually("the first to be closed", || origin.connections() == (2, 1));
     assert_eq!(gateway.client().get("/").status, 200);
     assert_eq!(origin.connections(), (2, 1));
+}
+
+#[test]
+fn an_idle_connection_ends_with_a_goaway() {
+    let (sender, ends) = channel();
+    let sender = Mutex::new(sender);
+    let origin = Origin::play(move |conn| {
+        if first_request(conn).is_none() {
+            return;
+        }
+        // `:status: 200` of the static table.
+        conn.send(frame(kind::HEADERS, END_HEADERS | END_STREAM, 1, &[0x88]));
+        let goodbye = loop {
+            match next_frame(conn) {
+                Some(got) if got.kind == kind::GOAWAY => break Some(got.payload),
+                Some(_) => {}
+                None => break None,
+            }
+        };
+        let _ = sender.lock().expect("a sender").send((goodbye, conn.wire().fill()));
+    });
+    let address = origin.address();
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: /*, to: up}}]\nupstreams: {{up: {{endpoints: \"h2c://{address}\", pool: {{idle_timeout: 200ms}}}}}}\n"
+    ));
+    assert_eq!(gateway.client().get("/").status, 200);
+    // No stream of the endpoint was processed, and there was no error.
+    assert_eq!(ends.recv_timeout(DEADLINE).expect("an end"), (Some(vec![0; 8]), Ok(false)));
+}
+
+#[test]
+fn a_connection_that_is_silent_after_a_ping_is_closed_and_its_requests_go_elsewhere() {
+    let (sender, pings) = channel();
+    let sender = Mutex::new(sender);
+    let silent = Origin::play(move |conn| {
+        if first_request(conn).is_none() {
+            return;
+        }
+        let begun = Instant::now();
+        // No request gets an answer, and no PING.
+        let mut pinged = None;
+        while let Some(got) = next_frame(conn) {
+            if got.kind == kind::PING {
+                pinged = Some(begun.elapsed());
+            }
+        }
+        let _ = sender.lock().expect("a sender").send((pinged, begun.elapsed()));
+    });
+    let good = Http2Origin::play(|stream| {
+        if stream.request.target == "/slow" {
+            // Much longer than the silence that is allowed: h2 answers the PINGs.
+            std::thread::sleep(Duration::from_millis(1500));
+        }
+        stream.ok("good");
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes: [{{match: /*, to: up}}]\nupstreams:\n  up:\n    endpoints: [\"h2c://{}\", \"h2c://{}\"]\n\
+         \x20   outlier: off\n    pool: {{ping: 300ms}}\n",
+        silent.address(),
+        good.address()
+    ));
+    for _ in 0..2 {
+        assert_eq!(gateway.client().get("/").text(), "good");
+    }
+    let (pinged, closed) = pings.recv_timeout(DEADLINE).expect("the connection is closed");
+    let pinged = pinged.expect("a PING");
+    assert!(
+        pinged >= Duration::from_millis(250) && closed >= pinged + Duration::from_millis(250),
+        "{pinged:?} {closed:?}"
+    );
+    let records = gateway.wait_records(2);
+    let moved = records.iter().find(|record| record["attempts"] == 2).expect("a request had two attempts");
+    assert_eq!(moved["status"], 200);
+    let gateway = with(&good, "    pool: {ping: 300ms}\n");
+    assert_eq!(gateway.client().get("/slow").text(), "good");
+    assert_eq!(gateway.wait_records(1)[0]["attempts"], 1);
 }

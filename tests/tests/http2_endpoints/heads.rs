@@ -81,7 +81,7 @@ fn representation(marked: bool) -> u8 {
 }
 
 #[test]
-fn what_nobody_may_index_is_not_indexed_on_the_way_either() {
+fn never_indexed_fields_stay_never_indexed() {
     assert_eq!(representation(true), 0x10, "literal, never indexed");
     assert_eq!(representation(false), 0x40, "literal, with incremental indexing");
 }
@@ -159,7 +159,7 @@ fn interim_responses_go_on_and_so_does_expect() {
 }
 
 #[test]
-fn what_http_2_has_no_room_for_is_refused() {
+fn heads_without_an_http2_form_are_refused() {
     let (first, second) = (Http2Origin::echo(), Http2Origin::echo());
     for hedge in ["off", "{after: 10s}"] {
         let gateway = Gateway::start(&format!(

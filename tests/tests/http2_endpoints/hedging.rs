@@ -48,7 +48,7 @@ fn the_head_that_comes_first_wins() {
 }
 
 #[test]
-fn one_that_is_quick_is_alone() {
+fn a_quick_response_causes_no_second_attempt() {
     let (first, second) = (slow(), slow());
     let gateway = Gateway::start(&format!(
         "workers: 1\nroutes:\n- {{match: /*, to: up}}\nupstreams:\n  up:\n\

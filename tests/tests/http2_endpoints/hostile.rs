@@ -78,7 +78,7 @@ fn good_frames_are_answered() {
 }
 
 #[test]
-fn what_http_1_could_not_carry_is_a_502() {
+fn responses_without_an_http1_form_are_a_502() {
     for (name, value) in [
         (&b"a"[..], &b"b\r\nset-cookie: c"[..]),
         (b"a", b"b\nc"),
@@ -132,7 +132,7 @@ fn a_pseudo_field_behind_others_or_in_trailers_is_malformed() {
 }
 
 #[test]
-fn what_is_malformed_ends_its_own_request_alone_again_and_again() {
+fn a_malformed_response_ends_only_its_own_request() {
     let origin = Origin::play(|conn| {
         let (mut first, mut count) = (true, 0);
         while let Some(stream) = next_request(conn, first) {
@@ -200,7 +200,7 @@ fn lengths_that_disagree_are_cut() {
 }
 
 #[test]
-fn who_does_not_speak_http_2_is_a_502() {
+fn an_endpoint_without_http2_is_a_502() {
     let origin = Origin::play(|conn| {
         conn.wire().take(PREFACE).ok();
         conn.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -213,7 +213,7 @@ fn who_does_not_speak_http_2_is_a_502() {
 }
 
 #[test]
-fn who_says_nothing_is_a_timeout() {
+fn a_silent_endpoint_is_a_timeout() {
     let origin = Origin::play(|conn| {
         assert!(conn.wait_close(), "given up");
     });
@@ -230,7 +230,7 @@ fn who_says_nothing_is_a_timeout() {
 }
 
 #[test]
-fn a_head_past_the_limits_is_told() {
+fn a_head_beyond_the_limits_is_reported() {
     let long = vec![b'x'; 120];
     let (status, reason) = answered(move |stream| {
         let mut fields = vec![OK];

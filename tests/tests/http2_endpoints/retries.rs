@@ -32,7 +32,7 @@ fn a_refused_stream_is_tried_again_whatever_its_method() {
 }
 
 #[test]
-fn one_that_is_always_refused_ends_with_its_attempts() {
+fn a_request_that_is_always_refused_uses_up_its_attempts() {
     let origin = resetting(usize::MAX, Reason::REFUSED_STREAM);
     let gateway = with(&origin, "    retry: {attempts: 3, on: [connect_failure]}\n    outlier: off\n");
     let response = gateway.client().get("/");
@@ -41,7 +41,7 @@ fn one_that_is_always_refused_ends_with_its_attempts() {
 }
 
 #[test]
-fn one_that_is_refused_in_the_middle_of_its_body_is_called_so_and_not_sent_again() {
+fn a_request_refused_in_mid_body_is_not_retried() {
     for hedge in ["off", "{after: 10s}"] {
         let origin = Http2Origin::play(|stream| {
             // A part of the body has arrived.
@@ -118,7 +118,7 @@ fn a_body_that_was_collected_is_sent_again() {
 }
 
 #[test]
-fn connections_that_break_are_told_like_those_of_http_1() {
+fn broken_connections_are_reported_as_in_http1() {
     let origin = Http2Origin::play(|stream| match stream.request.target.as_str() {
         "/cut" => {
             stream.head(200, &[("content-length", "10")], false);

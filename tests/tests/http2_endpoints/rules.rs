@@ -30,13 +30,13 @@ enum End {
 }
 
 /// A frame that the gateway sent.
-struct Frame {
-    kind: u8,
-    stream: u32,
-    payload: Vec<u8>,
+pub(super) struct Frame {
+    pub kind: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
 }
 
-fn next_frame(conn: &mut OriginConn) -> Option<Frame> {
+pub(super) fn next_frame(conn: &mut OriginConn) -> Option<Frame> {
     let header = conn.wire().take(9).ok()?;
     let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
     let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
@@ -48,7 +48,7 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 /// Opens a connection, and reads frames until the head of a request.
-fn first_request(conn: &mut OriginConn) -> Option<()> {
+pub(super) fn first_request(conn: &mut OriginConn) -> Option<()> {
     conn.wire().take(PREFACE).ok()?;
     conn.send([frame(kind::SETTINGS, 0, 0, &[]), frame(kind::SETTINGS, ACK, 0, &[])].concat());
     while next_frame(conn)?.kind != kind::HEADERS {}

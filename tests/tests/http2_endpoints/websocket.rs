@@ -1,5 +1,6 @@
 //! WebSocket over HTTP/2 (RFC 8441), on either side and on both.
 
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use h2::ext::Protocol;
 use http::Request;
 use tollgate_tests::http2::{Cut, Http2, Stream};
 use tollgate_tests::{
-    Gateway, Http2Origin, Http2Settings, Origin, OriginStream, Response, Signal, eventually, websocket_accept,
+    Gateway, Http2Origin, Http2Settings, Origin, OriginStream, ReadError, Response, Signal, eventually,
+    websocket_accept,
 };
 
 use super::{reconcile, to};
@@ -194,7 +196,7 @@ fn an_interim_head_before_the_switch_changes_nothing() {
 }
 
 #[test]
-fn who_does_not_switch_is_told_of() {
+fn a_refused_upgrade_is_reported() {
     let plain = http_2(false);
     let gateway = to(&plain);
     let mut client = gateway.http2();
@@ -261,9 +263,67 @@ fn resets_go_both_ways() {
     eventually("the endpoint's stream to be reset", || origin.resets().len() == 1);
     let mut broken = switched(&mut client);
     broken.send("break", false).expect("sent");
-    assert!(matches!(broken.data(), Err(Cut::Reset(_))));
+    assert_eq!(broken.data(), Err(Cut::Reset(Reason::CANCEL)));
     let _ = gateway.wait_records(2);
     assert_eq!(origin.connections().0, 1);
+}
+
+#[test]
+fn a_reset_of_a_stream_resets_the_connection_of_a_client_of_http_1() {
+    let settings = Http2Settings { connect: true, ..Http2Settings::default() };
+    let origin = Http2Origin::play_with(settings, |stream| {
+        stream.head(200, &[("sec-websocket-protocol", "chat")], false);
+        if stream.data().is_some_and(|first| first == "break") {
+            return stream.reset(Reason::CANCEL);
+        }
+        stream.wait_reset();
+    });
+    let gateway = to(&origin);
+    let mut client = gateway.client();
+    client.send(ask("/ws"));
+    assert_eq!(client.head().status, 101);
+    client.send("break");
+    assert_eq!(client.wire().fill(), Err(ReadError::Truncated));
+    let mut client = gateway.client();
+    client.send(ask("/ws"));
+    assert_eq!(client.head().status, 101);
+    client.send("stay");
+    client.reset();
+    eventually("the endpoint's stream to be reset", || origin.resets() == [Reason::CANCEL]);
+    let _ = gateway.wait_records(2);
+}
+
+#[test]
+fn a_reset_of_a_connection_resets_the_stream_of_a_client_of_http_2() {
+    let (sender, ends) = channel();
+    let sender = Mutex::new(sender);
+    let origin = Origin::play(move |conn| {
+        let Some(request) = conn.request() else { return };
+        let accept = websocket_accept(request.headers.get("sec-websocket-key").unwrap_or_default());
+        conn.send(format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
+        ));
+        match conn.wire().take(5).as_deref() {
+            Ok(b"break") => conn.reset(),
+            _ => drop(sender.lock().expect("a sender").send(conn.wire().fill())),
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    let mut client = gateway.http2();
+    let mut broken = switched(&mut client);
+    broken.send("break", false).expect("sent");
+    assert_eq!(broken.data(), Err(Cut::Reset(Reason::CANCEL)));
+    let mut gone = switched(&mut client);
+    gone.send("stay!", false).expect("sent");
+    eventually("the endpoint to have the word", || origin.bytes(1).ends_with(b"stay!"));
+    gone.reset();
+    assert_eq!(ends.recv().expect("the endpoint sees it"), Err(ReadError::Truncated));
+    // An orderly end stays one.
+    let mut ended = switched(&mut client);
+    ended.send("stay!", true).expect("sent");
+    assert_eq!(ends.recv().expect("the endpoint sees it"), Ok(false));
+    let _ = gateway.wait_records(3);
 }
 
 #[test]
@@ -285,7 +345,7 @@ fn an_endpoint_of_http_1_has_to_prove_that_it_understands() {
 }
 
 #[test]
-fn who_is_silent_is_reset_after_the_timeout_and_who_speaks_is_not() {
+fn a_silent_tunnel_is_reset_after_the_timeout() {
     let origin = http_1();
     let gateway = Gateway::with(&origin, "timeouts: {upgraded: 2s}");
     let mut client = gateway.http2();
@@ -304,7 +364,7 @@ fn who_is_silent_is_reset_after_the_timeout_and_who_speaks_is_not() {
 }
 
 #[test]
-fn an_endpoint_of_http_2_is_reset_after_the_timeout_whoever_the_client_is() {
+fn a_silent_http2_endpoint_is_reset_for_every_kind_of_client() {
     let settings = Http2Settings { connect: true, ..Http2Settings::default() };
     let origin = Http2Origin::play_with(settings, |stream| {
         stream.head(200, &[("sec-websocket-protocol", "chat")], false);
@@ -357,14 +417,14 @@ fn part(mut gateway: Gateway, heard: impl Fn() -> Vec<u8>) {
 }
 
 #[test]
-fn both_sides_are_told_before_a_drain_ends() {
+fn both_sides_get_a_close_frame_before_a_drain_ends() {
     let origin = http_1();
     let gateway = Gateway::with(&origin, "timeouts: {drain: 2s}");
     part(gateway, || origin.bytes(0));
 }
 
 #[test]
-fn both_sides_are_told_where_both_speak_http_2() {
+fn both_http2_sides_get_a_close_frame() {
     let heard = Arc::new(Mutex::new(Vec::<u8>::new()));
     let hears = heard.clone();
     let settings = Http2Settings { connect: true, ..Http2Settings::default() };

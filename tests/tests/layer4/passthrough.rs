@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use tollgate_tests::{Authority, DEADLINE, Gateway, TlsOrigin, TlsPeer, eventually};
+use tollgate_tests::{Authority, DEADLINE, Gateway, TlsOrigin, TlsPeer, eventually, tollgate};
 
 use super::{Relay, Server, expect, rest};
 
@@ -126,7 +126,7 @@ fn a_client_hello_may_come_byte_by_byte() {
 }
 
 #[test]
-fn an_unknown_name_and_a_peer_that_says_nothing_are_closed() {
+fn an_unknown_name_and_a_silent_peer_are_closed() {
     let authority = Authority::new();
     let origin = origin(&authority, "a.example.com");
     let more = format!(
@@ -284,4 +284,30 @@ fn a_stream_may_speak_tls_to_its_endpoint() {
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
     expect(&mut client, &answer("db.internal"));
     assert_eq!(secure.names(), [Some("db.internal".to_owned())]);
+}
+
+#[test]
+fn check_reports_a_route_whose_host_passes_through_to_a_stream() {
+    let authority = Authority::new();
+    let own = authority.issue(&["a.example.com"]);
+    let file = PemFile::new(&(own.chain.clone() + &own.key));
+    let text = |more: &str| {
+        format!(
+            "listen:\n- {{bind: \"127.0.0.1:8443\", name: web, tls: {{certificate: {}}}}}\n{more}\
+             routes:\n- {{match: old.example.com, respond: 204}}\n- {{match: a.example.com, respond: 204}}\n\
+             streams:\n- {{listeners: web, server_names: \"old.example.com\", to: \"127.0.0.1:1\"}}\n",
+            file.0.display()
+        )
+    };
+    let path = std::env::temp_dir().join(format!("tollgate-e2e-shadow-{}.yaml", std::process::id()));
+    std::fs::write(&path, text("")).expect("written");
+    let ran = tollgate(&["check", path.to_str().expect("UTF-8")]);
+    let message = "warning: clients that ask for `old.example.com` by TLS reach a stream";
+    assert!(ran.code == Some(0) && ran.err.matches(message).count() == 1, "{ran:?}");
+    assert!(ran.err.contains(":4:11") && ran.err.contains("the stream that takes them"), "{ran:?}");
+    // At another listener the route has its requests.
+    std::fs::write(&path, text("- \"127.0.0.1:8080\"\n")).expect("written");
+    let ran = tollgate(&["check", path.to_str().expect("UTF-8")]);
+    let _ = std::fs::remove_file(&path);
+    assert!(ran.code == Some(0) && !ran.err.contains("reach a stream"), "{ran:?}");
 }

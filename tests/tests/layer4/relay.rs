@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_tests::{full_backlog, refused_address};
+use tollgate_tests::{eventually, full_backlog, refused_address};
 
 use super::{Relay, Server, expect, reset, rest};
 
@@ -191,10 +191,14 @@ fn an_endpoint_that_refuses_is_ejected() {
              max_ejected: 100%}}}}}}"
         ),
     );
-    for _ in 0..20 {
+    // After each failure other connections pass it over for a moment, so this takes a while.
+    let mut connections = 0;
+    eventually("the ejection", || {
+        connections += 1;
         expect(&mut relay.connect(), "here");
-    }
-    let records = relay.gateway.wait_records(20);
+        relay.sum("tollgate_upstream_ejections_total", "upstream=\"db\"") >= 1.0
+    });
+    let records = relay.gateway.wait_records(connections);
     let retried = records.iter().filter(|record| record["attempts"] == 2).count();
     assert_eq!(retried, 3, "the third failure ejects it: {records:#?}");
 }

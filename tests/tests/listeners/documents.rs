@@ -92,7 +92,7 @@ fn a_removed_listener_drains() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_refused_and_changes_nothing() {
+fn an_address_that_cannot_be_bound_is_refused_and_changes_nothing() {
     let gateway = stored();
     let taken = TcpListener::bind(free_address()).expect("a port");
     let taken_address = taken.local_addr().expect("bound");

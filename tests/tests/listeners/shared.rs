@@ -113,7 +113,7 @@ fn a_host_that_no_listener_has_is_not_found() {
 }
 
 #[test]
-fn policies_and_redirects_are_those_of_the_chosen_listener() {
+fn policies_and_redirects_follow_the_chosen_listener() {
     let gateway = Gateway::start(
         "listen:\n\
          - {bind: $LISTEN, name: open, hosts: open.example, policies: {headers: {response: {set: {X-At: open}}}}}\n\

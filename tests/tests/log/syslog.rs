@@ -108,7 +108,7 @@ fn a_server_that_reads_nothing_holds_up_neither_traffic_nor_the_end() {
 }
 
 #[test]
-fn what_nginx_writes_is_told_how_to_write_here() {
+fn nginx_syntax_is_answered_with_the_local_one() {
     let path = std::env::temp_dir().join(format!("tollgate-e2e-nginx-log-{}.yaml", std::process::id()));
     for (written, help) in [
         ("syslog:server=127.0.0.1:514", "write `syslog+udp://127.0.0.1:514`"),

@@ -157,7 +157,7 @@ fn slow_clients_do_not_use_it_up() {
 }
 
 #[test]
-fn what_fails_or_goes_away_gives_its_place_back() {
+fn failed_and_cancelled_requests_return_their_permit() {
     let (gate, origin) = gated();
     let gateway = Gateway::start(&config(&origin, "{min: 1, max: 1}"));
     for round in 1..=3 {

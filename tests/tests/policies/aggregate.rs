@@ -36,7 +36,7 @@ fn events(gateway: &Gateway, event: &str) -> f64 {
 }
 
 #[test]
-fn one_document_of_all_that_upstreams_say() {
+fn responses_of_upstreams_form_one_document() {
     let user = says("application/json", "{\"name\": \"ann\", \"id\": 12345678901234567890}\n");
     let orders = says("application/vnd.shop+json", "[1, 2]");
     let news = says("text/plain", "no \"news\"\n");
@@ -94,7 +94,7 @@ fn one_document_of_all_that_upstreams_say() {
 }
 
 #[test]
-fn all_are_asked_at_once() {
+fn all_parts_are_requested_at_once() {
     // Neither upstream answers before both have a request.
     let gate = Gate::default();
     let holding = |gate: Gate| {
@@ -116,7 +116,7 @@ fn all_are_asked_at_once() {
 }
 
 #[test]
-fn an_optional_part_that_fails_has_its_fallback_and_is_told() {
+fn a_failed_optional_part_has_its_fallback_and_is_reported() {
     let (good, bad) = (says("application/json", "1"), says("application/json", "{\"a\":1}, \"b\": {}"));
     let missing = Origin::fixed("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n");
     let silent = Origin::play(|connection| {

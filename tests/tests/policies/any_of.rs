@@ -41,7 +41,7 @@ fn challenges(answer: &Response) -> Vec<String> {
 }
 
 #[test]
-fn any_of_the_credentials_gets_in_and_says_who_it_is() {
+fn any_of_the_credentials_admits_and_identifies() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, &either());
     let token = format!("Bearer {}", jwt::hs256(jwt::ALICE));
@@ -79,7 +79,7 @@ fn any_of_the_credentials_gets_in_and_says_who_it_is() {
 }
 
 #[test]
-fn what_none_of_them_lets_in_is_told_all_that_would() {
+fn a_refusal_lists_all_accepted_schemes() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, &either());
     let bad = format!("Bearer {}x", jwt::hs256(jwt::ALICE));
@@ -152,7 +152,7 @@ fn later_policies_know_who_it_is() {
 }
 
 #[test]
-fn a_key_or_what_a_service_says() {
+fn a_key_or_an_external_service() {
     let (origin, service) = (Origin::ok(), forward_auth::service());
     let gateway = gateway(
         &origin,

@@ -36,7 +36,7 @@ fn gateway(origin: &Origin, policies: &str) -> Gateway {
 }
 
 #[test]
-fn who_it_is_goes_upstream_and_the_key_does_not() {
+fn the_identity_goes_upstream_and_the_key_does_not() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, "api_key: on");
     for got in passed(&gateway, &origin, &[("X-Api-Key", ALICE), ("X_Api_Key", "x")]) {
@@ -109,7 +109,7 @@ fn groups_and_methods_decide() {
 }
 
 #[test]
-fn without_anybody_known_authorize_lets_nobody_in() {
+fn authorize_denies_unidentified_clients() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, "authorize: {deny: {consumers: eve}}");
     refused(&gateway, &origin, &[("X-Api-Key", ALICE), ("X-Consumer-Name", "alice")], 403, "not_authorized");

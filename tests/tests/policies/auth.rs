@@ -36,7 +36,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns how many requests [`who_shows_nothing_or_something_wrong_is_refused`] sends that must be
+    /// Returns how many requests [`missing_and_wrong_credentials_are_refused`] sends that must be
     /// refused. It sends each in both versions of HTTP.
     fn turned_away(&self) -> f64 {
         let wrong = if self.wrong.is_some() { 4.0 } else { 0.0 };
@@ -292,7 +292,7 @@ fn all_like(request: &Request, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn who_shows_nothing_or_something_wrong_is_refused() {
+fn missing_and_wrong_credentials_are_refused() {
     for guarded in cases().into_iter().map(Guarded::new) {
         guarded.refused(guarded.others, &[], guarded.case.nothing);
         let good = guarded.with("GET", &[]);
@@ -323,7 +323,7 @@ fn who_shows_nothing_or_something_wrong_is_refused() {
 }
 
 #[test]
-fn nobody_says_himself_who_he_is() {
+fn clients_cannot_send_identity_fields() {
     for guarded in cases().into_iter().map(Guarded::new) {
         let (case, good) = (&guarded.case, guarded.with("GET", &[]));
         for reserved in case.reserved {
@@ -353,7 +353,7 @@ fn nobody_says_himself_who_he_is() {
 }
 
 #[test]
-fn nobody_says_it_behind_the_body() {
+fn clients_cannot_send_identity_trailers() {
     for guarded in cases().into_iter().map(Guarded::new) {
         let (name, good) = (guarded.case.name, guarded.with("POST", &[]));
         let lines: String = good.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -397,7 +397,7 @@ fn as_read_by_anybody(target: &str) -> String {
 }
 
 #[test]
-fn what_is_authorised_is_what_is_forwarded() {
+fn the_authorised_request_is_the_forwarded_one() {
     const PATHS: [&str; 16] = [
         "/admin/x",
         "//admin/x",

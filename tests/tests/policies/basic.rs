@@ -88,7 +88,7 @@ fn a_password_that_is_changed_holds_no_longer() {
 }
 
 #[test]
-fn what_is_slow_to_verify_holds_nobody_else_up() {
+fn slow_verification_blocks_no_other_request() {
     let origin = Origin::ok();
     // Sixteen times as slow as elsewhere in these tests.
     let config = consumers().replace("$04$", "$08$");
@@ -153,7 +153,7 @@ fn a_hash_that_costs_too_much_is_refused_at_the_start() {
     )
     .expect("written");
     let ran = tollgate_tests::tollgate(&["check", file.to_str().expect("text")]);
-    assert!(ran.err.contains("bearable price"), "{ran:?}");
+    assert!(ran.err.contains("acceptable cost"), "{ran:?}");
     std::fs::remove_file(file).expect("it is there");
 }
 

@@ -23,7 +23,7 @@ fn ask(fields: &str) -> String {
 }
 
 #[test]
-fn a_header_or_a_cookie_chooses_and_everybody_else_goes_by_weight() {
+fn a_header_or_cookie_chooses_and_others_go_by_weight() {
     let (stable, next) = (Origin::named("stable"), Origin::named("next"));
     let rules = "[{to: next, headers: {X-Canary: always}}, {to: next, cookies: {beta: \"*\"}}]";
     let gateway = gateway(&stable, &next, rules);
@@ -88,7 +88,7 @@ fn a_consumer_stays_on_its_side_at_every_gateway_whatever_token_it_shows() {
 
 /// Within five standard deviations: about one run in a million fails by chance.
 #[test]
-fn so_many_of_a_hundred_requests_go_there() {
+fn a_percentage_of_requests_goes_to_the_canary() {
     let (stable, next) = (Origin::named("stable"), Origin::named("next"));
     for (percent, expected) in [(0, 0..=0), (25, 181..=319), (100, 1000..=1000)] {
         let gateway = gateway(&stable, &next, &format!("{{to: next, percent: {percent}}}"));

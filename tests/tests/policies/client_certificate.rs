@@ -5,7 +5,7 @@ use tollgate_tests::{Origin, TlsPeer, eventually};
 use crate::tls::gateway;
 
 #[test]
-fn a_certificate_says_who_it_is_and_none_gets_nobody_in() {
+fn a_certificate_identifies_and_is_required() {
     let origin = Origin::ok();
     let (gateway, authority, _files) = gateway(&format!(
         "listen: {{bind: $LISTEN, tls: {{$A, client_certificates: {{ca: $FILES/ca.pem, mode: optional}}}}}}\n\

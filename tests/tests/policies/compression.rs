@@ -54,7 +54,7 @@ fn a_client_that_takes_it_gets_it() {
 }
 
 #[test]
-fn how_hard_an_encoding_tries_can_be_said() {
+fn the_level_can_be_set() {
     let words = (0..4_000_u32).map(|n| format!("{:x} ", n.wrapping_mul(2_654_435_761) % 5_003));
     let text: String = words.collect();
     let origin = Origin::fixed(format!(
@@ -92,7 +92,7 @@ fn all_encodings_by_the_clients_liking() {
 }
 
 #[test]
-fn what_must_stay_as_it_is_stays() {
+fn uncompressible_responses_are_unchanged() {
     for fields in [
         "Content-Type: image/png\r\n",
         "Content-Type: text/plain\r\nContent-Encoding: br\r\n",
@@ -171,7 +171,7 @@ fn with_a_tag() -> Origin {
 }
 
 #[test]
-fn a_client_that_has_it_already_is_told_of_the_tag_that_it_has() {
+fn a_304_has_the_tag_that_the_client_sent() {
     let origin = with_a_tag();
     let gateway = Gateway::with(&origin, ON);
     let mut client = gateway.client();

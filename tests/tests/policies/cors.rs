@@ -62,7 +62,7 @@ fn a_preflight_is_answered_and_goes_no_further() {
 }
 
 #[test]
-fn what_an_upstream_says_of_it_does_not_count() {
+fn cors_fields_of_the_upstream_are_replaced() {
     let origin = Origin::fixed(
         "HTTP/1.1 200 OK\r\nAccess-Control-Allow-Origin: *\r\naccess-control-allow-credentials: true\r\nVary: Accept\r\n\
          Content-Length: 2\r\n\r\nhi",

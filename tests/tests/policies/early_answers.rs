@@ -52,7 +52,7 @@ fn a_preflight_has_them() {
 }
 
 #[test]
-fn what_a_service_answers_has_them_after_the_wait() {
+fn responses_of_a_service_are_changed_after_a_wait() {
     let origin = Origin::ok();
     let service = Origin::fixed(
         "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: a=1\r\nX-Route: theirs\r\nContent-Length: 0\r\n\r\n",

@@ -36,7 +36,7 @@ fn threads(gateway: &Gateway, name: &str) -> usize {
 }
 
 #[test]
-fn nobody_is_asked_and_no_thread_is_left() {
+fn explain_calls_no_service_and_leaves_no_thread() {
     let (origin, service) = (Origin::ok(), Origin::ok());
     let url = service.address();
     let gateway = Gateway::with(
@@ -64,7 +64,7 @@ fn nobody_is_asked_and_no_thread_is_left() {
 }
 
 #[test]
-fn what_depends_on_who_it_is_is_not_judged_where_nobody_was_asked() {
+fn verdicts_that_need_an_identity_stay_open() {
     let origin = Origin::ok();
     let said = |policies: &str| {
         let gateway = Gateway::with(

@@ -157,7 +157,7 @@ fn gateway(origin: &Origin, address: &str, more: &str) -> Gateway {
 }
 
 #[test]
-fn the_service_is_told_of_the_request_and_changes_it() {
+fn the_service_gets_the_request_and_changes_it() {
     let (origin, service) = (Origin::ok(), service());
     let gateway = gateway(&origin, &service.address().to_string(), ", context: {place: here}");
     let spoofed = [
@@ -232,7 +232,7 @@ fn a_denial_goes_to_the_client() {
 }
 
 #[test]
-fn what_the_service_does_not_write_is_not_the_clients_to_write() {
+fn clients_cannot_send_the_fields_of_the_service() {
     let (origin, service) = (Origin::ok(), service());
     let gateway = gateway(&origin, &service.address().to_string(), "");
     for got in passed(
@@ -245,7 +245,7 @@ fn what_the_service_does_not_write_is_not_the_clients_to_write() {
 }
 
 #[test]
-fn no_answer_lets_nobody_in_unless_that_is_wanted() {
+fn no_response_denies_unless_configured() {
     let (origin, service) = (Origin::ok(), service());
     let (alive, dead) = (service.address().to_string(), tollgate_tests::refused_address().to_string());
     let odd = ["error", "cut", "500", "noise", "query"];
@@ -267,7 +267,7 @@ fn no_answer_lets_nobody_in_unless_that_is_wanted() {
 }
 
 #[test]
-fn one_that_is_too_slow_and_clients_that_go() {
+fn slow_services_and_clients_that_leave() {
     let origin = Origin::ok();
     let gate = Gate::new();
     let wait = gate.clone();
@@ -299,7 +299,7 @@ fn one_that_is_too_slow_and_clients_that_go() {
 }
 
 #[test]
-fn who_it_says_decides_what_follows() {
+fn its_identity_decides_later_policies() {
     let (origin, service) = (Origin::ok(), service());
     for (group, status) in [("dev", 200), ("ops", 403)] {
         let gateway = Gateway::start(&format!(
@@ -356,7 +356,7 @@ fn the_service_gets_the_body_and_it_goes_upstream_whole() {
 }
 
 #[test]
-fn an_answer_that_says_twice_who_it_is_lets_nobody_in() {
+fn an_ambiguous_identity_denies() {
     let origin = Origin::ok();
     let service = Http2Origin::play(|stream| {
         assert!(stream.body());

@@ -7,7 +7,7 @@ use tollgate_tests::{Gateway, Origin, tollgate};
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
 
 #[test]
-fn those_that_ask_for_it_fail() {
+fn only_requests_with_the_header_fail() {
     let origin = Origin::ok();
     let policy = "policies: {fault: {abort: {status: 418}, header: \"X-Fault: yes\"}}";
     let gateway = Gateway::with(&origin, policy);
@@ -22,7 +22,7 @@ fn those_that_ask_for_it_fail() {
 }
 
 #[test]
-fn who_waits_holds_up_nobody() {
+fn a_delayed_request_blocks_no_other() {
     let origin = Origin::ok();
     let policy = "workers: 1\npolicies: {fault: {delay: {time: 500ms}, header: X-Late}}";
     let gateway = Gateway::with(&origin, policy);
@@ -38,7 +38,7 @@ fn who_waits_holds_up_nobody() {
 }
 
 #[test]
-fn who_goes_while_it_waits_is_not_waited_for() {
+fn a_client_that_leaves_ends_its_delay() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "policies: {fault: {delay: {time: 300s}}}");
     let mut client = gateway.client();

@@ -40,7 +40,7 @@ fn gateway(origin: &Origin, url: &str, more: &str) -> Gateway {
 }
 
 #[test]
-fn the_service_is_told_of_the_request_and_says_who_it_is() {
+fn the_service_gets_the_request_and_identifies_the_client() {
     let (origin, service) = (Origin::ok(), service());
     let gateway = gateway(&origin, &format!("http://{}/check?a=b", service.address()), "");
     let spoofed = [
@@ -92,7 +92,7 @@ fn the_service_is_told_of_the_request_and_says_who_it_is() {
 }
 
 #[test]
-fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
+fn clients_cannot_send_the_fields_of_the_service() {
     let (origin, service) = (Origin::ok(), service());
     let known = "consumers: {bob: {api_keys: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}}";
     for (policies, name) in [
@@ -132,7 +132,7 @@ fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
 }
 
 #[test]
-fn what_it_says_otherwise_goes_to_the_client() {
+fn other_responses_go_to_the_client() {
     let (origin, service) = (Origin::ok(), service());
     let gateway = gateway(&origin, &format!("http://{}", service.address()), "");
     for answer in both(&gateway, "/", &[]) {
@@ -199,7 +199,7 @@ fn the_body_stays_here_and_goes_upstream_whole() {
 }
 
 #[test]
-fn no_answer_lets_nobody_in() {
+fn no_response_denies() {
     let origin = Origin::ok();
     let dead = tollgate_tests::refused_address();
     refused(
@@ -245,7 +245,7 @@ fn a_service_that_closes_a_new_connection_is_not_asked_again() {
 }
 
 #[test]
-fn one_that_is_too_slow_lets_nobody_in() {
+fn a_slow_service_denies() {
     let origin = Origin::ok();
     let gate = Gate::new();
     let wait = gate.clone();
@@ -292,7 +292,7 @@ fn a_client_that_goes_while_the_service_is_asked_is_let_go() {
 }
 
 #[test]
-fn who_it_says_decides_what_follows() {
+fn its_identity_decides_later_policies() {
     let (origin, service) = (Origin::ok(), service());
     for (group, status) in [("admin", 200), ("ops", 403)] {
         let gateway = Gateway::start(&format!(
@@ -309,7 +309,7 @@ fn who_it_says_decides_what_follows() {
 }
 
 #[test]
-fn an_answer_that_the_data_path_would_refuse_lets_nobody_in() {
+fn a_malformed_response_denies() {
     let long = format!(
         "HTTP/1.1 200 OK\r\nRemote-User: alice\r\nX-Long: {}\r\nContent-Length: 0\r\n\r\n",
         "x".repeat(200 << 10)
@@ -368,7 +368,7 @@ fn an_answer_that_the_data_path_would_refuse_lets_nobody_in() {
 }
 
 #[test]
-fn what_comes_behind_an_answer_answers_no_other_request() {
+fn bytes_after_a_response_answer_no_other_request() {
     let origin = Origin::ok();
     let no = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
     let service = Origin::fixed(format!("{no}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
@@ -443,7 +443,7 @@ fn the_service_gets_the_body_and_it_goes_upstream_whole() {
 }
 
 #[test]
-fn the_service_gets_the_beginning_of_a_larger_body_if_that_is_said() {
+fn the_service_gets_the_start_of_a_large_body_if_configured() {
     let (origin, service) = (Origin::ok(), reads_bodies());
     let body = ", body: {max: 10B, partial: on}";
     let gateway = gateway(&origin, &format!("http://{}/", service.address()), body);

@@ -29,7 +29,7 @@ fn fields_come_and_go_in_both_directions() {
 }
 
 #[test]
-fn an_error_of_the_gateways_own_has_them_too() {
+fn errors_of_the_gateway_have_the_fields() {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!(
         "{CHANGES}routes: [{{to: \"{}\", limits: {{body: 1}}}}]\n",
@@ -48,7 +48,7 @@ fn a_client_cannot_keep_a_field_away_by_naming_it_in_connection() {
 }
 
 #[test]
-fn over_http2_too() {
+fn http2_responses_have_the_fields() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, CHANGES);
     let answer = gateway.http2().get("/");

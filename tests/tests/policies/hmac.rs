@@ -59,7 +59,7 @@ fn lines(path: &str) -> String {
 }
 
 #[test]
-fn who_signs_may_come_and_others_may_not() {
+fn signed_requests_are_admitted_and_others_refused() {
     let origin = Origin::ok();
     let gateway = guarded(&origin, "on");
     let (input, value) = signature(&lines("/admin/x"), &parameters(COMPONENTS, 10));
@@ -104,7 +104,7 @@ fn who_signs_may_come_and_others_may_not() {
 }
 
 #[test]
-fn nobody_is_somebody_else() {
+fn a_signature_admits_only_its_owner() {
     let origin = Origin::ok();
     let gateway = guarded(&origin, "on");
     let (input, value) = signature(&lines("/admin/x"), &parameters(COMPONENTS, 0));
@@ -134,7 +134,7 @@ fn nobody_is_somebody_else() {
 }
 
 #[test]
-fn what_a_signature_says_of_itself_counts_for_nothing() {
+fn claims_of_a_signature_are_not_trusted() {
     let origin = Origin::ok();
     let gateway = guarded(&origin, "on");
     let said = |more: &str, key: &[u8]| {
@@ -237,7 +237,7 @@ fn head(fields: &[(&'static str, String)], framing: &str) -> String {
 }
 
 #[test]
-fn a_body_is_the_one_that_was_signed() {
+fn the_body_must_match_the_signed_digest() {
     let origin = Origin::echo();
     let gateway = guarded(&origin, "{body: 64KiB}");
     let large = "0123456789".repeat(6_000);

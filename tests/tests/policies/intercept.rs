@@ -16,7 +16,7 @@ routes:
 "#;
 
 #[test]
-fn an_answer_leads_where_the_rule_says() {
+fn a_redirect_leads_where_the_rule_says() {
     let gateway = Gateway::start(RULES);
     for (target, status, location) in [
         ("/other", 200, None),

@@ -31,7 +31,7 @@ fn behind_a_trusted_proxy_the_client_counts() {
 }
 
 #[test]
-fn over_http2_too() {
+fn http2_clients_are_checked() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "policies: {ip: {deny: 127.0.0.1}}");
     let mut client = gateway.http2();

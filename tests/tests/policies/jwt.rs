@@ -138,7 +138,7 @@ fn a_token_that_was_known_ends() {
 }
 
 #[test]
-fn what_is_not_signed_as_it_has_to_be() {
+fn wrongly_signed_tokens_are_refused() {
     let origin = Origin::ok();
     let gateway = gateway(&origin, &format!("secret: {SECRET}"));
     let claims = format!("{{{ALICE},\"exp\":{}}}", now() + 3600);
@@ -323,7 +323,7 @@ fn pem(der: &[u8]) -> String {
 }
 
 #[test]
-fn a_file_of_public_keys_in_pem_serves_whatever_name_a_token_says() {
+fn pem_keys_serve_tokens_with_any_key_id() {
     let origin = Origin::ok();
     let own = [
         Own::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")),

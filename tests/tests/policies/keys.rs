@@ -88,7 +88,7 @@ fn a_limit_and_a_quota_are_for_each_key_and_one_for_all_without() {
 }
 
 #[test]
-fn so_many_of_each_key_are_under_way_and_of_all_without() {
+fn concurrency_is_limited_per_key_and_for_requests_without_one() {
     for Case { by, same: [first, second], other, lacking } in cases() {
         let (gate, origin) = slow();
         let gateway = gateway(&origin, &format!("concurrency: {{limit: 1, by: {by}}}"));

@@ -58,7 +58,7 @@ fn the_name_of_an_upstream_is_enough() {
 
 /// Within five standard deviations: about one run in a million fails by chance.
 #[test]
-fn so_many_of_a_hundred_requests_are_copied() {
+fn a_percentage_of_requests_is_copied() {
     let (main, shadow) = (Origin::ok(), Origin::ok());
     let gateway = gateway(&main, shadow.address(), ", percent: 25, in_flight: 400");
     let mut client = gateway.client();
@@ -152,7 +152,7 @@ fn a_shadow_that_is_dead_or_does_not_answer_costs_its_requests_nothing() {
 }
 
 #[test]
-fn a_copy_that_takes_too_long_is_called_off() {
+fn a_slow_copy_is_cancelled() {
     let main = Origin::ok();
     let shadow = Origin::play(|connection| {
         connection.request();
@@ -175,7 +175,7 @@ fn a_shadow_may_speak_http2() {
 }
 
 #[test]
-fn a_client_that_goes_meanwhile_leaves_nothing_behind() {
+fn a_client_that_leaves_cancels_its_copies() {
     let main = Origin::ok();
     let shadow = Origin::ok();
     let gateway = gateway(&main, shadow.address(), ", in_flight: 1");

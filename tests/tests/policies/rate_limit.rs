@@ -18,7 +18,7 @@ fn seconds(text: Option<&str>) -> u64 {
 }
 
 #[test]
-fn past_the_limit_requests_are_refused_and_told_when_to_come_back() {
+fn requests_beyond_the_limit_get_429_with_retry_after() {
     let origin = Origin::ok();
     let gateway = limited(&origin, "{rate: 2/h}");
     let mut client = gateway.client();
@@ -246,7 +246,7 @@ fn a_request_can_cost_more_than_one() {
 }
 
 #[test]
-fn the_response_says_what_its_request_has_cost() {
+fn the_response_reports_the_cost_of_its_request() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\r\nX-Cost: 30\r\nContent-Length: 0\r\n\r\n");
     for policy in [
         "rate_limit: {rate: 100/h, cost: {response_header: X-Cost}, headers: on}",
@@ -308,7 +308,7 @@ fn limits_of_one_scope_count_together() {
 }
 
 #[test]
-fn what_is_refused_has_the_status_that_is_written() {
+fn refusals_have_the_configured_status() {
     let origin = Origin::ok();
     for policy in ["rate_limit: {rate: 1/h, status: 503}", "quota: {limit: 1, per: month, status: 503}"] {
         let gateway = Gateway::with(&origin, &format!("policies: {{{policy}}}"));

@@ -21,7 +21,7 @@ fn refused(files: &Files, policy: &str, about: &str) {
 }
 
 #[test]
-fn a_file_of_those_to_trust_that_is_missing_or_none() {
+fn a_missing_or_invalid_file_of_authorities() {
     let files = Files::new();
     files.write("empty.pem", "");
     files.write("odd.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
@@ -45,7 +45,7 @@ fn keys_of_tokens_that_are_missing_or_none() {
     files.write("broken.pem", "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n");
     for (file, why) in [
         ("missing.json", "missing.json"),
-        ("own.key", "a private key stands in it"),
+        ("own.key", "it holds a private key"),
         ("set.json", "no key that verifies"),
         ("broken.pem", "none of RSA"),
     ] {

@@ -3,7 +3,7 @@
 use tollgate_tests::{Gateway, Origin};
 
 #[test]
-fn they_are_set_where_the_upstream_says_nothing() {
+fn fields_that_the_upstream_omits_are_set() {
     let origin =
         Origin::fixed("HTTP/1.1 200 OK\r\nx-frame-options: SAMEORIGIN\r\nContent-Length: 2\r\n\r\nhi");
     let gateway = Gateway::with(&origin, "policies: {security_headers: on}");

@@ -69,7 +69,7 @@ fn many_at_once_get_no_more() {
 }
 
 #[test]
-fn without_its_redis_a_limit_does_as_it_was_told_and_finds_it_again() {
+fn without_redis_a_limit_fails_as_configured_and_recovers() {
     let (origin, mut redis) = (Origin::ok(), Redis::start(""));
     let of = |mode: &str, policy: &str| gateway(&origin, &redis, policy, &format!(", on_failure: {mode}"));
     let rate = "rate_limit: {rate: 3/h, REDIS}";
@@ -102,7 +102,7 @@ fn without_its_redis_a_limit_does_as_it_was_told_and_finds_it_again() {
 }
 
 #[test]
-fn a_redis_whose_clock_was_set_back_locks_nobody_out() {
+fn a_redis_clock_that_goes_back_locks_no_client_out() {
     let (origin, redis) = (Origin::ok(), Redis::start(""));
     let gateway = gateway(&origin, &redis, "rate_limit: {rate: 1/s, burst: 1, REDIS}", "");
     let mut stream = TcpStream::connect(redis.address()).expect("it listens");
@@ -156,7 +156,7 @@ fn a_redis_that_hangs_costs_three_requests_their_time() {
 }
 
 #[test]
-fn that_a_redis_is_lost_and_back_is_said_once() {
+fn a_lost_and_recovered_redis_is_logged_once() {
     let (origin, mut redis) = (Origin::ok(), Redis::start("not for eyes"));
     let gateway = gateway(
         &origin,
@@ -288,7 +288,7 @@ fn a_cluster_counts_and_goes_on_when_a_master_dies() {
 }
 
 #[test]
-fn what_a_shared_limit_took_is_given_back_when_the_next_one_refuses() {
+fn a_shared_limit_is_refunded_when_the_next_one_refuses() {
     let (origin, redis) = (Origin::ok(), Redis::start(""));
     for policy in [
         "rate_limit: [{rate: 3/h, REDIS}, {rate: 1/h, by: header X-A, REDIS}]",
@@ -308,7 +308,7 @@ fn what_a_shared_limit_took_is_given_back_when_the_next_one_refuses() {
 }
 
 #[test]
-fn what_a_response_says_it_has_cost_is_shared() {
+fn reported_costs_are_shared() {
     let redis = Redis::start("");
     for policy in [
         "rate_limit: {rate: 100/h, cost: {response_header: X-Cost, max: 1000}, REDIS}",

@@ -37,7 +37,7 @@ fn fact<'a>(span: &'a Value, key: &str) -> &'a Value {
 }
 
 #[test]
-fn a_trace_goes_on_and_its_span_is_told() {
+fn a_trace_continues_and_its_span_is_exported() {
     let (origin, collector) = (Origin::ok(), collector());
     let gateway = gateway(&origin, &collector, ", sample: 0%, service: door");
     let context = format!("00-{TRACE}-{PARENT}-01");
@@ -69,7 +69,7 @@ fn a_trace_goes_on_and_its_span_is_told() {
 }
 
 #[test]
-fn new_traces_are_sampled_by_their_share_and_errors_are_told() {
+fn new_traces_are_sampled_and_errors_are_exported() {
     let (origin, collector) = (Origin::ok(), collector());
     let none = gateway(&origin, &collector, ", sample: 0%, propagation: [w3c, b3, b3_multi]");
     none.client().get("/");

@@ -138,7 +138,7 @@ fn each_request_comes_on_a_connection_that_names_its_client() {
 }
 
 #[test]
-fn what_a_proxy_in_front_says_goes_on() {
+fn the_header_of_a_proxy_in_front_is_forwarded() {
     let origin = told();
     let gateway = gateway(
         &[&origin],
@@ -320,7 +320,7 @@ fn a_reload_turns_it_on_and_off() {
 }
 
 #[test]
-fn probes_name_nobody() {
+fn probes_send_a_local_header() {
     for version in ["v1", "v2"] {
         let seen = Arc::new(AtomicUsize::new(0));
         let count = seen.clone();

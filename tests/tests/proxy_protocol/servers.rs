@@ -59,7 +59,7 @@ fn named(gateway: &Gateway, text: impl Fn(SocketAddr) -> String) {
 }
 
 #[test]
-fn nginx_is_told_in_plain_text_and_before_tls() {
+fn nginx_reads_the_header_in_plain_text_and_before_tls() {
     let (authority, secure) = (Authority::new(), free_address());
     let issued = authority.issue(&["origin.example"]);
     let keys = directory("nginx-keys");

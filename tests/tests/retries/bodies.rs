@@ -24,7 +24,7 @@ fn bad_at_first(status: bool) -> Origin {
 }
 
 #[test]
-fn one_that_came_with_its_head_is_sent_again() {
+fn a_body_that_came_with_its_head_is_sent_again() {
     for status in [false, true] {
         let origin = bad_at_first(status);
         let gateway = gateway(&addresses(&[&origin]), ON, "", "");
@@ -43,7 +43,7 @@ fn one_that_came_with_its_head_is_sent_again() {
 }
 
 #[test]
-fn one_that_came_in_pieces_is_not() {
+fn a_body_in_pieces_is_not_sent_again() {
     for status in [false, true] {
         let origin = bad_at_first(status);
         let gateway = gateway(&addresses(&[&origin]), ON, "", "");
@@ -60,7 +60,7 @@ fn one_that_came_in_pieces_is_not() {
 }
 
 #[test]
-fn one_that_was_collected_is_sent_again_however_it_came() {
+fn a_collected_body_is_sent_again() {
     let long = "x".repeat(300_000);
     for status in [false, true] {
         let origin = bad_at_first(status);

@@ -7,7 +7,7 @@ use tollgate_tests::{Gate, Origin, eventually, refused_address};
 use super::{addresses, always, gateway, mute};
 
 #[test]
-fn so_many_attempts_and_no_more() {
+fn attempts_are_limited() {
     let mute = mute();
     for attempts in 1..=4 {
         let before = mute.count();

@@ -65,7 +65,7 @@ fn a_quiet_upstream_is_tried_again_though_everything_fails() {
 }
 
 #[test]
-fn one_of_three_that_dies_under_load_is_not_felt() {
+fn clients_do_not_notice_one_dead_origin_of_three() {
     let (clients, requests) = (8, 300);
     let (dying, left) = (Origin::named("dying"), [Origin::named("a"), Origin::named("b")]);
     let endpoints: Vec<_> = addresses(&[&dying, &left[0], &left[1]]);

@@ -76,7 +76,7 @@ fn a_post_is_never_delivered_twice() {
 }
 
 #[test]
-fn a_post_where_the_file_says_that_it_may_be() {
+fn a_post_is_retried_if_configured() {
     let (mute, echo) = (mute(), Origin::echo());
     let gateway = gateway(&addresses(&[&mute, &echo]), ", retry: {methods: [POST]}", "", "");
     let mut client = gateway.client();
@@ -174,7 +174,7 @@ fn timeouts_are_not_tried_again_unless_listed() {
 }
 
 #[test]
-fn nothing_once_the_client_has_got_something() {
+fn no_retry_after_the_response_has_begun() {
     // A final or an interim head: either is a part of an answer.
     for (begun, status) in [
         ("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf", 200),

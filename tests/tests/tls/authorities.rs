@@ -26,7 +26,7 @@ fn is_let_in(peer: &TlsPeer, gateway: &Gateway) -> bool {
 }
 
 #[test]
-fn a_reload_lets_in_those_of_the_new_authority_and_nobody_of_the_old_one() {
+fn a_reload_replaces_the_trusted_authority() {
     for version in versions() {
         let (gateway, authority, files) = gateway(STRICT);
         let next = Authority::called("the next authority");
@@ -84,7 +84,7 @@ fn an_authority_is_watched_as_certificates_are() {
 }
 
 #[test]
-fn where_none_is_required_one_that_is_not_good_is_refused_all_the_same() {
+fn an_invalid_optional_certificate_is_refused() {
     let origin = Origin::ok();
     let (gateway, authority, _files) = gateway(&format!(
         "listen: {{bind: $LISTEN, tls: {{$A, client_certificates: {{ca: $FILES/ca.pem, mode: optional}}}}}}\n\

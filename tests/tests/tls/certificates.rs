@@ -102,7 +102,7 @@ fn each_host_has_its_certificate() {
 }
 
 #[test]
-fn another_host_than_the_connection_is_for_is_misdirected() {
+fn a_host_outside_the_certificate_is_misdirected() {
     let (gateway, authority, _files) =
         gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
     let peer = TlsPeer::trusting(&authority);
@@ -208,7 +208,7 @@ fn the_configuration_is_watched_too() {
 }
 
 #[test]
-fn what_the_page_shows_is_accepted() {
+fn examples_of_the_page_are_accepted() {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("internal-ca.pem", &authority.pem());
     files.write("clients-ca.pem", &authority.pem());

@@ -37,7 +37,7 @@ fn strangers(authority: &Authority) -> [Issued; 3] {
 }
 
 #[test]
-fn what_is_not_valid_is_let_in_and_marked() {
+fn invalid_certificates_are_admitted_and_marked() {
     let origin = Origin::ok();
     let (gateway, authority, _files) = listening(&origin, "insecure_fallback", "");
     let own = authority.issue(&["client.example"]);

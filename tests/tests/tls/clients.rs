@@ -56,7 +56,7 @@ fn a_client_that_reads_late_gets_all_of_it() {
 }
 
 #[test]
-fn an_end_is_announced_and_one_that_is_not_is_a_cut() {
+fn close_notify_ends_a_body_and_a_bare_close_cuts_it() {
     let origin = Origin::ok();
     let (gateway, authority, _files) = gateway(&to(&origin));
     let peer = TlsPeer::trusting(&authority);
@@ -81,7 +81,7 @@ fn an_end_is_announced_and_one_that_is_not_is_a_cut() {
 }
 
 #[test]
-fn those_that_do_not_speak_it_are_closed_and_hold_nobody_up() {
+fn clients_without_tls_are_closed_and_block_no_other() {
     let (gateway, authority, _files) = gateway(
         "timeouts: {handshake: 300ms}\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n",
     );
@@ -123,7 +123,7 @@ fn still_serves(gateway: &Gateway, authority: &tollgate_tests::Authority) {
 }
 
 #[test]
-fn who_shows_no_certificate_is_refused_where_one_is_required() {
+fn a_missing_required_certificate_is_refused() {
     let (gateway, authority, _files) = gateway(
         "listen: {bind: $LISTEN, tls: {$A, client_certificates: {ca: $FILES/ca.pem}}}\n\
          routes: [{match: \"/*\", respond: 204}]\n",

@@ -10,7 +10,7 @@ use super::{Files, gateway};
 const TOLD: &str = "Strict-Transport-Security: max-age=31536000; includeSubDomains\r\n";
 
 #[test]
-fn every_answer_over_tls_says_it_once() {
+fn every_tls_response_has_hsts_once() {
     let origin = Origin::play(|conn| {
         while let Some(request) = conn.request() {
             let own = if request.target == "/own" { "strict-transport-security: max-age=5\r\n" } else { "" };
@@ -102,7 +102,7 @@ fn a_reload_holds_for_connections_that_are_open() {
 }
 
 #[test]
-fn what_a_browser_is_told_changes_with_a_reload() {
+fn hsts_changes_with_a_reload() {
     let (authority, files) = (Authority::new(), Files::new());
     files.put("own", &authority.issue(&["a.example"]));
     let config = |more: &str| {
@@ -149,7 +149,7 @@ fn a_trusted_proxy_that_has_the_tls_is_not_sent_in_a_circle() {
 }
 
 #[test]
-fn over_http2_too() {
+fn http2_responses_have_hsts() {
     let (gateway, _origin) = redirects("on");
     let answer = gateway.http2().get("/a?b");
     let (status, to) = location(&answer);
@@ -158,7 +158,7 @@ fn over_http2_too() {
 }
 
 #[test]
-fn a_host_that_the_certificate_is_for_too_may_share_the_connection() {
+fn hosts_of_one_certificate_share_a_connection() {
     let (authority, files) = (tollgate_tests::Authority::new(), super::Files::new());
     files.put("a", &authority.issue(&["a.example", "b.example", "*.c.example"]));
     files.put("d", &authority.issue(&["d.example"]));
@@ -186,7 +186,7 @@ fn a_host_that_the_certificate_is_for_too_may_share_the_connection() {
 }
 
 #[test]
-fn who_has_chosen_http1_or_nothing_in_the_handshake_does_not_begin_with_http2() {
+fn http2_needs_alpn() {
     let (gateway, authority, _files) =
         gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
     for offered in [&["http/1.1"][..], &[]] {

@@ -54,7 +54,7 @@ fn the_certificate_goes_on_in_the_fields_that_are_named() {
 }
 
 #[test]
-fn who_shows_none_can_claim_none() {
+fn clients_without_a_certificate_cannot_claim_one() {
     let origin = Origin::ok();
     for (forwarded, left) in [(ALL, 1), ("client_certificate: on", 4), ("x_forwarded: on", 4)] {
         let (gateway, authority, _files) = gateway(&config(&origin, forwarded));
@@ -122,7 +122,7 @@ fn nor_in_trailers() {
 }
 
 #[test]
-fn in_plain_text_nobody_can_claim_one_but_a_trusted_proxy() {
+fn in_plain_text_only_a_trusted_proxy_can_claim_a_certificate() {
     let origin = Origin::ok();
     for (trusted, kept) in [("", false), (", trusted_proxies: 127.0.0.0/8", true)] {
         let gateway = Gateway::with(&origin, &format!("forwarded: {{{ALL}{trusted}}}"));
@@ -161,7 +161,7 @@ fn over_http2_it_is_the_same() {
 }
 
 #[test]
-fn a_reload_changes_what_is_said_on_a_connection_that_is_open() {
+fn a_reload_changes_the_fields_on_open_connections() {
     let origin = Origin::ok();
     let (authority, files) = (Authority::new(), Files::new());
     files.put("a", &authority.issue(&["a.example"]));

@@ -69,7 +69,7 @@ fn an_authority_that_the_connections_certificate_is_not_for_is_misdirected() {
 }
 
 #[test]
-fn who_names_no_host_in_the_handshake_may_ask_for_any() {
+fn without_sni_any_host_is_served() {
     let (gateway, authority, _files) =
         gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
     // An address is not a valid server name (RFC 6066, 3).
@@ -80,7 +80,7 @@ fn who_names_no_host_in_the_handshake_may_ask_for_any() {
 }
 
 #[test]
-fn every_answer_says_once_that_browsers_are_to_come_by_https() {
+fn every_response_has_hsts_once() {
     const TOLD: &str = "max-age=31536000; includeSubDomains";
     let http1 = Origin::play(|conn| {
         while let Some(request) = conn.request() {

@@ -36,7 +36,7 @@ fn asked(gateway: &Gateway, origin: &TlsOrigin) -> Option<String> {
 }
 
 #[test]
-fn it_is_the_endpoints_own_host_or_what_server_name_says_and_never_an_address() {
+fn sni_is_the_endpoints_host_or_server_name_and_never_an_address() {
     for (host, tls, name, expected) in [
         ("localhost", "", "localhost", Some("localhost")),
         ("localhost", ", server_name: up.example", "up.example", Some("up.example")),
@@ -75,7 +75,7 @@ fn endpoints_of_srv_records_are_asked_for_by_the_domain_whose_service_they_are()
 }
 
 #[test]
-fn an_endpoint_with_a_name_of_its_own_keeps_it_beside_those_that_are_looked_up() {
+fn a_named_endpoint_keeps_its_name_beside_discovered_ones() {
     let dns = Dns::start();
     dns.say_addresses("app.test", 60, &[]);
     let (origin, files) = origin("localhost");

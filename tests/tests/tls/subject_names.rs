@@ -17,7 +17,7 @@ fn stored() -> Gateway {
 }
 
 #[test]
-fn one_of_the_names_is_enough_and_needed() {
+fn one_of_the_names_is_required() {
     let authority = Authority::new();
     let gateway = Gateway::start("store: $DIR/store\nroutes: []\n");
     let ask = |issued: &Issued, names: serde_json::Value, more: serde_json::Value| {
@@ -65,7 +65,7 @@ fn one_of_the_names_is_enough_and_needed() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn errors_are_reported() {
     let gateway = stored();
     let up = |tls: serde_json::Value| {
         let value = json!({"endpoints": "https://127.0.0.1:1", "tls": tls});

@@ -42,7 +42,7 @@ fn run_does_not_start_and_names_the_file() {
 }
 
 #[test]
-fn a_reload_takes_another_authority_of_endpoints_and_refuses_one_that_cannot_be_used() {
+fn a_reload_replaces_the_authority_and_rejects_an_unusable_one() {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("ca.pem", &authority.pem());
     // Each request has a connection of its own, because certificates are not checked again on an idle

@@ -82,7 +82,7 @@ fn told(gateway: &Gateway, kind: &str, words: &str) {
 }
 
 #[test]
-fn what_is_wrong_is_told_in_words() {
+fn tls_failures_are_explained() {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("ca.pem", &authority.pem());
     let ca = format!("ca: {}/ca.pem", files.path().display());
@@ -207,7 +207,7 @@ fn a_body_that_ends_with_the_connection_is_whole_only_if_that_is_announced() {
 }
 
 #[test]
-fn probes_go_by_tls_too() {
+fn probes_use_tls() {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("ca.pem", &authority.pem());
     let origin = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), None, OK, None);

@@ -106,6 +106,20 @@ fn unary_grpc_calls_are_counted_by_their_own_status() {
     assert_eq!((result.ok, result.failures.status, answer.code), (0, 10, Some(3)));
 }
 
+#[test]
+fn the_origin_sends_each_message_of_a_stream_back() {
+    let bench = Bench::new();
+    let origin = Origin::start(&bench, r#", "grpc": true, "echo": true"#);
+    let url = format!("http://127.0.0.1:{}/pkg.Service/Method", origin.port);
+    let (result, _) = load(
+        &bench,
+        &[&url, "--grpc-stream", "-n", "500", "-c", "2", "--streams", "5", "-d", "message", "--verify-body"],
+    );
+    assert_eq!((result.ok, result.failures.total()), (500, 0));
+    assert_eq!(result.connections_opened, Some(2));
+    assert_eq!(result.body_bytes, Some(500 * 7));
+}
+
 /// Starts a server of HTTP/2 in plain text.
 fn h2_server<F>(
     handler: impl Fn(http::Request<h2::RecvStream>, h2::server::SendResponse<Bytes>) -> F + Clone + Send + 'static,

@@ -1,3 +1,5 @@
+//! Tests the merge of documents with the file, and their changes.
+
 use serde_json::json;
 
 use super::*;
@@ -78,7 +80,7 @@ fn no_secret_stands_in_the_lines_of_a_problem() {
 }
 
 #[test]
-fn what_was_undone_never_was() {
+fn an_undone_change_leaves_no_trace() {
     let mut documents = documents();
     let respond = |text: &str| json!({"match": "/x", "respond": text});
     let _ = put(&mut documents, routes(), "a", respond("1"));
@@ -97,18 +99,21 @@ fn what_was_undone_never_was() {
 }
 
 #[test]
-fn names_that_two_sources_have_and_names_that_none_has_are_told() {
+fn duplicate_and_missing_names_are_reported() {
     let mut documents = documents();
     let _ = put(&mut documents, routes(), "a", json!({"match": "/x", "to": "userz"}));
     let base = config("routes: [{name: a, match: /y, respond: 204}]\nupstreams: {users: [\"h:1\"]}");
     let twice = documents.duplicate_names(&base);
     assert_eq!(twice.len(), 1);
-    let told = {
+    let rendered = {
         let mut problems = Problems::new(base.files.clone());
         problems.extend(twice);
         documents.collect(problems).render(false)
     };
-    assert!(told.contains("two routes are named `a`") && told.contains("store: routes/a:1:1"), "{told}");
+    assert!(
+        rendered.contains("two routes are named `a`") && rendered.contains("store: routes/a:1:1"),
+        "{rendered}"
+    );
     let parts = || CombinedResources::of(&base).with(&documents);
     let document = documents.get(routes(), "a").expect("there").clone();
     let unknown = documents.unknown([&*document], |name| name == "users", parts);

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_told() {
+    fn invalid_yaml_is_reported() {
         assert!(from_yaml("a: [").is_err());
         assert!(from_yaml("").is_err());
     }

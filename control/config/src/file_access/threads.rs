@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_that_hangs_keeps_nobody_else() {
+    fn a_hung_operation_blocks_no_other() {
         let (release, hold) = channel::<()>();
         let began = Instant::now();
         let path = Path::new("/of/this/test");

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_or_the_missing_port_is_told() {
+    fn the_nearest_name_or_the_missing_port_is_suggested() {
         assert_eq!(help("user", None), ["there is no upstream `user`", "did you mean `users`?"]);
         assert_eq!(
             help("api.internal", None),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_variable_held_is_not_told() {
+    fn values_of_variables_are_not_shown() {
         assert_eq!(help("user", Some("${BACKEND}")), ["there is no upstream `${BACKEND}`"]);
         assert_eq!(help("secret.internal", Some("${BACKEND}")), ["there is no upstream `${BACKEND}`"]);
     }

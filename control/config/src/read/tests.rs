@@ -18,7 +18,7 @@ fn read(text: &str) -> Config {
 }
 
 #[test]
-fn the_defaults_of_the_table_are_those_of_the_types() {
+fn the_defaults_of_the_table_match_the_types() {
     let mut text = String::from("listen: :80\nroutes: []\n");
     for key in ROOT.keys {
         if let Some(default) = key.default {
@@ -52,7 +52,7 @@ fn upstream(keys: &str) -> crate::Upstream {
 }
 
 #[test]
-fn the_defaults_of_an_upstream_are_those_of_the_types() {
+fn the_defaults_of_an_upstream_match_the_types() {
     let defaults_of = |section: &SectionSpec| format!("{}: {}", section.name, defaults(section));
     let balance = defaults_of(Balance::SPEC).replace("choices: two, ", "");
     let limits = format!("limits: {}", defaults(Caps::SPEC));
@@ -70,7 +70,7 @@ fn the_defaults_of_an_upstream_are_those_of_the_types() {
 }
 
 #[test]
-fn what_is_switched_on_has_the_defaults_of_its_mapping() {
+fn a_section_that_is_on_has_the_defaults_of_its_mapping() {
     let long = upstream(&format!(
         "endpoints: ['a:80', 'b:80'], breaker: {}, adaptive: {}, health: {}, balance: {{sticky: {}}}",
         defaults(Breaker::SPEC).replace("slow: 100%, ", ""),
@@ -94,7 +94,7 @@ fn what_is_switched_on_has_the_defaults_of_its_mapping() {
 }
 
 #[test]
-fn defaults_within_mappings_are_those_of_the_short_forms() {
+fn defaults_of_mappings_match_the_short_forms() {
     let log = defaults(AccessLog::SPEC).replace('{', "{to: stdout, ");
     let long = read(&format!(
         "listen: :80\nrequest_id: {}\naccess_log: {log}\nroutes: [{{to: 'a:80', buffer: {{request: {}}}}}]\n",
@@ -110,7 +110,7 @@ fn defaults_within_mappings_are_those_of_the_short_forms() {
 }
 
 #[test]
-fn nothing_read_is_the_default() {
+fn an_empty_section_is_the_default() {
     let config = read("listen: :80\nroutes: [{to: 'a:80'}]\n");
     let default = Config::default();
     assert_eq!(config.limits, default.limits);
@@ -139,7 +139,7 @@ fn routes_beside_a_mistake_can_still_be_compared() {
 }
 
 #[test]
-fn nothing_is_compared_when_the_mistake_may_change_what_a_match_means() {
+fn a_match_with_an_error_is_not_compared() {
     for wrong in [
         "paths: {merge_slashes: perhaps}\n",
         "path: {merge_slashes: off}\n",

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_endpoints_are_told_apart() {
+    fn names_and_endpoints_are_distinguished() {
         assert_eq!(target("api"), Ok(TargetText::Upstream("api".into())));
         assert!(matches!(target("api:80"), Ok(TargetText::Endpoint(_))));
         for text in ["10.0.0.1", "localhost", "8080", "", "a b"] {

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_programs_read_as_a_destination_is_no_path() {
+    fn destinations_of_other_programs_are_no_paths() {
         for text in [
             "syslog:server=127.0.0.1:514",
             "syslog+udp://127.0.0.1:514",

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_write_instead_is_said() {
+    fn errors_suggest_what_to_write() {
         assert_eq!(split("a.b:80/x").unwrap_err().suggestion.as_deref(), Some("write `a.b/x`"));
         assert_eq!(
             split("GET /x").unwrap_err().suggestion.as_deref(),

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_change_moves_and_keeps_its_number() {
+    fn lines_behind_a_change_move_and_keep_their_number() {
         let mut lines = LineMap::new(10);
         assert_eq!(lines.replace(3, 2, 5), Some(12));
         assert_eq!(

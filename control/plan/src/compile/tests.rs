@@ -1,8 +1,11 @@
+//! Tests the compilation of upstreams, routes and rewrites.
+
 use std::time::Duration;
 
-use tollgate_config::{Spanned, Target, from_text};
+use tollgate_config::{Spanned, Target, TargetKind, from_text};
 
 use super::*;
+use crate::{PathRewrite, Pool, Targets};
 
 fn config(text: &str) -> Config {
     tollgate_policy::register();
@@ -179,7 +182,7 @@ fn a_body_has_a_type() {
 }
 
 #[test]
-fn what_no_reader_lets_through_is_an_error_with_its_place() {
+fn errors_that_the_reader_missed_have_a_position() {
     let mut config = config("listen: :80\nroutes: [{match: /x, to: 10.0.0.1:80, rewrite: {path: /y}}]\n");
     let at = |line| At { line, column: 1, length: 1, file: 0 };
     let target = |line, to| Target { to, weight: 1, at: at(line) };

@@ -1,3 +1,5 @@
+//! Tests the problems and warnings of matches.
+
 use tollgate_config::{Severity, from_text};
 
 use super::*;
@@ -5,7 +7,7 @@ use crate::{Compiled, compile};
 
 /// Compiles these lines followed by some routes, each answered with 204. Returns line, column and message of
 /// each problem.
-fn said(lines: &str, matches: &[&str]) -> Vec<(u32, u32, String)> {
+fn problems_of(lines: &str, matches: &[&str]) -> Vec<(u32, u32, String)> {
     problems(&text(lines, matches)).into_iter().map(|p| (p.at.line, p.at.column, p.message)).collect()
 }
 
@@ -39,7 +41,7 @@ fn every_path_is_the_same_however_it_is_written() {
         ("a.b/*", "{host: a.b, path: '*'}"),
         ("//*", "/*"),
     ] {
-        assert_eq!(said("", &[first, second]), [(5, 11, SAME.to_owned())], "{first} and {second}");
+        assert_eq!(problems_of("", &[first, second]), [(5, 11, SAME.to_owned())], "{first} and {second}");
     }
 }
 
@@ -54,25 +56,28 @@ fn an_identical_match_points_to_the_first() {
 
 #[test]
 fn paths_are_compared_in_normal_form() {
-    assert_eq!(said("", &["/a//b", "/a/b"]), [(5, 11, SAME.to_owned())]);
-    assert_eq!(said("", &["/a//b/*", "/a/b/*"]), [(5, 11, SAME.to_owned())]);
-    assert!(said("paths: {merge_slashes: off}", &["/a//b", "/a/b"]).is_empty());
-    assert_eq!(said("paths: {encoded_slash: keep}", &["/a%2fb", "/a%2Fb"]), [(5, 11, SAME.to_owned())]);
+    assert_eq!(problems_of("", &["/a//b", "/a/b"]), [(5, 11, SAME.to_owned())]);
+    assert_eq!(problems_of("", &["/a//b/*", "/a/b/*"]), [(5, 11, SAME.to_owned())]);
+    assert!(problems_of("paths: {merge_slashes: off}", &["/a//b", "/a/b"]).is_empty());
+    assert_eq!(
+        problems_of("paths: {encoded_slash: keep}", &["/a%2fb", "/a%2Fb"]),
+        [(5, 11, SAME.to_owned())]
+    );
 }
 
 #[test]
 fn a_path_that_is_refused_in_every_request_is_a_mistake() {
-    let found = said("", &["a.b/x%2Fy", "/fine", "/x%5Cy/*", "/fine"]);
+    let found = problems_of("", &["a.b/x%2Fy", "/fine", "/x%5Cy/*", "/fine"]);
     let places: Vec<_> = found.iter().map(|(line, column, _)| (*line, *column)).collect();
     // Each faulty path gives one problem, and the other routes are still compared.
     assert_eq!(places, [(4, 14), (6, 11), (7, 11)], "{found:?}");
     assert!(found[0].2.starts_with("no request can have this path: "), "{found:?}");
     assert_eq!(found[2].2, SAME);
-    assert!(said("paths: {encoded_slash: keep}", &["/x%2Fy", "/x%5Cy/*"]).is_empty());
+    assert!(problems_of("paths: {encoded_slash: keep}", &["/x%2Fy", "/x%5Cy/*"]).is_empty());
 }
 
 #[test]
-fn what_only_list_order_decides_is_a_warning() {
+fn a_tie_that_list_order_decides_is_a_warning() {
     let found = problems(&text("", &["{headers: {a: x}}", "{headers: {b: x}}"]));
     let [problem] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((problem.severity, problem.at.line), (Severity::Warning, 5));
@@ -82,7 +87,7 @@ fn what_only_list_order_decides_is_a_warning() {
 #[test]
 fn an_error_of_the_router_is_placed_at_the_part_that_it_is_about() {
     // The reader accepts Unicode classes, but no byte of a request can match one.
-    let found = said(
+    let found = problems_of(
         "",
         &[
             r"{path: {regex: '/\p{Greek}'}}",
@@ -96,7 +101,7 @@ fn an_error_of_the_router_is_placed_at_the_part_that_it_is_about() {
 }
 
 #[test]
-fn matches_beside_another_mistake_are_checked_too() {
+fn matches_are_checked_despite_other_errors() {
     let text = text("timeouts: {total: fast}", &["/x", "/x", "/a%2Fb"]);
     tollgate_policy::register();
     let loaded = from_text("t", &text, &|_| None);

@@ -8,7 +8,7 @@ use tollgate_policy::{
     Planned, PluginPolicies, PluginPolicy, PluginSettings, Plugins, REGISTRY, RegistryEntry, SettingsProblem,
 };
 
-use super::PolicyUnit;
+use super::policy_unit::PolicyUnit;
 
 /// Returns the order in which a request passes the built-in kinds, with each plugin inserted at its stage.
 pub(super) fn order(plugins: &Plugins) -> Vec<PolicyUnit> {
@@ -20,7 +20,7 @@ pub(super) fn order(plugins: &Plugins) -> Vec<PolicyUnit> {
                 .kind()
                 .map(|kind| kind.key().name)
                 .filter(|key| *key != "plugins")
-                .map(PolicyUnit::Own)
+                .map(PolicyUnit::BuiltIn)
                 .into_iter()
                 .collect(),
         }
@@ -58,8 +58,8 @@ fn plugin(
     match plugins.all()[index].plan(&settings.value) {
         Ok(policy) => Some((index, Some(policy))),
         Err(found) => {
-            let told = found.as_slice().iter().map(|problem| told(problem, &written.name, settings));
-            problems.extend(told);
+            let located = |problem| locate(problem, &written.name, settings);
+            problems.extend(found.as_slice().iter().map(located));
             // A plugin may have failed to say what is wrong.
             if found.as_slice().is_empty() {
                 let message = format!("the plugin `{}` does not take its settings", written.name.value);
@@ -86,9 +86,9 @@ fn unknown(name: &Spanned<String>, plugins: &Plugins) -> Problem {
     }
 }
 
-/// Reports what a plugin finds wrong with its settings, at its position. The text never shows the value of an
-/// environment variable.
-fn told(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSettings) -> Problem {
+/// Returns a problem that a plugin reports in its settings, with the position of the faulty part. The text never
+/// shows the value of an environment variable.
+fn locate(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSettings) -> Problem {
     let SettingsProblem { pointer, message, expected, help, words, key } = found;
     let at = if *key && pointer.is_empty() { plugin.at } else { settings.at(pointer, *key) };
     let variable = settings.variable(pointer).filter(|_| !key);
@@ -118,7 +118,8 @@ mod tests {
     use tollgate_config as config;
     use tollgate_policy::{Plugin, Policy, PolicyStates, SettingsProblems, Stage};
 
-    use super::super::{Chains, PlacePolicies, Sets};
+    use super::super::chains::{Chains, PlacePolicies};
+    use super::super::sets::Sets;
     use super::*;
 
     #[derive(Debug)]
@@ -182,7 +183,7 @@ mod tests {
     }
 
     /// Returns the policies that a request passes if these places are nested.
-    fn met(plugins: &'static Plugins, places: &[&str]) -> Vec<String> {
+    fn chain_keys(plugins: &'static Plugins, places: &[&str]) -> Vec<String> {
         let mut chains = chains(plugins);
         let name = |number: usize| format!("place{number}");
         let placed: Vec<PlacePolicies> = places
@@ -197,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn each_stands_in_its_place() {
+    fn each_policy_has_its_place_in_the_order() {
         let stages = [("d", Stage::Response), ("c", Stage::Request), ("b", Stage::Authentication)];
         let known = plugins(&[&stages[..], &[("a", Stage::Early), ("c2", Stage::Request)]].concat());
         let text = "plugins: {d: on, c2: on, c: on, b: on, a: on}\n  decompression: on\n  compression: on\n  \
             cors: {origins: \"*\"}\n  ip: {deny: 10.0.0.1}\n  fault: {abort: {status: 500}}\n  \
             authorize: {allow: {groups: x}}\n  api_key: on\n  headers: {request: {remove: A}}";
-        let kinds: Vec<_> = met(known, &[text]).iter().map(|key| key.replace("place0/", "")).collect();
+        let kinds: Vec<_> = chain_keys(known, &[text]).iter().map(|key| key.replace("place0/", "")).collect();
         assert_eq!(
             kinds,
             [
@@ -225,26 +226,27 @@ mod tests {
     }
 
     #[test]
-    fn of_each_name_the_innermost_counts() {
+    fn for_each_plugin_the_innermost_place_decides() {
         let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
         let outer = "plugins: {a: on, b: {x: 1}}";
-        assert_eq!(met(known, &[outer, "plugins: {b: on}"]), ["place0/plugins/a", "place1/plugins/b"]);
-        assert_eq!(met(known, &[outer, "plugins: {a: off}"]), ["place0/plugins/b"]);
-        assert_eq!(met(known, &[outer, "plugins: {}"]), ["place0/plugins/a", "place0/plugins/b"]);
-        assert!(met(known, &[outer, "plugins: off"]).is_empty());
-        assert_eq!(met(known, &[outer, "plugins: off", "plugins: {b: on}"]), ["place2/plugins/b"]);
+        assert_eq!(chain_keys(known, &[outer, "plugins: {b: on}"]), ["place0/plugins/a", "place1/plugins/b"]);
+        assert_eq!(chain_keys(known, &[outer, "plugins: {a: off}"]), ["place0/plugins/b"]);
+        assert_eq!(chain_keys(known, &[outer, "plugins: {}"]), ["place0/plugins/a", "place0/plugins/b"]);
+        assert!(chain_keys(known, &[outer, "plugins: off"]).is_empty());
+        assert_eq!(chain_keys(known, &[outer, "plugins: off", "plugins: {b: on}"]), ["place2/plugins/b"]);
     }
 
     #[test]
-    fn of_a_set_each_name_counts_by_itself() {
+    fn each_plugin_of_a_set_counts_separately() {
         let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
         let text = "listen: 127.0.0.1:0\nroutes: []\n\
             policy_sets: {one: {plugins: {a: on, b: {x: 1}}}, two: {plugins: {b: off}}, no: {plugins: off}}\n";
         tollgate_policy::register();
         let config = config::from_text("t", text, &|_| None).config.expect("a good config");
-        let met = |text: &str| {
+        let chain_keys = |text: &str| {
             let mut chains = chains(known);
-            chains.sets = Sets::new(&config::CombinedResources::of(&config), &mut chains);
+            chains.sets =
+                Sets::new(&config::CombinedResources::of(&config), |policies| chains.compile(policies));
             let placed = chains.place("gateway", &policies(text));
             let chain = chains.chain(&[&placed]).map(|index| chains.chains[index as usize].clone());
             let attached =
@@ -252,12 +254,12 @@ mod tests {
             attached.map(|one| (one.key.clone(), one.set.is_some())).collect::<Vec<_>>()
         };
         let (a, b) = (("gateway/plugins/a".to_owned(), true), ("gateway/plugins/b".to_owned(), true));
-        assert_eq!(met("use: one"), [a.clone(), b.clone()]);
-        assert_eq!(met("use: [one, two]").as_slice(), std::slice::from_ref(&a));
-        assert_eq!(met("use: [two, one]"), [a.clone(), b.clone()]);
-        assert!(met("use: [one, no]").is_empty());
-        assert_eq!(met("use: one\n  plugins: {b: on}"), [a.clone(), (b.0.clone(), false)]);
-        assert!(met("use: one\n  plugins: off").is_empty());
+        assert_eq!(chain_keys("use: one"), [a.clone(), b.clone()]);
+        assert_eq!(chain_keys("use: [one, two]").as_slice(), std::slice::from_ref(&a));
+        assert_eq!(chain_keys("use: [two, one]"), [a.clone(), b.clone()]);
+        assert!(chain_keys("use: [one, no]").is_empty());
+        assert_eq!(chain_keys("use: one\n  plugins: {b: on}"), [a.clone(), (b.0.clone(), false)]);
+        assert!(chain_keys("use: one\n  plugins: off").is_empty());
     }
 
     fn problems(known: &'static Plugins, text: &str) -> Vec<Problem> {
@@ -267,31 +269,32 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_the_nearest_one() {
+    fn an_unknown_plugin_is_reported_with_the_nearest_name() {
         let known = plugins(&[("maintenance", Stage::Request)]);
-        let told = problems(known, "plugins: {maintenence: off}");
-        assert_eq!(told[0].message, "there is no plugin `maintenence`");
-        assert_eq!((told[0].at.line, told[0].at.column), (4, 13));
-        assert_eq!(told[0].help, ["did you mean `maintenance`?"]);
-        assert!(told[0].expected.as_ref().is_some_and(|text| text.ends_with(": `maintenance`")));
-        let told = problems(plugins(&[]), "plugins: {maintenence: on}");
-        assert_eq!(told[0].help[0], "this tollgate was built without plugins");
+        let found = problems(known, "plugins: {maintenence: off}");
+        assert_eq!(found[0].message, "there is no plugin `maintenence`");
+        assert_eq!((found[0].at.line, found[0].at.column), (4, 13));
+        assert_eq!(found[0].help, ["did you mean `maintenance`?"]);
+        assert!(found[0].expected.as_ref().is_some_and(|text| text.ends_with(": `maintenance`")));
+        let found = problems(plugins(&[]), "plugins: {maintenence: on}");
+        assert_eq!(found[0].help[0], "this tollgate was built without plugins");
     }
 
     #[test]
-    fn what_a_plugin_finds_wrong_has_its_place_and_tells_no_secret() {
+    fn problems_of_a_plugin_have_a_position_and_show_no_secret() {
         let known = plugins(&[("a", Stage::Request)]);
-        let told = problems(known, "plugins: {a: {colour: gren, secret: \"${KEY}\"}}");
-        let told: Vec<_> = told.iter().map(|problem| (problem.at.column, problem.message.as_str())).collect();
+        let found = problems(known, "plugins: {a: {colour: gren, secret: \"${KEY}\"}}");
+        let found: Vec<_> =
+            found.iter().map(|problem| (problem.at.column, problem.message.as_str())).collect();
         assert_eq!(
-            told,
+            found,
             [
                 (39, "plugin `a`: what `${KEY}` holds is not good here"),
                 (16, "plugin `a`: unlike \"${KEY}\""),
                 (25, "plugin `a`: this is no colour"),
             ]
         );
-        let told = problems(known, "plugins: {a: {colour: gren}}");
-        assert_eq!(told[0].help, ["did you mean `green`?"]);
+        let found = problems(known, "plugins: {a: {colour: gren}}");
+        assert_eq!(found[0].help, ["did you mean `green`?"]);
     }
 }

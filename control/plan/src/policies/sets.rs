@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_config::{At, Problem, Severity, UsedSet, nearest};
 
-use super::{Chains, CompiledPolicy};
+use super::policy_unit::CompiledPolicy;
 
 /// How many unknown names get a suggestion. Each suggestion compares the name with every known name.
 const SUGGESTIONS: usize = 20;
@@ -35,15 +35,18 @@ pub(super) struct PolicySet {
 
 impl Sets {
     /// Compiles each set once. Its errors are reported once, and also if no place uses the set.
-    pub fn new(parts: &config::CombinedResources<'_>, chains: &mut Chains) -> Self {
-        let made = parts.policy_sets.iter().enumerate().map(|(index, set)| {
+    pub fn new(
+        parts: &config::CombinedResources<'_>,
+        mut compile: impl FnMut(&config::Policies) -> Vec<CompiledPolicy>,
+    ) -> Self {
+        let compiled = parts.policy_sets.iter().enumerate().map(|(index, set)| {
             let name: Arc<str> = set.name.value.as_str().into();
-            let policies = chains.made(&set.policies);
+            let policies = compile(&set.policies);
             (name.clone(), Arc::new(PolicySet { name, index, policies }))
         });
         // With etcd, a gateway starts with the file alone and contacts etcd afterwards.
         let own = parts.config.etcd.is_some().then_some(parts.config.policy_sets.len());
-        Self { known: made.collect(), own, store_not_read: parts.store_not_read, ..Self::default() }
+        Self { known: compiled.collect(), own, store_not_read: parts.store_not_read, ..Self::default() }
     }
 
     /// Takes the warnings found so far.
@@ -89,7 +92,7 @@ impl Sets {
     }
 
     /// Returns what is written of a kind at a place or in a set that it uses, with that set. Searches as
-    /// [`Chains::place`] does.
+    /// [`Chains::place`](super::chains::Chains::place) does.
     pub fn written<'a>(
         &self,
         parts: &config::CombinedResources<'a>,

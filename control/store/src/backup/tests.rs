@@ -1,3 +1,5 @@
+//! Tests backups of the store.
+
 use super::*;
 use crate::store::open;
 use crate::{DocumentChange, NewVersion};
@@ -18,7 +20,7 @@ fn texts(store: &Store) -> Vec<(String, u64, String)> {
 }
 
 #[test]
-fn what_was_committed_is_there_when_it_is_opened_again() {
+fn committed_changes_survive_a_reopen() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     let store = Store::open(&path, 10).expect("a new store");
@@ -102,7 +104,7 @@ fn a_file_of_something_else_is_no_store() {
 }
 
 #[test]
-fn what_is_left_of_one_that_was_not_made_is_in_nobodys_way() {
+fn remains_of_a_failed_backup_do_no_harm() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("store");
     std::fs::write(folder.path().join("store.new"), "half").expect("written");

@@ -31,7 +31,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "tollgate.secrets" -}}
 - apiGroups: [""]
   resources: [secrets, configmaps]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 {{- end -}}
 
 {{/* The configuration file: the one of the values, with the cluster as its source. */}}

@@ -19,6 +19,9 @@ pub struct Freshness {
     flags: u8,
 }
 
+/// The length of a freshness in a record of the disk tier.
+pub(crate) const FRESHNESS_BYTES: usize = 21;
+
 /// Never used without validation.
 const NO_CACHE: u8 = 1;
 /// Never used stale.
@@ -198,6 +201,33 @@ impl Freshness {
             0
         } else {
             default
+        }
+    }
+
+    /// Its bytes in a record of the disk tier.
+    pub(crate) fn to_bytes(self) -> [u8; FRESHNESS_BYTES] {
+        let mut bytes = [0; FRESHNESS_BYTES];
+        bytes[..8].copy_from_slice(&self.born.millis().to_le_bytes());
+        let seconds = [self.lifetime_seconds, self.stale_while_revalidate, self.stale_if_error];
+        for (to, seconds) in bytes[8..20].chunks_exact_mut(4).zip(seconds) {
+            to.copy_from_slice(&seconds.to_le_bytes());
+        }
+        bytes[20] = self.flags;
+        bytes
+    }
+
+    /// The freshness that [`to_bytes`](Self::to_bytes) wrote.
+    pub(crate) fn from_bytes(bytes: &[u8; FRESHNESS_BYTES]) -> Self {
+        let number = |range: std::ops::Range<usize>| {
+            bytes[range].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+        };
+        let seconds = |start: usize| number(start..start + 4) as u32;
+        Self {
+            born: Moment::from_millis(number(0..8)),
+            lifetime_seconds: seconds(8),
+            stale_while_revalidate: seconds(12),
+            stale_if_error: seconds(16),
+            flags: bytes[20],
         }
     }
 

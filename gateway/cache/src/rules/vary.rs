@@ -139,6 +139,16 @@ impl Vary {
         self.bytes.is_empty()
     }
 
+    /// Its bytes in a record of the disk tier.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The fields whose [bytes](Self::as_bytes) these are.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into() }
+    }
+
     fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = &*self.bytes;
         std::iter::from_fn(move || Entry::read(&mut rest))

@@ -1,6 +1,10 @@
-//! The body of a stored response: pieces of memory that responses share.
+//! The body of a stored response: pieces of memory that responses share, or a record of the disk tier.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
+
+use crate::DiskBody;
 
 /// Pieces at least this long stay as they arrived when a body is complete. Shorter ones are joined, because each
 /// piece costs some 100 bytes of its own and a call of the system when it is sent.
@@ -12,7 +16,15 @@ pub(crate) enum Body {
     /// One piece, as nearly all bodies are; it may be empty.
     One(Bytes),
     /// Several pieces, with their length in sum.
-    Several(Box<(u64, Box<[Bytes]>)>),
+    Several(Box<(u64, Pieces)>),
+}
+
+/// The pieces of a body that has not one piece.
+#[derive(Clone, Debug)]
+pub(crate) enum Pieces {
+    Memory(Box<[Bytes]>),
+    /// None: it stays on disk.
+    Disk(Arc<DiskBody>),
 }
 
 impl Default for Body {
@@ -34,7 +46,23 @@ impl Body {
         };
         match joined.len() {
             0 | 1 => Self::One(joined.pop().unwrap_or_default()),
-            _ => Self::Several(Box::new((length as u64, joined.into_boxed_slice()))),
+            _ => Self::Several(Box::new((length as u64, Pieces::Memory(joined.into_boxed_slice())))),
+        }
+    }
+
+    /// Creates a body that stays on disk.
+    pub fn on_disk(body: Arc<DiskBody>) -> Self {
+        Self::Several(Box::new((body.length(), Pieces::Disk(body))))
+    }
+
+    /// The record that has the body, if it stays on disk. It has no pieces then.
+    pub fn disk(&self) -> Option<&Arc<DiskBody>> {
+        match self {
+            Self::Several(several) => match &several.1 {
+                Pieces::Disk(body) => Some(body),
+                Pieces::Memory(_) => None,
+            },
+            Self::One(_) => None,
         }
     }
 
@@ -42,7 +70,10 @@ impl Body {
         match self {
             Self::One(piece) if piece.is_empty() => &[],
             Self::One(piece) => std::slice::from_ref(piece),
-            Self::Several(several) => &several.1,
+            Self::Several(several) => match &several.1 {
+                Pieces::Memory(pieces) => pieces,
+                Pieces::Disk(_) => &[],
+            },
         }
     }
 
@@ -71,7 +102,7 @@ impl Body {
         let pieces: u64 = self.chunks().iter().map(|piece| allocated(piece.len()) as u64).sum();
         match self {
             Self::One(_) => pieces,
-            Self::Several(several) => pieces + 64 * several.1.len() as u64,
+            Self::Several(_) => pieces + 64 * self.chunks().len().max(1) as u64,
         }
     }
 }

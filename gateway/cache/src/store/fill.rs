@@ -20,6 +20,7 @@ use super::body::Body;
 use super::follower::Follower;
 use super::stored::Stored;
 use crate::StoredHead;
+use crate::disk::Disk;
 
 /// Bytes that are collected into one piece while no follower waits for them.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -254,12 +255,18 @@ pub struct Fill {
     shared: Arc<FillShared>,
     /// Bytes that are counted in [`Store::filling`].
     counted: u64,
+    /// The disk tier, and its number of purges when this began.
+    disk: Option<(Arc<Disk>, u64)>,
     is_over: bool,
 }
 
 impl Fill {
     pub(super) fn new(store: Arc<Store>, shared: Arc<FillShared>) -> Self {
-        Self { store, shared, counted: 0, is_over: false }
+        let disk = store.disk.load_full().map(|disk| {
+            let purges = disk.purges();
+            (disk, purges)
+        });
+        Self { store, shared, counted: 0, disk, is_over: false }
     }
 
     /// The key of the request.
@@ -397,27 +404,35 @@ impl Fill {
 
     /// Puts the response in the index, unless a purge came first or it has no room, and wakes the followers.
     fn store(&mut self, stored: Arc<Stored>) -> Option<Arc<Stored>> {
-        let removed = {
+        let (is_kept, removed) = {
             let mut stripe = self.store.index.lock(self.shared.hash);
             stripe.unregister(&self.shared);
             // A purge sets it while it holds the stripe.
             let is_purged = self.shared.is_purged.load(Ordering::Relaxed);
             let is_kept = !is_purged && self.store.fits(&stored);
+            if is_kept {
+                self.write_to_disk(&stored);
+            }
+            // A body on disk stays there: only its head is new.
+            let enters_memory = is_kept && stored.disk_body().is_none();
             let most = self.store.settings.variants_max;
-            is_kept.then(|| self.store.index.insert(&mut stripe, stored.clone(), most))
+            (is_kept, enters_memory.then(|| self.store.index.insert(&mut stripe, stored.clone(), most)))
         };
         self.is_over = true;
         self.wake_followers();
         match removed {
-            Some(removed) => {
-                self.store.queue(&stored, &removed);
-                Some(stored)
-            }
-            None => {
-                stored.mark_gone();
-                None
-            }
+            Some(removed) => self.store.queue(&stored, &removed),
+            None => stored.mark_gone(),
         }
+        is_kept.then_some(stored)
+    }
+
+    /// Has the disk tier write the response. The caller holds the stripe.
+    fn write_to_disk(&self, stored: &Arc<Stored>) {
+        let Some(disk) = self.store.disk.load_full() else { return };
+        // For another tier, this fetch began before its first purge.
+        let own = self.disk.as_ref().filter(|(own, _)| Arc::ptr_eq(own, &disk));
+        disk.insert(stored, own.map_or(0, |(_, purges)| *purges));
     }
 
     /// Ends the fetch without storing anything. `phase`: what the followers learn, if not what they know already.

@@ -93,6 +93,8 @@ impl Follower {
         state.publish();
         let offset = state.readers[id].as_ref().map_or(state.length, |reader| reader.offset);
         let data = match &state.phase {
+            // It began as a stream, and a stream is not read from disk.
+            Phase::Stored(stored) if stored.disk_body().is_some() => return Poll::Ready(Chunk::Cut),
             Phase::Stored(stored) => stored.body().piece(offset).map(|(piece, start)| piece.slice(start..)),
             _ => state.piece(offset),
         };

@@ -1,4 +1,4 @@
-//! The store in memory, which all workers share.
+//! The store in memory, which all workers share, and its use of the [disk tier](crate::disk).
 //!
 //! The [index] finds an object without a lock. [S3-FIFO](queues) chooses what is evicted; its queues are
 //! touched only when an object is inserted or removed. A [`Fill`] brings a response in, and [`Follower`]s read it as
@@ -7,6 +7,7 @@
 
 pub(crate) mod body;
 pub(crate) mod counters;
+mod disk_tier;
 pub(crate) mod fill;
 pub(crate) mod follower;
 mod ghosts;
@@ -23,6 +24,7 @@ use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use tollgate_http::Head;
 
 use self::counters::{Counters, Counts};
@@ -31,6 +33,7 @@ use self::follower::Follower;
 use self::index::{Index, Stripe};
 use self::queues::Queues;
 use self::stored::Stored;
+use crate::disk::Disk;
 use crate::{Moment, StoredHead};
 
 /// The cost of an object besides its key, its field lines and its body: itself, its place in a queue and among the
@@ -93,6 +96,8 @@ pub struct Store {
     counters: Counters,
     /// Bytes of bodies that are being fetched and may be stored.
     filling: counters::Bytes,
+    /// The disk tier, if there is one.
+    disk: ArcSwapOption<Disk>,
 }
 
 impl Store {
@@ -107,6 +112,7 @@ impl Store {
             capacity_bytes: AtomicU64::new(settings.capacity_bytes),
             counters: Counters::default(),
             filling: counters::Bytes::default(),
+            disk: ArcSwapOption::empty(),
         })
     }
 
@@ -175,14 +181,14 @@ impl Store {
     }
 
     /// Begins to refresh a stale response while it is served (RFC 5861, 3). `None`: another request does so, or
-    /// it is not stored any more.
+    /// it is not stored any more. A body on disk is refreshed in any case, since the response is not in memory.
     #[must_use]
     pub fn begin_refresh(self: &Arc<Self>, stale: &Arc<Stored>, request: &Head) -> Option<Fill> {
         let (hash, key) = (stale.hash(), stale.key());
         let stripe = self.index.lock(hash);
         let variant = self.variant_hash(hash, key, request);
         let is_running = stripe.fills.iter().any(|fill| fill.is_joined_by(variant, key));
-        (stale.is_stored() && !is_running)
+        ((stale.is_stored() || stale.disk_body().is_some()) && !is_running)
             .then(|| self.register(stripe, FillShared::shared(hash, variant, key)))
     }
 

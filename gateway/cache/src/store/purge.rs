@@ -6,6 +6,7 @@
 //! concerns it is not stored, since it may be from before the change that the purge announces.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Store;
 use super::index::Stripe;
@@ -34,8 +35,30 @@ pub enum PurgeMode {
 }
 
 impl Store {
-    /// Purges, and returns how many responses it concerned.
+    /// Purges, and returns how many responses in memory it concerned. From then on, it holds for those on disk as well.
     pub fn purge(&self, what: Purge<'_>, mode: PurgeMode) -> u64 {
+        // First the disk tier: what returns from there to memory is then either prevented, or found below.
+        if let Some(disk) = self.disk.load_full()
+            && !matches!(what, Purge::Key(_))
+        {
+            drop(disk.purge(what, mode));
+        }
+        self.purge_memory(what, mode)
+    }
+
+    /// Purges, and waits at most this long until the disk tier has the purge on disk. Returns how many responses in memory
+    /// it concerned, and whether the purge holds after the end of the process too. Not for a worker.
+    pub fn purge_durably(&self, what: Purge<'_>, mode: PurgeMode, most: Duration) -> (u64, bool) {
+        let end = Instant::now() + most;
+        let written = self.disk.load_full().map(|disk| disk.purge(what, mode));
+        let count = self.purge_memory(what, mode);
+        let is_durable = written.is_none_or(|written| {
+            written.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(false)
+        });
+        (count, is_durable)
+    }
+
+    fn purge_memory(&self, what: Purge<'_>, mode: PurgeMode) -> u64 {
         let concerns = |stored: &Stored| match what {
             Purge::Key(key) => stored.key() == key,
             Purge::Prefix(prefix) => stored.key().starts_with(prefix),
@@ -61,7 +84,17 @@ impl Store {
             is_chosen && mode == PurgeMode::Remove
         };
         match what {
-            Purge::Key(key) => self.index.remove_in_bucket(self.hash(key), stop_fills, &mut choose),
+            Purge::Key(key) => {
+                let hash = self.hash(key);
+                let disk = self.disk.load_full();
+                let stop_all = |stripe: &Stripe| {
+                    stop_fills(stripe);
+                    if let Some(disk) = &disk {
+                        disk.purge_key(hash, key, mode);
+                    }
+                };
+                self.index.remove_in_bucket(hash, stop_all, &mut choose);
+            }
             _ => self.index.remove_where(stop_fills, &mut choose),
         }
         match mode {

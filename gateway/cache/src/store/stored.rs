@@ -1,6 +1,7 @@
 //! A stored response.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use arc_swap::ArcSwapOption;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use tollgate_http::Head;
 
 use super::body::Body;
-use crate::{Moment, StoredHead};
+use crate::{DiskBody, Moment, StoredHead};
 
 /// How often an object is known to have been read, at most. S3-FIFO needs two bits.
 const READS_MAX: u8 = 3;
@@ -80,7 +81,7 @@ impl Stored {
         &self.head
     }
 
-    /// The body, in pieces. None is empty.
+    /// The body, in pieces. None is empty. A body [on disk](Self::disk_body) has none.
     #[must_use]
     pub fn chunks(&self) -> &[Bytes] {
         self.body.chunks()
@@ -96,6 +97,12 @@ impl Stored {
     #[must_use]
     pub fn piece(&self, offset: u64) -> &[u8] {
         self.body.piece(offset).map_or(b"", |(chunk, start)| &chunk[start..])
+    }
+
+    /// The body, if it is read from disk while it is sent.
+    #[must_use]
+    pub fn disk_body(&self) -> Option<&Arc<DiskBody>> {
+        self.body.disk()
     }
 
     pub(crate) fn body(&self) -> &Body {

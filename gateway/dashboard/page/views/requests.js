@@ -15,6 +15,9 @@ const DRAW_EVERY = 250;
 /// The conditions that the API knows; the route is compared here.
 const FILTERS = ['host', 'path', 'client', 'status', 'reason'];
 
+/// The request, or the protocol, the name and the server name of a stream.
+const what = ({ stream, method, host, target }) => (stream ? [stream.protocol, stream.name, host].filter(Boolean).join(' ')
+  : `${method ?? ''} ${host ?? ''}${target ?? t('requests.unreadable')}`);
 const routeOf = (trace) => trace.steps.find((step) => step.step === 'route')?.name ?? null;
 const took = (value) => `${decimal(value, value < 10 ? 2 : value < 100 ? 1 : 0)} ms`;
 
@@ -110,11 +113,11 @@ export class Requests extends Component {
   row(trace) {
     const open = this.state.open === trace.key;
     const route = routeOf(trace);
-    const bad = trace.status === 0 || trace.status >= 500 ? 'bad-text' : trace.status >= 400 ? 'warn-text' : '';
+    const bad = (trace.stream ? trace.reason : trace.status === 0) || trace.status >= 500 ? 'bad-text' : trace.status >= 400 ? 'warn-text' : '';
     const line = html`<tr key=${trace.key} class=${open ? 'open' : ''}>
       <th scope="row"><button type="button" class="link" aria-expanded=${open ? 'true' : 'false'} onClick=${() => this.setState({ open: open ? null : trace.key })}>${clock(trace.started, true)}</button></th>
-      <td class="number"><span class=${bad}>${trace.status || t('requests.none')}</span></td>
-      <td class="name"><code>${trace.method ?? ''} ${trace.host ?? ''}${trace.target ?? t('requests.unreadable')}</code></td>
+      <td class="number"><span class=${bad}>${trace.status || (trace.stream ? '–' : t('requests.none'))}</span></td>
+      <td class="name"><code>${what(trace)}</code></td>
       <td class="name">${route ? html`<a href=${place('routes', route)}>${route}</a>` : '–'}</td>
       <td>${trace.reason ? html`<code>${trace.reason}</code>` : ''}</td>
       <td class="number">${took(trace.total_ms)}</td></tr>`;

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded() {
+    fn percent_encoding_of_messages() {
         let mut out = Vec::new();
         encode_message(&mut out, "100 % of\u{e9}\n\t~ ");
         assert_eq!(out, b"100 %25 of%C3%A9%0A%09~ ");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn of_trailers() {
+    fn statuses_in_trailers() {
         assert_eq!(
             GrpcStatus::of_lines(b"x-a: 1\r\nGrpc-Status: 14\r\ngrpc-message: m\r\n"),
             Some(GrpcStatus::Unavailable)
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_fault_it_is() {
+    fn statuses_that_blame_the_endpoint() {
         let failures: Vec<_> = GrpcStatus::ALL.iter().filter(|code| code.as_http() >= 500).collect();
         let expected = [
             GrpcStatus::Unknown,

@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_no_less_and_hardly_more(secs in 0_u64..360_000_000_000, nanos in 0_u32..1_000_000_000) {
+        fn written_timeouts_round_up_slightly(secs in 0_u64..360_000_000_000, nanos in 0_u32..1_000_000_000) {
             let time = Duration::new(secs, nanos);
             let mut out = Vec::new();
             write(&mut out, time);
@@ -103,7 +103,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_is_read_twice(text in "[0-9]{0,9}[a-zA-Z]?") {
+        fn malformed_timeouts_are_rejected(text in "[0-9]{0,9}[a-zA-Z]?") {
             let _ = parse(text.as_bytes());
         }
     }

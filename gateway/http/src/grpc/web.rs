@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_base64() {
+    fn invalid_base64_is_rejected() {
         for text in ["a", "aGk", "aGk=a", "aG=k", "====", "aG k", "a-_k", "aGl=", "\0\0\0\0"] {
             assert_eq!(decoded(&[text.as_bytes()]), Err(NotBase64), "{text}");
         }

@@ -158,6 +158,14 @@ impl ClientConnection {
         self.core.borrow().role.ping.is_some()
     }
 
+    /// Ends the connection in order: a GOAWAY without an error waits to be written, and no request can begin. Streams
+    /// that are still open are lost.
+    pub fn go_away(&self) {
+        let core = &mut *self.core.borrow_mut();
+        core.end(ErrorCode::NO_ERROR);
+        core.wake_ended_streams(usize::MAX);
+    }
+
     /// Marks the connection as lost: nothing is read or written from now on. Wakes its streams.
     pub fn abort(&self) {
         let core = &mut *self.core.borrow_mut();

@@ -231,9 +231,10 @@ impl Core<ClientRole> {
         self.ended.is_none() && !self.peer_sent_goaway && self.last < LAST_ID_MAX
     }
 
-    /// The error with which the connection was ended here. One that is lost ends with CANCEL.
+    /// The error with which this side ended the connection; CANCEL if the connection was lost, NO_ERROR if this side
+    /// closed it in order.
     pub fn violation(&self) -> Option<ErrorCode> {
-        self.ended.filter(|code| *code != ErrorCode::CANCEL)
+        self.ended.filter(|code| !matches!(*code, ErrorCode::CANCEL | ErrorCode::NO_ERROR))
     }
 
     /// Opens a stream.

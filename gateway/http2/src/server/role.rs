@@ -1,4 +1,4 @@
-//! What only a server has: the queue of received requests, and the graceful shutdown.
+//! The server's part of a connection: the queue of received requests, and the graceful shutdown.
 //!
 //! [`ServerRole`] extends the shared [`Core`]. Invariant: `queued_bytes` is the memory of all fields in the
 //! queue, trailers included.

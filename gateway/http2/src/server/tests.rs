@@ -58,8 +58,8 @@ impl Client {
         let client = Self::silent_to(settings);
         client.receive(PREFACE);
         client.send(FrameType::SETTINGS, 0, 0, &[]);
-        let heard: Vec<FrameType> = client.frames().iter().map(|frame| frame.kind).collect();
-        assert_eq!(heard, [FrameType::SETTINGS, FrameType::WINDOW_UPDATE, FrameType::SETTINGS]);
+        let kinds: Vec<FrameType> = client.frames().iter().map(|frame| frame.kind).collect();
+        assert_eq!(kinds, [FrameType::SETTINGS, FrameType::WINDOW_UPDATE, FrameType::SETTINGS]);
         assert!(client.connection.has_peer_settings());
         client
     }

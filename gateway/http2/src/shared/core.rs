@@ -1,4 +1,4 @@
-//! The state of a connection, which the handle of the connection and those of its streams share.
+//! The state of a connection, which the handles of the connection and of its streams share.
 //!
 //! `receive` and `send` extend [`Core`] with the parsing and the writing of frames. This module keeps the
 //! streams, the windows and the output buffer. Invariant: every received byte of a body is unread in a

@@ -1,4 +1,4 @@
-//! What both roles of a connection share: frames, HPACK, windows, the output buffer and the streams.
+//! The part of a connection that both roles share: frames, HPACK, windows, the output buffer and the streams.
 //!
 //! [`Core`](core::Core) is the state of a connection. Its parameter, a [`Role`](role::Role), adds what only a
 //! server or only a client has. The compiler generates one copy per role, so neither pays for the other.

@@ -21,8 +21,8 @@ use crate::shared::streams::{StreamKey, wake};
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How many streams of a connection may be reset for protocol errors before the connection ends.
 const PROTOCOL_ERRORS_MAX: u32 = 1_000;
-/// Least extra cost of a head, in bytes of body that cost as much: a head of 40 bytes takes as long as some
-/// hundred.
+/// The minimum cost of a head, in bytes of a body: reading a head of 40 bytes takes as long as reading some hundred bytes
+/// of a body.
 const HEAD_COST_BYTES: u64 = 256;
 /// The same for each stream whose window SETTINGS moves.
 const WINDOW_CHANGE_COST_BYTES: u64 = 8;

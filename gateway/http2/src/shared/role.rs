@@ -38,7 +38,7 @@ pub(crate) trait Role: Debug + Sized {
     /// Called before the connection ends because the field block of stream `id` is too large.
     fn on_oversized_block(core: &mut Core<Self>, id: u32, ends_stream: bool);
 
-    /// Called for a frame that transfers nothing by itself.
+    /// Called for a frame that carries no data.
     ///
     /// # Errors
     /// An error that ends the connection.

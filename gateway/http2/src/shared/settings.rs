@@ -9,7 +9,7 @@ pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 /// Largest size of a window in bytes (RFC 9113, 6.9.1).
 pub(crate) const WINDOW_MAX_BYTES: i64 = (1 << 31) - 1;
 
-/// What this side of the connection accepts.
+/// The limits on what this side of the connection accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceiveLimits {
     /// Receive windows of a stream and of the connection, in bytes.

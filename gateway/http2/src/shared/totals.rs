@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_part_of_one_that_goes_is_taken_off() {
+    fn a_closed_connection_is_subtracted_from_the_totals() {
         let totals = MemoryTotals::default();
         let [mut one, mut other] = [(); 2].map(|()| ConnectionShare::of(totals.queued_bytes.clone()));
         one.set(5);

@@ -1,3 +1,5 @@
+//! Tests the parser of PROXY protocol headers.
+
 use super::*;
 
 fn proxied(source: &str, destination: &str) -> ProxyHeader {

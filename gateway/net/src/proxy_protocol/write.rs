@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_what_is_read(source: SocketAddr, destination: SocketAddr) {
+        fn written_headers_are_parsed(source: SocketAddr, destination: SocketAddr) {
             // A header has neither a flow label nor a scope.
             let plain = |address: SocketAddr| SocketAddr::new(address.ip(), address.port());
             let (source, destination) = (plain(source), plain(destination));

@@ -1,4 +1,4 @@
-//! What a scenario chooses: the conditions of the network, and the groups of tasks.
+//! The choices of a scenario: the conditions of the network, and the groups of tasks.
 
 /// Properties of the network and the machines. Ranges are in microseconds or bytes; each new connection draws
 /// its own values from them.

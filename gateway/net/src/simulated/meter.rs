@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bound_is_told_of_when_it_is_passed() {
+    fn each_exceeded_bound_is_reported() {
         let mut meter = ConnectionMeter::default();
         let [a, b, other] =
             [(1, 80), (2, 81), (1, 90)].map(|(host, port)| SocketAddr::from(([10, 0, 0, host], port)));

@@ -80,12 +80,12 @@ impl Stream {
             return if self.is_reported(Interest::ERROR) { Poll::Ready(()) } else { Poll::Pending };
         }
         loop {
-            let here = match self.may_have_unread.get() {
+            let peeked = match self.may_have_unread.get() {
                 // Only an event after the known bytes matters.
                 true => self.is_reported(Interest::READABLE).then_some(Peek::Data),
                 false => self.peek(),
             };
-            match here {
+            match peeked {
                 None => {}
                 Some(Peek::End) if half_close => return Poll::Pending,
                 Some(Peek::End | Peek::Reset) => return Poll::Ready(()),

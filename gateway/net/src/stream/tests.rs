@@ -36,7 +36,7 @@ async fn read(stream: &mut Stream, timers: &Timers) -> Vec<u8> {
 }
 
 #[test]
-fn who_waits_again_is_woken_again() {
+fn a_second_wait_is_woken_too() {
     Runtime::new().expect("a runtime").run(async {
         let timers = Timers::start().expect("timers");
         let (mut stream, mut peer) = pair();

@@ -63,7 +63,7 @@ pub struct Negotiated {
     /// client side.
     pub hosts: Option<Arc<[String]>>,
     /// The peer's certificate, which was verified and whose key the peer has proved to hold, with the
-    /// intermediates. `None` if the peer presented none, or one that is not valid.
+    /// intermediates. `None` if the peer presented no certificate, or an invalid one.
     pub certificates: Option<Certificates>,
     /// Whether the peer presented a certificate that is not valid, and was admitted nevertheless.
     pub has_unverified_certificate: bool,

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silent_connections_keep_nobody_out() {
+    async fn silent_connections_block_no_other() {
         let server = plain().await;
         let mut idle = Vec::new();
         for _ in 0..table::REGULAR_SLOTS + table::RESERVED_SLOTS {

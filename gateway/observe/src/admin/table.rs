@@ -1,7 +1,7 @@
 //! The open connections of the admin listener, and the choice of a connection to close when there is no room.
 //!
 //! There are [`REGULAR_SLOTS`] regular slots, and [`RESERVED_SLOTS`] slots for health and readiness. When all
-//! regular slots are taken, a new connection evicts one that makes no progress: first a connection that waits
+//! regular slots are taken, a new connection evicts a stalled one: first a connection that waits
 //! for a request, the longest wait first, then a connection that sends or receives slowly. A connection whose
 //! request is being handled keeps its place.
 

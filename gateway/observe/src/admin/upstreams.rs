@@ -53,13 +53,14 @@ fn of_lookups(lookups: &LookupStatus, now: SystemTime) -> Value {
 /// Returns one line about the source of the endpoints.
 fn looked_up(lookups: &LookupStatus) -> String {
     let LookupStatus { source, good_ago, problem, .. } = lookups;
-    let good = good_ago.map_or_else(|| "never yet".to_owned(), |ago| format!("{} ago", time_text(ago)));
+    let last_success =
+        good_ago.map_or_else(|| "never yet".to_owned(), |ago| format!("{} ago", time_text(ago)));
     match problem {
-        None => format!("looked up at {source}, {good}"),
+        None => format!("looked up at {source}, {last_success}"),
         // Problems of a file span several lines; the first one says enough.
         Some(problem) => {
             let problem = problem.lines().next().unwrap_or_default();
-            format!("looked up at {source}, {good}; since then: {problem}")
+            format!("looked up at {source}, {last_success}; since then: {problem}")
         }
     }
 }

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_when_it_does_not_know() {
+    fn an_unknown_cost_is_reported_as_unknown() {
         let idle = steady(30, 0, 0, 2.0).reading();
         let few = steady(5, 1, 500, 2.0).reading();
         let fresh = CostMeter::new().reading();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_go_back_start_it_anew() {
+    fn a_clock_that_goes_back_restarts_the_meter() {
         let mut meter = steady(20, 1_000, 50, 1.0);
         let later = meter.samples.back().unwrap().at + Duration::from_secs(1);
         meter.sample(later, Duration::ZERO, 0, 1.0);

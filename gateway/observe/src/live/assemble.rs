@@ -174,14 +174,14 @@ fn cost(snapshot: &Snapshot) -> CostLive {
 }
 
 fn resources(status: &Status) -> Resources {
-    let guards = &status.guards;
+    let resources = &status.resources;
     let memory = fs::read_to_string("/proc/self/status").ok();
-    let shed = ["low", "normal", "high"].into_iter().take(usize::from(guards.sheds));
+    let shed = ["low", "normal", "high"].into_iter().take(usize::from(resources.sheds));
     Resources {
         memory: memory.and_then(|text| resident_bytes(&text)),
-        memory_bound: guards.memory.map(|guarded| guarded.bound),
-        files: guards.files.map(|guarded| guarded.used),
-        files_bound: guards.files.map(|guarded| guarded.bound),
+        memory_bound: resources.memory.map(|guarded| guarded.bound),
+        files: resources.files.map(|guarded| guarded.used),
+        files_bound: resources.files.map(|guarded| guarded.bound),
         shed: shed.map(str::to_owned).collect(),
     }
 }

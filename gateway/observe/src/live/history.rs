@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_what_happened_since_the_one_before() {
+    fn a_point_covers_the_time_since_the_previous_one() {
         let (mut history, mut meter, start) = (History::default(), CostMeter::new(), Instant::now());
         history.add(at(0), &meter.reading(), totals(0, 0));
         assert!(history.columns(0.0).time.is_empty());

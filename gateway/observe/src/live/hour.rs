@@ -33,7 +33,7 @@ const SCORE_DECAY: f64 = 0.99;
 /// names do not take turns.
 const SCORE_FACTOR: f64 = 2.0;
 
-/// What a history is about.
+/// The subject of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HistoryScope {
     /// All requests.
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_what_happened_since_the_one_before() {
+    fn a_row_covers_the_time_since_the_previous_one() {
         let mut history = HourHistory::default();
         assert!(history.is_due(at(0)));
         history.add(at(0), &snapshot_of(&[("a", 7)]));

@@ -102,12 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentile() {
+    fn an_empty_histogram_has_no_percentile() {
         assert_eq!((latency(&[]).p50, latency(&[]).count), (None, 0));
     }
 
     #[test]
-    fn what_came_since() {
+    fn counts_since_the_last_reading() {
         let (then, now) = (latency(&[(0, 100)]), latency(&[(0, 100), (7, 5)]));
         let between = now.since(&then);
         assert_eq!(between.count, 5);

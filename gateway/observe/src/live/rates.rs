@@ -23,7 +23,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(900);
 /// Age at which a sample is dropped.
 const SAMPLE_AGE_MAX: Duration = Duration::from_secs(30);
 
-/// What happened in the last seconds.
+/// Counts of the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecentRates {
     /// Requests, or attempts, per second.
@@ -133,28 +133,29 @@ impl Sample {
         }
         let none = Counts::default();
         let routes = self.routes.iter().map(|(name, now)| {
-            let then = before.routes.get(name).unwrap_or(&none);
-            (name.clone(), now.since(then, window))
+            let previous = before.routes.get(name).unwrap_or(&none);
+            (name.clone(), now.since(previous, window))
         });
         let mut rates = Rates { routes: routes.collect(), window, ..Rates::default() };
         for (name, now) in &self.upstreams {
-            let then = before.upstreams.get(name);
+            let previous = before.upstreams.get(name);
             let mut sum = Counts { latency: now.latency.clone(), ..Counts::default() };
             let mut earlier = Counts::default();
-            if let Some(then) = then {
-                earlier.latency = then.latency.clone();
+            if let Some(previous) = previous {
+                earlier.latency = previous.latency.clone();
             }
             let mut endpoints = HashMap::with_capacity(now.endpoints.len());
             for (address, &(requests, failures)) in &now.endpoints {
                 let counts = Counts { requests, failures, ..Counts::default() };
-                let (requests, failures) =
-                    then.and_then(|then| then.endpoints.get(address).copied()).unwrap_or_default();
-                let then = Counts { requests, failures, ..Counts::default() };
-                endpoints.insert(address.clone(), counts.since(&then, window));
+                let (requests, failures) = previous
+                    .and_then(|previous| previous.endpoints.get(address).copied())
+                    .unwrap_or_default();
+                let previous = Counts { requests, failures, ..Counts::default() };
+                endpoints.insert(address.clone(), counts.since(&previous, window));
                 sum.requests += counts.requests;
                 sum.failures += counts.failures;
-                earlier.requests += then.requests;
-                earlier.failures += then.failures;
+                earlier.requests += previous.requests;
+                earlier.failures += previous.failures;
             }
             rates.upstreams.insert(name.clone(), sum.since(&earlier, window));
             rates.endpoints.insert(name.clone(), endpoints);
@@ -168,7 +169,7 @@ impl Counts {
         let requests = self.requests.saturating_sub(before.requests);
         let failures = self.failures.saturating_sub(before.failures);
         let both = self.latency.counts.iter().zip(&before.latency.counts);
-        let buckets: Vec<u64> = both.map(|(now, then)| now.saturating_sub(*then)).collect();
+        let buckets: Vec<u64> = both.map(|(now, previous)| now.saturating_sub(*previous)).collect();
         let count = buckets.iter().sum();
         RecentRates {
             rate: (requests as f64 / window.as_secs_f64() * 1e3).round() / 1e3,

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_start_says_so() {
+    fn a_log_that_cannot_start_reports_why() {
         let folder = tempfile::tempdir().unwrap();
         let target = LogTarget::File(folder.path().join("missing/access.log"));
         let error = AccessLog::start(LogConfig { target, format: LogFormat::Combined }).unwrap_err();

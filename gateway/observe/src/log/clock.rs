@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn another_second_follows_the_system_clock() {
+    fn each_second_follows_the_system_clock() {
         let (mut clock, _, now) = at(1_000, 0);
         clock.advance(now + Duration::from_secs(1));
         let today = OffsetDateTime::now_utc();

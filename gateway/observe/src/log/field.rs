@@ -152,7 +152,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Field {
-    /// The fields of a stream's JSON object, in order: those that need no request.
+    /// The fields of a stream's JSON object, in order: the fields that need no request.
     pub(super) const OF_STREAMS: &'static [Field] = &[
         Field::Time,
         Field::Client,

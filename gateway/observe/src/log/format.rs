@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_each_field_and_says_null_for_none() {
+    fn json_has_every_field_with_null_for_none() {
         let known = Record {
             cache: Some("hit"),
             consumer: Some("alice"),

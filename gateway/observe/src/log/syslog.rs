@@ -341,7 +341,7 @@ mod tests {
     }
 
     /// Splits the header off a message, without its time.
-    fn told(message: &str) -> (String, String) {
+    fn parsed(message: &str) -> (String, String) {
         let mut words = message.splitn(8, ' ');
         let begin = words.next().unwrap_or_default().to_owned();
         let time = words.next().unwrap_or_default();
@@ -361,7 +361,7 @@ mod tests {
         let mut buffer = [0; 1024];
         let count = server.recv(&mut buffer).unwrap();
         let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
-        assert_eq!(told(&text), ("<190>1".to_owned(), "a line \"b\"".to_owned()));
+        assert_eq!(parsed(&text), ("<190>1".to_owned(), "a line \"b\"".to_owned()));
         assert_eq!((counts.written(), counts.dropped()), (1, 0));
     }
 
@@ -374,7 +374,7 @@ mod tests {
         send(&mut syslog(SyslogTransport::Unix(path.clone())), &counts, "one");
         let mut buffer = [0; 1024];
         let count = server.recv(&mut buffer).unwrap();
-        assert_eq!(told(&String::from_utf8_lossy(&buffer[..count])).1, "one");
+        assert_eq!(parsed(&String::from_utf8_lossy(&buffer[..count])).1, "one");
 
         let path = folder.path().join("stream");
         let server = std::os::unix::net::UnixListener::bind(&path).unwrap();
@@ -383,11 +383,11 @@ mod tests {
         server.accept().unwrap().0.read_to_string(&mut text).unwrap();
         let (length, message) = text.split_once(' ').unwrap();
         assert_eq!(length.parse(), Ok(message.len()));
-        assert_eq!(told(message).1, "two");
+        assert_eq!(parsed(message).1, "two");
     }
 
     #[test]
-    fn what_waits_goes_over_the_next_connection() {
+    fn waiting_lines_go_over_the_next_connection() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         drop(server);

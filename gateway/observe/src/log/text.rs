@@ -126,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn addresses_are_those_of_the_standard_library(bits: u128, zeros: u8) {
+        fn addresses_match_the_standard_library(bits: u128, zeros: u8) {
             // Random groups are hardly ever zero: blank some.
             let mut groups = Ipv6Addr::from_bits(bits).segments();
             for (index, group) in groups.iter_mut().enumerate() {

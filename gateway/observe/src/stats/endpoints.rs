@@ -226,7 +226,7 @@ mod tests {
         let all = ["a", "b", "c"].map(|name| UpstreamStatus { name: name.to_owned(), ..shop() }).to_vec();
         let labels = ["other".into(), "other".into(), "other".into()];
         let mut other = OtherUpstreams::default();
-        // What they counted before is not counted for `other`.
+        // Their earlier counts do not belong to `other`.
         let fresh = all.iter().map(|upstream| UpstreamStatus {
             name: upstream.name.clone(),
             lookups: upstream.lookups.clone().map(|lookups| LookupStatus {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_never_probes_has_no_series_of_probes() {
+    fn endpoints_without_probes_have_no_probe_series() {
         let quiet = UpstreamStatus { probes: vec![("good", 0)], ..shop() };
         let snapshot = EndpointsSnapshot::new(vec![quiet], &["shop".into()], &mut OtherUpstreams::default());
         assert!(snapshot.upstreams[0].probes.is_empty());

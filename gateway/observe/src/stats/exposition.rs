@@ -66,7 +66,7 @@ impl Collector for Scrape {
             &self.snapshot.endpoints,
             &mut page,
         )?;
-        shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.guards, &mut page)?;
+        shedding::encode_process(&self.snapshot.shed, &self.snapshot.status.resources, &mut page)?;
         streams::encode(&self.snapshot.streams, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.log_and_cost(&mut page)?;
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cost_meter_does_not_know_is_absent() {
+    fn unknown_costs_have_no_series() {
         let text = busy().render();
         assert!(!text.contains("\ntollgate_headroom_requests_per_second "));
         assert!(!text.contains("\ntollgate_cost_cpu_seconds_per_request "));

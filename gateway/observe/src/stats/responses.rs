@@ -13,7 +13,7 @@ use super::counter::Counter;
 use super::snapshot::{CODES, REASONS};
 use crate::{Reason, RequestMethod};
 
-/// Combinations that lie beside the histogram of a route.
+/// Combinations that have no counter in the histogram of a route.
 const FIRST: usize = 4;
 
 /// Combinations of each further piece of the list.

@@ -1,4 +1,4 @@
-//! Which routes have series of their own: a small number, the slot, for each.
+//! The slots of routes: a route with a slot, a small number, has series of its own.
 //!
 //! A worker counts a request under the slot of its route, without comparing names. The number of slots is bounded,
 //! so that memory and the size of a scrape are too, however many routes the configuration has. A route takes a
@@ -296,7 +296,7 @@ impl Table {
         for (index, owner) in self.owners.iter_mut().enumerate() {
             let slot = Slot(FIRST_NAMED + index as u16);
             let requests = workers.iter().map(|worker| worker.route_requests(slot)).sum();
-            // What was counted before is not recent.
+            // Earlier counts are not recent.
             let new = if is_first { 0 } else { requests - owner.requests.min(requests) };
             owner.score = decayed(owner.score, new);
             owner.requests = requests;
@@ -309,7 +309,7 @@ impl Table {
         let former = (self.owners[owner].name.clone(), self.owners[owner].score);
         self.by_name.remove(&former.0);
         self.store(&former.0, Slot::UNCLAIMED, former.1);
-        // The base follows the last request that was counted for the former owner, except those that end on
+        // The base follows the last request that was counted for the former owner, except requests that end on
         // another worker at this instant.
         let mut base = RouteSnapshot::new(Arc::default());
         for worker in workers {

@@ -6,7 +6,7 @@ use std::fmt;
 use super::counter::Counter;
 use super::endpoints::EndpointsSnapshot;
 use super::page::Exporter;
-use crate::GuardReading;
+use crate::ResourceReading;
 
 /// The priorities of routes, the lowest first.
 const PRIORITIES: [&str; 3] = ["low", "normal", "high"];
@@ -53,7 +53,7 @@ pub(super) fn encode_upstreams(
 /// Writes what the process rejected for lack of memory or descriptors, and how much of each bound is used.
 pub(super) fn encode_process(
     shed: &ShedSnapshot,
-    guards: &GuardReading,
+    resources: &ResourceReading,
     page: &mut Exporter<'_>,
 ) -> fmt::Result {
     let mut family = page.counter(
@@ -67,7 +67,7 @@ pub(super) fn encode_process(
         "tollgate_overload_ratio",
         "Used share of a bound of `overload`, 1 at the bound; absent without a bound.",
     )?;
-    for (resource, guarded) in [("memory", guards.memory), ("files", guards.files)] {
+    for (resource, guarded) in [("memory", resources.memory), ("files", resources.files)] {
         if let Some(guarded) = guarded {
             family.add(&[("resource", resource)], guarded.ratio())?;
         }
@@ -108,10 +108,10 @@ mod tests {
     use std::time::Duration;
 
     use crate::upstreams::sample::Fixed;
-    use crate::{AdaptiveStatus, Exposition, GuardReading, Registry, ResourceUse, UpstreamStatus};
+    use crate::{AdaptiveStatus, Exposition, Registry, ResourceReading, ResourceUse, UpstreamStatus};
 
     #[test]
-    fn what_was_turned_away_and_why() {
+    fn shed_requests_are_counted_by_reason() {
         let registry = Registry::new(true);
         let (worker, slot) = (registry.worker(), registry.upstream_slot("shop"));
         worker.upstream_shed(slot, 0);
@@ -123,7 +123,9 @@ mod tests {
         let shop = UpstreamStatus { name: "shop".to_owned(), adaptive, ..UpstreamStatus::default() };
         registry.watch_upstreams(Arc::new(Fixed(vec![shop])));
         let files = Some(ResourceUse { used: 50, bound: 200 });
-        registry.update_status(|status| status.guards = GuardReading { files, ..GuardReading::default() });
+        registry.update_status(|status| {
+            status.resources = ResourceReading { files, ..ResourceReading::default() }
+        });
         let text = registry.render_as(Exposition::Text);
         for line in [
             "tollgate_upstream_adaptive_limit{upstream=\"shop\"} 40",

@@ -36,9 +36,9 @@ pub enum DatagramDrop {
     NoStream,
     /// A bound on sessions is reached.
     SessionLimit,
-    /// The client has sent all that it may send before the endpoint answers.
+    /// The client has sent as many bytes as it may before the endpoint answers.
     Unanswered,
-    /// The endpoint has sent all that it may send before the client answers.
+    /// The endpoint has sent as many bytes as it may before the client answers.
     Unconfirmed,
     /// The send queue was full, or the datagram is too long.
     NotSent,

@@ -1,4 +1,4 @@
-//! The trace of one request, as the API sends it.
+//! The trace of one request, or of one stream of layer 4, as the API sends it.
 
 use std::time::Duration;
 
@@ -6,16 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::TraceHead;
 
-/// How the gateway handled one request.
+/// How the gateway handled one request or one stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RequestTrace {
-    /// When the first byte of the request arrived, in seconds since 1970.
+    /// The stream of layer 4; `None`: a request of HTTP. A stream has no method, target, id and status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<TraceStream>,
+    /// When the first byte of the request, or the connection, arrived, in seconds since 1970.
     pub started: f64,
     /// The number of the worker that handled it.
     pub worker: usize,
     /// The method; `None`: the request line could not be read.
     pub method: Option<String>,
-    /// The requested host, with its port.
+    /// The requested host, with its port, or the server name of a TLS handshake.
     pub host: Option<String>,
     /// The target as sent, with masked query; `None`: the request line could not be read.
     pub target: Option<String>,
@@ -29,6 +32,15 @@ pub struct RequestTrace {
     pub total_ms: f64,
     /// The steps, in the order in which the gateway took them.
     pub steps: Vec<TraceStep>,
+}
+
+/// The stream of layer 4 that a trace is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceStream {
+    /// `TCP` or `UDP`.
+    pub protocol: String,
+    /// Its name; `None`: no stream took the connection.
+    pub name: Option<String>,
 }
 
 /// A line for the traces that a follower did not get.
@@ -61,6 +73,51 @@ pub enum TraceEvent {
         client: Option<String>,
         /// The TLS properties; `None`: plain text.
         tls: Option<TraceTls>,
+    },
+    /// A connection, or the first datagram of a session, arrived for a stream.
+    Accepted {
+        /// The client.
+        client: String,
+        /// The TLS properties, if the gateway terminates TLS.
+        tls: Option<TraceTls>,
+    },
+    /// The ClientHello of a connection that passes through was read.
+    ClientHello {
+        /// The server name (SNI).
+        server_name: Option<String>,
+        /// The protocols that the client offers.
+        alpn: Vec<String>,
+    },
+    /// A stream was chosen.
+    Stream {
+        /// Its name.
+        name: String,
+        /// `forward` or `close`.
+        action: String,
+    },
+    /// No stream takes the connection.
+    NoStream,
+    /// A connection to an endpoint was opened for a stream, or failed.
+    Connect {
+        /// Its number, from 1.
+        number: usize,
+        /// The upstream.
+        upstream: String,
+        /// The address of the endpoint.
+        endpoint: String,
+        /// Time to open the connection; `None`: it was not opened.
+        connect_ms: Option<f64>,
+        /// Why it failed.
+        reason: Option<String>,
+        /// How long it took with its wait in the queue, in milliseconds; `None`: not measured.
+        took_ms: Option<f64>,
+    },
+    /// The bytes of a stream were relayed.
+    Relay {
+        /// Bytes from the client.
+        bytes_in: u64,
+        /// Bytes to the client.
+        bytes_out: u64,
     },
     /// The request was read.
     Request {

@@ -1,6 +1,6 @@
-//! Traces: how the gateway handled one request, step by step, for `tollgate trace`.
+//! Traces: how the gateway handled one request or one stream, step by step, for `tollgate trace`.
 //!
-//! A worker builds a [`RequestTrace`] when a request ends, if a client of the admin API follows requests.
+//! A worker builds a [`RequestTrace`] when one ends, if a client of the admin API follows requests.
 //! The API sends it as one line of JSON, and the command prints it. [`TraceCounts`] shows in the metrics
 //! whether anything is gathered.
 //!
@@ -13,6 +13,7 @@ mod fields;
 
 pub use counts::{TraceCounts, TraceCountsSnapshot};
 pub use document::{
-    LostTraces, OtherRoute, RequestTrace, TraceEvent, TraceStep, TraceTls, milliseconds, printable,
+    LostTraces, OtherRoute, RequestTrace, TraceEvent, TraceStep, TraceStream, TraceTls, milliseconds,
+    printable,
 };
 pub use fields::{TraceField, TraceHead, mask_query};

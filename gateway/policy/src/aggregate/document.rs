@@ -10,9 +10,9 @@ use crate::UpstreamResponse;
 type UnusableResponse = (Reason, Option<&'static str>);
 
 /// Converts the response of an upstream to a JSON value.
-pub(super) fn value(said: UpstreamResponse) -> Result<String, UnusableResponse> {
+pub(super) fn value(response: UpstreamResponse) -> Result<String, UnusableResponse> {
     let unfit = |detail| (Reason::PartFailed, Some(detail));
-    let UpstreamResponse { status, content_type, content_encoding, body } = said;
+    let UpstreamResponse { status, content_type, content_encoding, body } = response;
     if !(200..300).contains(&status) {
         return Err(unfit("a part was answered with an error"));
     }

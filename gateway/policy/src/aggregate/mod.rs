@@ -117,7 +117,7 @@ impl Policy for Aggregate {
         let budget = Rc::new(Cell::new(self.rules.total));
         let questions = self.rules.parts.iter().map(|part| part.question(request, &budget)).collect();
         let (rules, counts) = (self.rules.clone(), self.counts.clone());
-        Verdict::Call(questions, Box::new(move |heard, _| rules.answer(heard, &counts)))
+        Verdict::Call(questions, Box::new(move |responses, _| rules.answer(responses, &counts)))
     }
 }
 
@@ -166,10 +166,14 @@ fn query(template: &Template, request: &Request<'_>) -> Vec<u8> {
 }
 
 impl AggregateRules {
-    fn answer(&self, heard: Vec<Result<UpstreamResponse, Reason>>, counts: &AggregateCounters) -> Verdict {
+    fn answer(
+        &self,
+        responses: Vec<Result<UpstreamResponse, Reason>>,
+        counts: &AggregateCounters,
+    ) -> Verdict {
         let (mut values, mut failed) = (Vec::new(), Vec::new());
-        for (part, heard) in self.parts.iter().zip(heard) {
-            let value = match (heard.map_err(|reason| (reason, None)).and_then(value), &part.need) {
+        for (part, response) in self.parts.iter().zip(responses) {
+            let value = match (response.map_err(|reason| (reason, None)).and_then(value), &part.need) {
                 (Ok(value), _) => value,
                 (Err(_), Requirement::Optional(fallback)) => {
                     failed.push(part.name.as_str());
@@ -216,7 +220,7 @@ mod tests {
         }
     }
 
-    fn said(status: u16, content_type: &str, body: &str) -> Result<UpstreamResponse, Reason> {
+    fn response(status: u16, content_type: &str, body: &str) -> Result<UpstreamResponse, Reason> {
         let (content_type, body) = (content_type.as_bytes().to_vec(), body.as_bytes().to_vec());
         Ok(UpstreamResponse { status, content_type, body, ..UpstreamResponse::default() })
     }
@@ -224,13 +228,13 @@ mod tests {
     fn asked(
         rules: AggregateRules,
         fields: &str,
-        heard: Vec<Result<UpstreamResponse, Reason>>,
+        responses: Vec<Result<UpstreamResponse, Reason>>,
     ) -> (Vec<UpstreamRequest>, Verdict) {
         let policy = Arc::new(rules).activate("route/r/aggregate", &Arc::default());
         let (mut context, mut sent) = (Context::default(), Sent::new(fields));
         let mut request = sent.request(&mut context);
         let Verdict::Call(questions, after) = policy.request(&mut request) else { panic!("it asks") };
-        (questions, after(heard, &mut request))
+        (questions, after(responses, &mut request))
     }
 
     fn rules() -> AggregateRules {
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_filled_in_stays_where_it_is() {
+    fn variables_are_expanded_in_place() {
         let none = || vec![Err(Reason::PartFailed), Err(Reason::PartFailed)];
         let (questions, _) = asked(rules(), "X-User: a/../b?c#d\r\nX-Q: 1&r=2\r\n", none());
         assert_eq!(String::from_utf8_lossy(&questions[0].path), "/u/a%2F..%2Fb%3Fc%23d");
@@ -265,29 +269,29 @@ mod tests {
 
     #[test]
     fn a_document_of_the_parts() {
-        let answer = |heard| match asked(rules(), "X-User: a\r\n", heard).1 {
+        let answer = |responses| match asked(rules(), "X-User: a\r\n", responses).1 {
             Verdict::Respond(answer) => String::from_utf8(answer.body).expect("text"),
             other => format!("{other:?}"),
         };
         let json = "application/json; charset=utf-8";
         assert_eq!(
-            answer(vec![said(200, json, "{\"k\": 1}"), said(200, "text/plain", "x\"y\n")]),
+            answer(vec![response(200, json, "{\"k\": 1}"), response(200, "text/plain", "x\"y\n")]),
             r#"{"a":{"k": 1},"b":["x\"y\n"],"failed":[]}"#
         );
         assert_eq!(
-            answer(vec![said(204, "", ""), Err(Reason::RequestTimeout)]),
+            answer(vec![response(204, "", ""), Err(Reason::RequestTimeout)]),
             r#"{"a":null,"b":[{"x":1}],"failed":["b"]}"#
         );
-        for (heard, reason) in [
-            (said(404, json, "{}"), Reason::PartFailed),
-            (said(302, json, "{}"), Reason::PartFailed),
-            (said(200, json, "{"), Reason::PartFailed),
-            (said(200, "application/problem+json", "{}, {}"), Reason::PartFailed),
+        for (failed, reason) in [
+            (response(404, json, "{}"), Reason::PartFailed),
+            (response(302, json, "{}"), Reason::PartFailed),
+            (response(200, json, "{"), Reason::PartFailed),
+            (response(200, "application/problem+json", "{}, {}"), Reason::PartFailed),
             (Err(Reason::RequestTimeout), Reason::RequestTimeout),
             (Err(Reason::ConnectionRefused), Reason::ConnectionRefused),
             (Err(Reason::BadPath), Reason::PartFailed),
         ] {
-            match asked(rules(), "X-User: a\r\n", vec![heard, said(200, json, "1")]).1 {
+            match asked(rules(), "X-User: a\r\n", vec![failed, response(200, json, "1")]).1 {
                 Verdict::Refuse(refusal) => assert_eq!(refusal.reason, reason),
                 other => panic!("{other:?}"),
             }

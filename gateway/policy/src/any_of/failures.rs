@@ -98,9 +98,9 @@ impl Failures {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         for (alternative, policies) in alternatives.iter().enumerate() {
             for (number, policy) in policies.iter().enumerate() {
-                let said = self.challenges.iter().position(|(at, _)| *at == (alternative, number));
-                let line = match (said, policy.authenticator()) {
-                    (Some(said), _) => std::mem::take(&mut self.challenges[said].1),
+                let challenge = self.challenges.iter().position(|(at, _)| *at == (alternative, number));
+                let line = match (challenge, policy.authenticator()) {
+                    (Some(challenge), _) => std::mem::take(&mut self.challenges[challenge].1),
                     (None, Some(authenticator)) => authenticator.challenge(),
                     (None, None) => continue,
                 };

@@ -218,9 +218,10 @@ impl AlternativesEvaluation {
                 };
                 return Err(Verdict::BodyStart(most, Box::new(read)));
             }
-            Verdict::Call(questions, heard) => {
-                let heard = move |said, request: &mut Request<'_>| self.then(heard(said, request), request);
-                return Err(Verdict::Call(questions, Box::new(heard)));
+            Verdict::Call(questions, after) => {
+                let after =
+                    move |responses, request: &mut Request<'_>| self.then(after(responses, request), request);
+                return Err(Verdict::Call(questions, Box::new(after)));
             }
         }
         if let Some(before) = self.before.take() {

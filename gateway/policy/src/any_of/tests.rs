@@ -1,3 +1,5 @@
+//! Tests how alternatives admit and refuse.
+
 use tollgate_observe::Reason;
 
 use super::*;
@@ -43,7 +45,7 @@ fn nobodys_address() -> Arc<dyn Planned> {
 }
 
 /// Evaluates a request with these fields. Returns the consumer and the head, or the refusal.
-fn met(alternatives: Vec<Vec<Arc<dyn Planned>>>, fields: &str) -> Result<(String, String), Refusal> {
+fn admitted(alternatives: Vec<Vec<Arc<dyn Planned>>>, fields: &str) -> Result<(String, String), Refusal> {
     let policy = Arc::new(AnyOfRules { alternatives }).activate("k", &Arc::default());
     let (mut sent, mut context) = (Sent::new(fields), Context::default());
     let verdict = policy.request(&mut sent.request(&mut context));
@@ -58,48 +60,48 @@ fn met(alternatives: Vec<Vec<Arc<dyn Planned>>>, fields: &str) -> Result<(String
 }
 
 fn reason(alternatives: Vec<Vec<Arc<dyn Planned>>>, fields: &str) -> Reason {
-    met(alternatives, fields).expect_err("it is refused").reason
+    admitted(alternatives, fields).expect_err("it is refused").reason
 }
 
 #[test]
-fn the_first_that_lets_it_in_says_who_it_is_and_hides_every_credential() {
+fn the_first_admission_identifies_and_hides_all_credentials() {
     let both = || vec![vec![key("K1", false)], vec![key("K2", false)]];
-    for (fields, who, told) in [
+    for (fields, who, identity) in [
         ("K1: a\r\n", "alice", "X-Who-K1: alice"),
         ("K2: b\r\n", "bob", "X-Who-K2: bob"),
         ("K1: wrong\r\nK2: b\r\n", "bob", "X-Who-K2: bob"),
         ("K1: a\r\nK2: b\r\n", "alice", "X-Who-K1: alice"),
         ("K1: a\r\nX-Who-K2: root\r\nX_Who_K1: root\r\n", "alice", "X-Who-K1: alice"),
     ] {
-        let (found, head) = met(both(), fields).expect("it is let in");
+        let (found, head) = admitted(both(), fields).expect("it is let in");
         assert_eq!(found, who, "{fields}");
-        assert_eq!(head, format!("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\n{told}\r\n\r\n"), "{fields}");
+        assert_eq!(head, format!("GET /a?b=c HTTP/1.1\r\nHost: a.example\r\n{identity}\r\n\r\n"), "{fields}");
     }
     assert_eq!(reason(both(), ""), Reason::CredentialsMissing);
     assert_eq!(reason(both(), "K1: wrong\r\n"), Reason::CredentialsRefused);
 }
 
 #[test]
-fn what_an_alternative_did_is_undone_when_it_does_not_let_in() {
+fn a_refusing_alternative_leaves_no_effect() {
     let alternatives = || vec![vec![key("K1", false), admins()], vec![key("K2", false)]];
-    let (who, head) = met(alternatives(), "K1: b\r\nK2: b\r\n").expect("it is let in");
+    let (who, head) = admitted(alternatives(), "K1: b\r\nK2: b\r\n").expect("it is let in");
     assert_eq!(who, "bob");
     assert!(!head.contains("X-Who-K1") && head.contains("X-Who-K2: bob"), "{head}");
-    assert_eq!(met(alternatives(), "K1: a\r\n").expect("an admin").0, "alice");
+    assert_eq!(admitted(alternatives(), "K1: a\r\n").expect("an admin").0, "alice");
     // Bob's key is valid, but he is not permitted.
     assert_eq!(reason(alternatives(), "K1: b\r\n"), Reason::NotAuthorized);
     assert_eq!(reason(alternatives(), "K1: b\r\nK2: wrong\r\n"), Reason::NotAuthorized);
 }
 
 #[test]
-fn nothing_passes_an_optional_alternative_and_something_wrong_does_not() {
+fn an_optional_alternative_rejects_a_wrong_credential() {
     // The order of the alternatives makes no difference.
     for alternatives in [
         || vec![vec![key("K1", true)], vec![key("K2", false)]],
         || vec![vec![key("K2", false)], vec![key("K1", true)]],
     ] {
-        assert_eq!(met(alternatives(), "").expect("it is let in").0, "nobody");
-        assert_eq!(met(alternatives(), "K2: b\r\n").expect("it is let in").0, "bob");
+        assert_eq!(admitted(alternatives(), "").expect("it is let in").0, "nobody");
+        assert_eq!(admitted(alternatives(), "K2: b\r\n").expect("it is let in").0, "bob");
         assert_eq!(reason(alternatives(), "K2: wrong\r\n"), Reason::CredentialsRefused);
         assert_eq!(reason(alternatives(), "K1: wrong\r\n"), Reason::CredentialsRefused);
     }
@@ -108,7 +110,7 @@ fn nothing_passes_an_optional_alternative_and_something_wrong_does_not() {
 #[test]
 fn an_address_or_a_key() {
     let alternatives = || vec![vec![nobodys_address()], vec![key("K1", false)]];
-    assert_eq!(met(alternatives(), "K1: a\r\n").expect("it is let in").0, "alice");
+    assert_eq!(admitted(alternatives(), "K1: a\r\n").expect("it is let in").0, "alice");
     assert_eq!(reason(alternatives(), ""), Reason::CredentialsMissing);
     assert_eq!(reason(vec![vec![nobodys_address()]], ""), Reason::AddressDenied);
 }

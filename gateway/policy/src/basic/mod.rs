@@ -116,14 +116,14 @@ impl Policy for BasicState {
         };
         let (pool, against) = (self.pool.clone(), hash.clone());
         let asked = self.shared.background().run(async move {
-            let told = pool.verify(against, password).ok_or("too many passwords wait to be verified")?;
-            let told = tokio::time::timeout(VERIFY_TIMEOUT, told).await.ok().and_then(Result::ok);
-            told.ok_or("the password was not verified in time")
+            let verified = pool.verify(against, password).ok_or("too many passwords wait to be verified")?;
+            let verified = tokio::time::timeout(VERIFY_TIMEOUT, verified).await.ok().and_then(Result::ok);
+            verified.ok_or("the password was not verified in time")
         });
         let (rules, known) = (self.rules.clone(), self.known.clone());
         Verdict::Wait(Box::pin(async move {
-            let told = asked.await.unwrap_or(Err("the password could not be verified"));
-            let after = move |request: &mut Request<'_>| match (told, consumer) {
+            let verified = asked.await.unwrap_or(Err("the password could not be verified"));
+            let after = move |request: &mut Request<'_>| match (verified, consumer) {
                 (Err(detail), _) => Verdict::unavailable(detail),
                 (Ok(true), Some(consumer)) => {
                     known.put(key, hash, request.origin.now);
@@ -266,10 +266,10 @@ struct VerifierPool(Mutex<Option<SyncSender<VerifyJob>>>);
 impl VerifierPool {
     /// Queues a verification; returns `None` if the queue is full.
     fn verify(&self, hash: Arc<str>, password: Zeroizing<Vec<u8>>) -> Option<oneshot::Receiver<bool>> {
-        let (tell, told) = oneshot::channel();
+        let (sender, verified) = oneshot::channel();
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let jobs = jobs.get_or_insert_with(start);
-        jobs.try_send(VerifyJob { hash, password, result: tell }).ok().map(|()| told)
+        jobs.try_send(VerifyJob { hash, password, result: sender }).ok().map(|()| verified)
     }
 }
 
@@ -287,10 +287,10 @@ fn start() -> SyncSender<VerifyJob> {
 fn work(jobs: &Mutex<Receiver<VerifyJob>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(VerifyJob { hash, password, result: tell }) = job else { return };
+        let Ok(VerifyJob { hash, password, result: sender }) = job else { return };
         // Skips the verification if the client is gone.
-        if !tell.is_closed() {
-            let _ = tell.send(verify(&hash, &password));
+        if !sender.is_closed() {
+            let _ = sender.send(verify(&hash, &password));
         }
     }
 }
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_right_is_remembered_for_a_time() {
+    fn verified_passwords_are_cached_for_a_time() {
         let (known, now) = (PasswordCache::new(Duration::from_secs(10)), Instant::now());
         let (hash, other): (Arc<str>, Arc<str>) = ("$1".into(), "$2".into());
         let key = known.key("a", b"b");

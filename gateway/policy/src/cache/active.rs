@@ -11,7 +11,7 @@ use super::key::{KEY_SEPARATOR, KeyRules};
 use super::outcome::CacheOutcome;
 use super::uses::Uses;
 
-/// What is stored, for how long, and under which key.
+/// The rules of storing: which responses, for how long, and under which key.
 #[derive(Clone, Debug)]
 pub struct CacheRules {
     pub(crate) key: KeyRules,
@@ -27,9 +27,9 @@ pub struct CacheRules {
     pub max_object: u64,
     /// Number of requests from which on a response is stored.
     pub(crate) min_uses: u8,
-    /// What is stored, unless a status has a lifetime of its own.
+    /// Whether and for how long a response is stored, unless its status has a lifetime of its own.
     pub(crate) admission: Admission,
-    /// What is stored of responses with these statuses, first and last.
+    /// Whether and for how long responses with these statuses (first and last) are stored.
     pub(crate) by_status: Vec<((u16, u16), Admission)>,
     /// Whether identities do not count.
     pub across_identities: bool,
@@ -63,7 +63,7 @@ impl CacheRules {
     }
 }
 
-/// What the cache may do for a request. The key is in the request's [`Context`](crate::Context).
+/// The permitted use of the cache for a request. The key is in the request's [`Context`](crate::Context).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheIntent {
     /// Answer it from the store if that is possible.
@@ -84,9 +84,9 @@ pub enum CacheIntent {
 pub struct CacheUse {
     /// The policy.
     pub cache: Arc<ActiveCache>,
-    /// What the cache may do.
+    /// The permitted use.
     pub intent: CacheIntent,
-    /// What it did, once that is known.
+    /// The outcome, once it is known.
     pub outcome: Option<CacheOutcome>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Condition {
     pub test: ValueTest,
 }
 
-/// What a value must be.
+/// The condition on a value.
 #[derive(Clone, Debug)]
 pub(crate) enum ValueTest {
     Present,

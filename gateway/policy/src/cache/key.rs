@@ -22,7 +22,7 @@ pub(crate) struct Keyed<'a> {
     pub route: &'a str,
 }
 
-/// What a key consists of.
+/// The parts of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyRules {
     pub query: QueryRule,

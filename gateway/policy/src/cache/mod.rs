@@ -189,7 +189,7 @@ mod tests {
     const OPEN: CacheIntent = CacheIntent::Lookup { may_store: true, is_identified: false };
 
     #[test]
-    fn which_requests_are_looked_up() {
+    fn requests_that_are_looked_up() {
         let plain = |line: &str, fields: &str| intent("cache: on", line, fields, |_| ());
         assert_eq!(plain("GET / HTTP/1.1", ""), OPEN);
         assert_eq!(plain("HEAD / HTTP/1.1", ""), OPEN);

@@ -1,8 +1,8 @@
-//! What the cache did for a request: the value of the field `cache_status` in the access log, and the event in the metrics.
+//! The outcome of a request at the cache: the value of the field `cache_status` in the access log, and the event in the metrics.
 
 macro_rules! outcomes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal, $from_store:literal;)+) => {
-        /// What the cache did for a request.
+        /// The outcome of a request at the cache.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum CacheOutcome {
             $($(#[$doc])* $variant,)+
@@ -30,6 +30,8 @@ macro_rules! outcomes {
 outcomes! {
     /// A fresh response was stored.
     Hit = "hit", true;
+    /// A fresh response was stored on disk, and not in memory.
+    HitDisk = "hit_disk", true;
     /// A stale response was served: while it is fetched again, in place of an error, or because the client takes it.
     Stale = "stale", true;
     /// The upstream has confirmed the stored response.
@@ -38,7 +40,7 @@ outcomes! {
     Coalesced = "coalesced", true;
     /// Nothing was stored.
     Miss = "miss", false;
-    /// What was stored could not be used any more.
+    /// The stored response had expired.
     Expired = "expired", false;
     /// The request did not concern the cache.
     Bypass = "bypass", false;

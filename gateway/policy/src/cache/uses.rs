@@ -1,7 +1,7 @@
 //! Counts the uses of keys, for `min_uses`.
 //!
 //! Keys share [`SLOTS`] counters by their hash, so a collision can only store a response too early. The counters are
-//! halved after as many uses as there are slots: a key that was used often, long ago, starts over.
+//! halved after [`SLOTS`] uses: a key that was used often, long ago, starts over.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};

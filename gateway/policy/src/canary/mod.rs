@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_is_kept_and_grows_without_moving_anybody() {
+    fn a_growing_percentage_moves_no_client_back() {
         let chosen = |percent| -> Vec<bool> {
             let rules = [rule(percent, CanaryKey::Cookie("id".into()))];
             let one = |n| upstream(&rules, &format!("Cookie: id={n}\r\n"), &mut Context::default()).is_some();

@@ -74,7 +74,7 @@ pub(super) enum Encoder {
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
     Brotli(Box<brotli::CompressorWriter<Vec<u8>>>),
     Gzip(Box<flate2::write::GzEncoder<Vec<u8>>>),
-    /// The body has ended.
+    /// The end of the body.
     Done,
 }
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_body_is_one_too() {
+    fn an_empty_body_is_encoded() {
         for encoding in Encoding::ALL {
             let mut encoder = Encoder::new(encoding, CompressionLevels::default()).expect("an encoder");
             let mut out = Vec::new();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed() {
+    fn compressed_responses() {
         for fields in [
             "Content-Type: text/html; charset=utf-8\r\n",
             "content-type: Application/JSON\r\nContent-Length: 100\r\n",
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_as_it_is() {
+    fn uncompressed_responses() {
         for (status, fields) in [
             (200, ""),
             (200, "Content-Type: image/png\r\n"),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     /// Returns the fields of a response head without a body, after the policy has processed it.
-    fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
+    fn changed_fields(line: &str, accepts: &str, status: u16, fields: &str) -> String {
         fields_without_body(asked(line, &format!("{accepts}\r\n")), line, status, fields)
     }
 
@@ -256,7 +256,7 @@ mod tests {
     const VARY: &str = "Vary: Accept-Encoding\r\n";
 
     #[test]
-    fn a_304_says_what_its_200_has_said() {
+    fn a_304_has_the_fields_of_its_200() {
         let get = "GET / HTTP/1.1";
         for (line, accepts, fields, becomes) in [
             (get, "gzip", STRONG, format!("{VARY}{WEAK}")),
@@ -278,7 +278,7 @@ mod tests {
             (get, "gzip\r\nIf-None-Match: \"b\", \"a\"", STRONG, format!("{STRONG}{VARY}")),
             (get, "gzip\r\nIf-None-Match: W/\"a\"", STRONG, format!("{VARY}{WEAK}")),
         ] {
-            assert_eq!(told(line, accepts, 304, fields), becomes, "{line}, {accepts}: {fields}");
+            assert_eq!(changed_fields(line, accepts, 304, fields), becomes, "{line}, {accepts}: {fields}");
         }
     }
 
@@ -294,12 +294,12 @@ mod tests {
             // A response of the gateway itself, whose body does not change.
             ("GET / HTTP/1.1", "gzip", &text, format!("{text}{VARY}")),
         ] {
-            assert_eq!(told(line, accepts, 200, fields), becomes, "{line}, {accepts}: {fields}");
+            assert_eq!(changed_fields(line, accepts, 200, fields), becomes, "{line}, {accepts}: {fields}");
         }
     }
 
     #[test]
-    fn only_a_body_that_becomes_another_one_has_somebody_stand_between() {
+    fn only_compressed_bodies_are_transformed() {
         for (line, accepts, leaves) in [
             ("GET / HTTP/1.1", "gzip", false),
             ("GET / HTTP/1.1", "br", true),

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dear_request_takes_several() {
+    fn an_expensive_request_takes_several_permits() {
         let cost = Cost { by: crate::CostSource::Header("x-cost".into()), default: 1, max: 3 };
         let rules =
             ConcurrencyRules { limits: vec![Concurrency { cost, ..limits(3, CountKey::Route, false) }] };

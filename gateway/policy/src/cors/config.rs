@@ -66,7 +66,7 @@ impl PolicyConfig for CorsSettings {
             }
             None => OriginPattern::Exactly(origin.as_str().into()),
         });
-        // The reader has checked the patterns. One that the library finds too large is dropped, and so admits
+        // The reader has checked the patterns. A pattern that is too large for the library is dropped, and so admits
         // no origin.
         let regexes = self.regex.iter().filter_map(|regex| Regex::new(&format!("^(?:{regex})$")).ok());
         Arc::new(CorsRules {

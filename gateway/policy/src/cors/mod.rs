@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_may_not_is_told_nothing() {
+    fn a_denied_origin_gets_no_fields() {
         let rules = CorsRules { methods: "GET".into(), headers: "X-A".into(), ..CorsRules::default() };
         let answer = rules.preflight(None, b"GET", Some(b"X-A"));
         assert_eq!(answer.status, 204);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn any_method_is_the_one_that_was_asked_for() {
+    fn any_method_echoes_the_requested_one() {
         let rules = CorsRules { any_method: true, methods: "*".into(), ..CorsRules::default() };
         let answer = rules.preflight(Some(b"https://a.example"), b"PUT", None);
         let lines = String::from_utf8(answer.lines).expect("text");

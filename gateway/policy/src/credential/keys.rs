@@ -18,7 +18,7 @@ pub(crate) static PARAMETER: Text = Text {
 pub(crate) const PLACES: Shape = Shape::OneOrMany(PLACE);
 const PLACE: &Shape = &Shape::Section(CredentialPlace::SPEC);
 
-/// What an authentication policy does apart from its check.
+/// The settings that all authentication policies share.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 pub(crate) struct Admission {
     /// Whether a request without such a credential passes, without a consumer. An invalid credential is still

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn one_credential_is_found_wherever_it_is_and_two_are_too_many() {
+    fn two_credentials_are_ambiguous() {
         for (target, fields, expected) in [
             ("/", "", Ok("nothing")),
             ("/", "authorization: bearer  a \r\n", Ok("a")),

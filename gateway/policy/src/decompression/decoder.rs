@@ -302,7 +302,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_was_encoded_comes_back_however_it_is_cut() {
+    fn encoded_bodies_are_decoded_in_any_pieces() {
         let text: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
         for coding in ALL {
             for (data, size) in [(&text[..], 1 << 20), (&text, 1000), (&text[..5000], 1), (b"x", 1), (b"", 1)]
@@ -323,7 +323,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_broken_or_followed_by_something_is_refused() {
+    fn cut_broken_and_trailing_input_is_rejected() {
         let text = "a line of text\n".repeat(100);
         for coding in ALL {
             let good = encoded(coding, text.as_bytes());

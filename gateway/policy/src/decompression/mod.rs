@@ -290,7 +290,7 @@ mod tests {
     }
 
     /// Returns the fields of a response head without a body, after the policy has processed it.
-    fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
+    fn changed_fields(line: &str, accepts: &str, status: u16, fields: &str) -> String {
         let mut context = Context::default();
         let mut sent = Sent::with(line, accepts);
         activate().request(&mut sent.request(&mut context));
@@ -300,7 +300,7 @@ mod tests {
     const VARY: &str = "Vary: Accept-Encoding\r\n";
 
     #[test]
-    fn a_304_and_an_answer_to_head_say_what_a_200_says() {
+    fn a_304_and_a_head_response_have_the_fields_of_a_200() {
         let (strong, weak) = ("ETag: \"a\"\r\n", "ETag: W/\"a\"\r\n");
         let (get, head) = ("GET / HTTP/1.1", "HEAD / HTTP/1.1");
         let coded = format!("Content-Encoding: gzip\r\n{strong}");
@@ -322,7 +322,11 @@ mod tests {
             // A response of the gateway itself, whose body does not change.
             (get, "", 200, &coded, format!("{coded}{VARY}")),
         ] {
-            assert_eq!(told(line, accepts, status, fields), becomes, "{line}, {accepts}: {status} {fields}");
+            assert_eq!(
+                changed_fields(line, accepts, status, fields),
+                becomes,
+                "{line}, {accepts}: {status} {fields}"
+            );
         }
     }
 }

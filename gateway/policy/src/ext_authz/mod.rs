@@ -134,12 +134,12 @@ impl ExtAuthzClient {
         });
         let (rules, reserved) = (self.rules.clone(), self.reserved.clone());
         Verdict::Wait(Box::pin(async move {
-            let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
+            let response = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| {
                 request.reserve(&reserved);
                 // The consumer of an earlier policy stays, unless the service names another one.
                 rules.identity.rewrite(request);
-                match said {
+                match response {
                     Ok(ServiceDecision::Allows(allowed)) => rules.admit(request, allowed),
                     Ok(ServiceDecision::Denies(denied)) => refuse(&denied),
                     Err(_) if rules.fail_open => Verdict::Continue,
@@ -353,13 +353,13 @@ impl ExtAuthzRules {
         for option in headers {
             change_field(request, option);
         }
-        let told = |name: &Option<String>| {
+        let set_value = |name: &Option<String>| {
             let name = name.as_ref()?;
-            let mut told = headers.iter().filter_map(|option| option.header.as_ref());
-            let told = told.find(|header| header.key.eq_ignore_ascii_case(name))?;
-            String::from_utf8(told.bytes().to_vec()).ok()
+            let mut set_headers = headers.iter().filter_map(|option| option.header.as_ref());
+            let header = set_headers.find(|header| header.key.eq_ignore_ascii_case(name))?;
+            String::from_utf8(header.bytes().to_vec()).ok()
         };
-        if let Some(consumer) = Consumer::from_service(told(&self.consumer), told(&self.groups)) {
+        if let Some(consumer) = Consumer::from_service(set_value(&self.consumer), set_value(&self.groups)) {
             self.identity.remove(request);
             self.identity.set_consumer(request, &consumer);
         }
@@ -379,15 +379,15 @@ impl ExtAuthzRules {
 fn change_field(request: &mut Request<'_>, option: &HeaderOption) {
     let Some(header) = &option.header else { return };
     let (name, value) = (header.key.as_str(), header.bytes());
-    let there = request.header(name).is_some();
+    let is_present = request.header(name).is_some();
     if option.append.as_ref().is_some_and(|append| append.value) {
         return request.append(name, value);
     }
     match option.append_action {
         // ADD_IF_ABSENT
-        1 if there => {}
+        1 if is_present => {}
         // OVERWRITE_IF_EXISTS
-        3 if !there => {}
+        3 if !is_present => {}
         _ => {
             // Also removes fields that endpoints may confuse with it.
             request.reserve(&Reserved::new([name]));
@@ -413,7 +413,7 @@ mod tests {
     use crate::testing::Sent;
 
     #[test]
-    fn an_answer_that_says_nothing_lets_nobody_through() {
+    fn an_empty_response_denies() {
         let status = |code| Some(RpcStatus { code });
         let (ok, denied) = (Some(Allowed::default()), Some(Denied::default()));
         let allows =
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_service_writes_no_client_sends_in_another_way() {
+    fn clients_cannot_send_the_fields_of_the_service() {
         let rules = ExtAuthzRules {
             url: String::new(),
             trust: Trust::default(),

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn only_those_with_the_header_are_concerned() {
+    fn only_requests_with_the_header_are_affected() {
         let header = |value: Option<&str>| Some(("x-fault".to_owned(), value.map(str::to_owned)));
         for (header, fields, aborted) in [
             (None, "", true),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_a_hundred() {
+    fn a_percentage_of_requests() {
         for (percent, range) in [(0, 0..=0), (30, 2600..=3400), (100, 10_000..=10_000)] {
             let rules = FaultRules { abort: Some((500, Percent::whole(percent))), ..FaultRules::default() };
             let aborted = (0..10_000).filter(|_| matches!(verdict(&rules, ""), Verdict::Respond(_))).count();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_late_may_fail_too() {
+    fn a_delayed_request_may_also_be_aborted() {
         let delay = Some((Duration::from_secs(5), Percent::ALL));
         let rules = FaultRules { delay, abort: Some((504, Percent::ALL)), header: None };
         let Verdict::Sleep(time, after) = verdict(&rules, "") else { panic!("it does not wait") };

@@ -98,7 +98,7 @@ impl SignIn {
 
     /// Returns the redirect to the page. The service's cookies go with it, because some services keep the state
     /// of the sign-in there.
-    fn redirect(&self, request: &Request<'_>, said: &ServiceResponse) -> Verdict {
+    fn redirect(&self, request: &Request<'_>, response: &ServiceResponse) -> Verdict {
         let mut location = self.start.clone().into_bytes();
         let value = match self.value {
             SignInValue::Url => request_url(request),
@@ -106,7 +106,7 @@ impl SignIn {
         };
         percent_encode(&value, &mut location);
         location.extend_from_slice(self.end.as_bytes());
-        let head = &said.head.head;
+        let head = &response.head.head;
         let cookies = values_of(head, "set-cookie").map(|value| (b"set-cookie".as_slice(), value));
         let fields = std::iter::once((b"location".as_slice(), location.as_slice())).chain(cookies);
         Verdict::Respond(PolicyResponse::with_fields(302, fields, Vec::new()))
@@ -225,20 +225,20 @@ impl ForwardAuthClient {
         };
         let (service, timeout) = (self.service.clone(), self.rules.timeout);
         let asked = self.shared.background().run(async move {
-            let said = service.ask(&question, RESPONSE_MAX_BYTES, timeout).await;
-            said.map_err(|fault| fault.of_authorisation())
+            let response = service.ask(&question, RESPONSE_MAX_BYTES, timeout).await;
+            response.map_err(|fault| fault.of_authorisation())
         });
         Verdict::Wait(Box::pin(async move {
-            let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
-            let after = move |request: &mut Request<'_>| match said {
-                Ok(said) if (200..300).contains(&said.head.status) => {
-                    self.rules.admit(request, &self.reserved, &said.head)
+            let response = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
+            let after = move |request: &mut Request<'_>| match response {
+                Ok(response) if (200..300).contains(&response.head.status) => {
+                    self.rules.admit(request, &self.reserved, &response.head)
                 }
-                Ok(said) if said.head.status == 401 => match &self.rules.sign_in {
-                    Some(page) => page.redirect(request, &said),
-                    None => answer(&said),
+                Ok(response) if response.head.status == 401 => match &self.rules.sign_in {
+                    Some(page) => page.redirect(request, &response),
+                    None => answer(&response),
                 },
-                Ok(said) if (300..600).contains(&said.head.status) => answer(&said),
+                Ok(response) if (300..600).contains(&response.head.status) => answer(&response),
                 Ok(_) => {
                     Verdict::unavailable("the authorisation service's answer has no status that there is")
                 }
@@ -348,13 +348,13 @@ pub(crate) fn is_service_field(reserved: &Reserved, id: Name, name: &[u8]) -> bo
 
 /// Converts the service's response for the client. Fields that `Connection` nominates end here (RFC 9110,
 /// 7.6.1).
-fn answer(said: &ServiceResponse) -> Verdict {
-    let head = &said.head.head;
+fn answer(response: &ServiceResponse) -> Verdict {
+    let head = &response.head.head;
     // The software of the service is not disclosed.
     let passes = |field: &&Field| !field.nominated && field.id != Name::Server;
     let fields = head.fields().iter().filter(passes);
     let fields = fields.map(|field| (head.slice(field.name), head.slice(field.value)));
-    Verdict::Respond(PolicyResponse::with_fields(said.head.status, fields, said.body.clone()))
+    Verdict::Respond(PolicyResponse::with_fields(response.head.status, fields, response.body.clone()))
 }
 
 #[cfg(test)]
@@ -371,10 +371,10 @@ mod tests {
         let mut sent = Sent::at("a.example:81", "GET /x/%26?b=c&d HTTP/1.1", "");
         let mut context = Context::default();
         let request = sent.request(&mut context);
-        let mut said = ServiceResponse::default();
+        let mut response = ServiceResponse::default();
         let limits = HeadLimits { line: 100, head: 1000, fields: 10 };
         let text = b"HTTP/1.1 401 Unauthorized\r\nSet-Cookie: state=1\r\nX-Other: 1\r\n\r\n";
-        let parsed = ResponseParser::default().advance(text, Method::Get, &mut said.head, &limits);
+        let parsed = ResponseParser::default().advance(text, Method::Get, &mut response.head, &limits);
         parsed.expect("a head");
         let (url, uri) = ("http%3A%2F%2Fa.example%3A81%2Fx%2F%2526%3Fb%3Dc%26d", "%2Fx%2F%2526%3Fb%3Dc%26d");
         for (page, value, start, rd, end) in [
@@ -387,7 +387,8 @@ mod tests {
                 "#top",
             ),
         ] {
-            let Verdict::Respond(answer) = SignIn::new(page, "rd", value).redirect(&request, &said) else {
+            let Verdict::Respond(answer) = SignIn::new(page, "rd", value).redirect(&request, &response)
+            else {
                 panic!("it is an answer")
             };
             assert_eq!(answer.status, 302);
@@ -397,15 +398,15 @@ mod tests {
     }
 
     #[test]
-    fn what_the_answers_connection_names_does_not_reach_the_client() {
+    fn fields_nominated_by_connection_are_dropped() {
         let text =
             b"HTTP/1.1 403 Forbidden\r\nConnection: X-Gone, close\r\nConnection: Location\r\nX-Gone: 1\r\n\
             X-Stays: 2\r\nServer: s\r\nLocation: /login\r\n\r\n";
-        let (mut said, limits) =
+        let (mut response, limits) =
             (ServiceResponse::default(), HeadLimits { line: 100, head: 1000, fields: 10 });
-        let parsed = ResponseParser::default().advance(text, Method::Get, &mut said.head, &limits);
+        let parsed = ResponseParser::default().advance(text, Method::Get, &mut response.head, &limits);
         parsed.expect("a head");
-        let Verdict::Respond(answer) = answer(&said) else { panic!("it is an answer") };
+        let Verdict::Respond(answer) = answer(&response) else { panic!("it is an answer") };
         assert_eq!(String::from_utf8_lossy(&answer.lines), "x-stays: 2\r\nlocation: /login\r\n");
     }
 }

@@ -44,13 +44,13 @@ impl HeaderChange {
         let may = |name: &&String| may_be_changed(name.as_bytes());
         let set = self.set.iter().filter(|(name, _)| may(&name));
         let (begins, remove): (Vec<_>, Vec<_>) = self.remove.iter().partition(|name| name.ends_with('*'));
-        let gone = remove.into_iter().filter(may).chain(set.clone().map(|(name, _)| name));
+        let removed = remove.into_iter().filter(may).chain(set.clone().map(|(name, _)| name));
         let mut lines = HeaderLines {
             removed_prefixes: begins
                 .into_iter()
                 .map(|name| name.trim_end_matches('*').as_bytes().into())
                 .collect(),
-            removed: FieldFinder::new(gone.map(String::as_bytes)),
+            removed: FieldFinder::new(removed.map(String::as_bytes)),
             set: set.filter_map(|(name, value)| line(name, value)).collect(),
             add: Vec::new(),
         };
@@ -187,7 +187,7 @@ mod tests {
     use crate::{BodyKind, Context};
 
     #[test]
-    fn what_goes_or_is_set_a_client_cannot_send_in_another_way() {
+    fn removed_and_set_names_cover_look_alikes() {
         let set = vec![("X-Role".to_owned(), Template::from(&b"guest"[..]))];
         let change = HeaderChange { remove: vec!["X-Debug".to_owned()], set, ..HeaderChange::default() };
         let policy = Arc::new(HeaderRules { request: change, response: Arc::default() });
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_twice_is_there_once() {
+    fn a_field_that_is_set_twice_occurs_once() {
         let set = [("X-A", "1"), ("X-B", "2"), ("x-a", "3")];
         let set = set.map(|(name, value)| (name.to_owned(), Template::from(value.as_bytes()))).to_vec();
         let rules = HeaderRules {
@@ -260,8 +260,8 @@ mod tests {
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
         let head = &sent.head.head;
         assert_eq!(head.get_by_text(b"x-new"), Some(&b"a b"[..]));
-        for gone in ["x-old", "x-gone", "x-more"] {
-            assert_eq!(head.get_by_text(gone.as_bytes()), None, "{gone}");
+        for removed in ["x-old", "x-gone", "x-more"] {
+            assert_eq!(head.get_by_text(removed.as_bytes()), None, "{removed}");
         }
         let mut bytes = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
         context.respond(&mut bytes, BodyKind::Fixed, false);

@@ -12,9 +12,9 @@ use super::structured::{BareItem, DictionaryMember, dictionary};
 /// The cause of the mismatch.
 pub(super) fn matches(field: &[u8], body: &[u8]) -> Result<(), &'static str> {
     let known: [(&str, &Algorithm); 2] = [("sha-256", &SHA256), ("sha-512", &SHA512)];
-    let said = dictionary(field).ok_or("`Content-Digest` cannot be read")?;
+    let digests = dictionary(field).ok_or("`Content-Digest` cannot be read")?;
     let mut any = false;
-    for (name, value) in &said {
+    for (name, value) in &digests {
         let Some((_, algorithm)) = known.iter().find(|(own, _)| own == name) else { continue };
         let DictionaryMember::Item(BareItem::Bytes(value)) = value else {
             return Err("`Content-Digest` cannot be read");

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{Context, SHA256};
 
-/// The nonces seen in the validity period of a signature. Each is remembered for that period at least, and
-/// for twice as long at most.
+/// The nonces seen in the validity period of a signature. Each is remembered for one to
+/// two such periods.
 #[derive(Debug)]
 pub(super) struct Nonces {
     window: Duration,

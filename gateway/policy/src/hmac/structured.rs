@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn malformed_structured_fields() {
         for text in [
             "a=",
             "a=1,",

@@ -1,3 +1,5 @@
+//! Tests signatures: what they cover, and when they are refused.
+
 use std::time::Duration;
 
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
@@ -49,7 +51,7 @@ fn signed(lines: &str, parameters: &str) -> String {
     format!("Signature-Input: s={parameters}\r\nSignature: s=:{value}:\r\n")
 }
 
-fn said(policy: &Arc<dyn Policy>, sent: &mut Sent) -> Result<(), (Reason, &'static str)> {
+fn verdict(policy: &Arc<dyn Policy>, sent: &mut Sent) -> Result<(), (Reason, &'static str)> {
     let mut context = Context::default();
     match policy.request(&mut sent.request(&mut context)) {
         Verdict::Continue => {
@@ -85,7 +87,7 @@ fn the_example_of_the_standard() {
 }
 
 #[test]
-fn every_component_is_what_the_standard_says() {
+fn components_follow_the_standard() {
     let created = now();
     let parameters = format!(
         "(\"@method\" \"@target-uri\" \"@authority\" \"@scheme\" \"@request-target\" \"@path\" \"@query\" \"x-a\");created={created};keyid=\"test-shared-secret\";alg=\"hmac-sha256\""
@@ -94,8 +96,8 @@ fn every_component_is_what_the_standard_says() {
                  \"@request-target\": /a?b=c\n\"@path\": /a\n\"@query\": ?b=c\n\"x-a\": 1, 2\n";
     let fields = format!("X-A:  1 \r\nX-A: 2\r\n{}", signed(lines, &parameters));
     let policy = activate(rules());
-    assert_eq!(said(&policy, &mut Sent::new(&fields)), Ok(()));
-    assert_eq!(said(&policy, &mut Sent::at("A.example:80", "GET /a?b=c HTTP/1.1", &fields)), Ok(()));
+    assert_eq!(verdict(&policy, &mut Sent::new(&fields)), Ok(()));
+    assert_eq!(verdict(&policy, &mut Sent::at("A.example:80", "GET /a?b=c HTTP/1.1", &fields)), Ok(()));
     for (host, line) in [
         ("a.example", "POST /a?b=c HTTP/1.1"),
         ("a.example", "GET /a?b=d HTTP/1.1"),
@@ -104,20 +106,20 @@ fn every_component_is_what_the_standard_says() {
         ("a.example:81", "GET /a?b=c HTTP/1.1"),
     ] {
         let refused = Err((Reason::CredentialsRefused, "the signature is not good"));
-        assert_eq!(said(&policy, &mut Sent::at(host, line, &fields)), refused, "{host} {line}");
+        assert_eq!(verdict(&policy, &mut Sent::at(host, line, &fields)), refused, "{host} {line}");
     }
 }
 
 #[test]
-fn what_is_refused() {
+fn refused_signatures() {
     let at = now();
     let good = format!("(\"@method\");created={at};keyid=\"test-shared-secret\"");
     let method = "\"@method\": GET\n";
     let policy = activate(HmacRules { components: vec!["@method".to_owned()], ..rules() });
-    let told = |fields: &str| said(&policy, &mut Sent::new(fields)).err().map(|(_, detail)| detail);
-    assert_eq!(told(&signed(method, &good)), None);
+    let detail_of = |fields: &str| verdict(&policy, &mut Sent::new(fields)).err().map(|(_, detail)| detail);
+    assert_eq!(detail_of(&signed(method, &good)), None);
     assert_eq!(
-        said(&policy, &mut Sent::new("")),
+        verdict(&policy, &mut Sent::new("")),
         Err((Reason::CredentialsMissing, "the request is not signed"))
     );
     for (lines, parameters, detail) in [
@@ -174,32 +176,32 @@ fn what_is_refused() {
         ),
         ("\"@method\": POST\n", good.clone(), "the signature is not good"),
     ] {
-        assert_eq!(told(&signed(lines, &parameters)), Some(detail), "{parameters}");
+        assert_eq!(detail_of(&signed(lines, &parameters)), Some(detail), "{parameters}");
     }
     assert_eq!(
-        told("Signature-Input: s=(\r\nSignature: s=:AQ==:\r\n"),
+        detail_of("Signature-Input: s=(\r\nSignature: s=:AQ==:\r\n"),
         Some("`Signature-Input` cannot be read")
     );
     assert_eq!(
-        told(&format!("Signature-Input: s={good}\r\nSignature: t=:AQ==:\r\n")),
+        detail_of(&format!("Signature-Input: s={good}\r\nSignature: t=:AQ==:\r\n")),
         Some("`Signature` has none for its label")
     );
     assert_eq!(
-        told(&format!("Signature-Input: s={good}\r\nSignature: s=:AQ==:\r\n")),
+        detail_of(&format!("Signature-Input: s={good}\r\nSignature: s=:AQ==:\r\n")),
         Some("the signature is not good")
     );
     // An intermediary could otherwise nominate a signed field, and the upstream would not receive it.
     let covers = format!("(\"@method\" \"x-a\");created={at};keyid=\"test-shared-secret\"");
     let with_field = signed("\"@method\": GET\n\"x-a\": 1\n", &covers);
-    assert_eq!(told(&format!("X-A: 1\r\nConnection: x-b\r\n{with_field}")), None);
+    assert_eq!(detail_of(&format!("X-A: 1\r\nConnection: x-b\r\n{with_field}")), None);
     assert_eq!(
-        told(&format!("X-A: 1\r\nConnection: close, X-a\r\n{with_field}")),
+        detail_of(&format!("X-A: 1\r\nConnection: close, X-a\r\n{with_field}")),
         Some("`Connection` names a covered field")
     );
     // The first valid signature counts, and only a few are verified.
     let after = |count: usize| {
         let others: String = (0..count).map(|n| format!("Signature-Input: a{n}={good}\r\n")).collect();
-        told(&format!("{others}{}", signed(method, &good)))
+        detail_of(&format!("{others}{}", signed(method, &good)))
     };
     assert_eq!((after(3), after(4).is_some()), (None, true));
 }
@@ -212,16 +214,16 @@ fn a_nonce_is_good_once_and_a_signature_goes_no_further() {
         Sent::new(&signed("\"@method\": GET\n", &parameters))
     };
     let mut first = with(";nonce=\"1\";tag=\"app\"");
-    assert_eq!(said(&policy, &mut first), Ok(()));
+    assert_eq!(verdict(&policy, &mut first), Ok(()));
     assert_eq!(first.head.head.get_by_text(b"signature"), None);
     assert_eq!(first.head.head.get_by_text(b"x-consumer-name"), Some(&b"ann"[..]));
     let seen = Err((Reason::CredentialsRefused, "this nonce was seen before"));
-    assert_eq!(said(&policy, &mut with(";nonce=\"1\";tag=\"app\"")), seen);
+    assert_eq!(verdict(&policy, &mut with(";nonce=\"1\";tag=\"app\"")), seen);
     assert!(
-        said(&policy, &mut with(";tag=\"app\"")).is_err()
-            && said(&policy, &mut with(";nonce=\"2\"")).is_err()
+        verdict(&policy, &mut with(";tag=\"app\"")).is_err()
+            && verdict(&policy, &mut with(";nonce=\"2\"")).is_err()
     );
-    assert_eq!(said(&policy, &mut with(";nonce=\"3\";tag=\"app\"")), Ok(()));
-    let full = said(&policy, &mut with(";nonce=\"4\";tag=\"app\""));
+    assert_eq!(verdict(&policy, &mut with(";nonce=\"3\";tag=\"app\"")), Ok(()));
+    let full = verdict(&policy, &mut with(";nonce=\"4\";tag=\"app\""));
     assert_eq!(full, Err((Reason::AuthorizationUnavailable, "no more nonces can be remembered")));
 }

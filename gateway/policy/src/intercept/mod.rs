@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_leads_where_it_says_and_never_to_a_host_of_the_clients_choice() {
+    fn redirects_never_lead_to_a_host_of_the_clients_choice() {
         let to = |parts: &[TemplatePart]| Some(Location::To(parts.to_vec().into()));
         let text = |text: &str| TemplatePart::Text(text.as_bytes().into());
         let replaced = |text: &str| Some(Location::Replaced(text.as_bytes().into(), PathRules::default()));

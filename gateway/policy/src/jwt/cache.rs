@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn of_no_size_it_keeps_nothing() {
+    fn a_cache_of_size_zero_keeps_nothing() {
         let (cache, now) = (TokenCache::new(0), Instant::now());
         cache.put(0, b"a", verified(now + Duration::from_secs(1), 0));
         assert!(cache.get(0, b"a", now, |_| Some(0)).is_none());

@@ -463,12 +463,12 @@ fn algorithms(
             false => JWT_ALGORITHMS.iter().filter(|name| !is_shared(name)).copied().collect(),
         };
     };
-    let wrong = match keys {
+    let unusable = match keys {
         JwtKeys::Secret(_) => given.iter().find(|name| !is_shared(name)),
         JwtKeys::Url { .. } => given.iter().find(is_shared),
         JwtKeys::File(_) => None,
     };
-    if let Some(name) = wrong {
+    if let Some(name) = unusable {
         let of = if is_secret { "a shared secret" } else { "public keys" };
         let problem = Problem::error(field.at, format!("`{name}` cannot be used with {of}"));
         reader.problems.push(problem.help(

@@ -443,12 +443,12 @@ impl IssuerRules {
         if !names.is_empty() && !claims.get("iss").is_some_and(|issuer| is(issuer, names)) {
             return Err("the token is from another issuer");
         }
-        let meant = match claims.get("aud") {
+        let is_for_audience = match claims.get("aud") {
             Some(Value::Array(all)) => all.iter().any(|audience| is(audience, audiences)),
             Some(one) => is(one, audiences),
             None => false,
         };
-        if !audiences.is_empty() && !meant {
+        if !audiences.is_empty() && !is_for_audience {
             return Err("the token is for another audience");
         }
         Ok(())

@@ -30,7 +30,7 @@ pub(crate) fn keys_of_pem(text: &[u8]) -> Result<Vec<VerifyingKey>, &'static str
                 .ok()
                 .and_then(|(_, certificate)| VerifyingKey::of_spki(certificate.public_key())),
             SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey => {
-                return Err("a private key stands in it, which nobody needs here: write the public one");
+                return Err("it holds a private key, which is not needed here: write the public one");
             }
             _ => continue,
         };
@@ -113,7 +113,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_no_public_key_is_refused() {
+    fn input_without_a_public_key_is_rejected() {
         let small = pem("PUBLIC KEY", &BASE64_STANDARD.decode(SMALL).expect("base64"));
         for (text, why) in [
             (String::new(), "no `PUBLIC KEY`"),

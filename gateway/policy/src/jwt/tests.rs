@@ -1,3 +1,5 @@
+//! Tests the verification of tokens.
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};

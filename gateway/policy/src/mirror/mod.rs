@@ -90,7 +90,7 @@ impl Policy for Mirrors {
 }
 
 impl MirrorRules {
-    /// `key` is the place of the policy, whose counters its mirrors share, and `state` that of the mirror's own state.
+    /// `key` finds the counters of the policy, which its mirrors share; `state` finds the mirror's own state.
     fn activate(self: &Arc<Self>, key: &str, state: &str, shared: &Arc<PolicyStates>) -> Mirror {
         let place = key.strip_suffix("/mirror").unwrap_or(key);
         let count = |event| shared.events().counter("mirror", place, event);
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_of_a_hundred() {
+    fn a_percentage_of_requests() {
         assert!(shadows(&mirror(0, 10), "").is_empty());
         assert_eq!(shadows(&mirror(100, 10), "").len(), 1);
         let half = mirror(50, 10);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_many_at_a_time() {
+    fn concurrent_copies_are_limited() {
         let policy = mirror(100, 2);
         let under_way: Vec<_> = (0..5).flat_map(|_| shadows(&policy, "")).collect();
         assert_eq!(under_way.len(), 2);

@@ -119,7 +119,7 @@ struct SendFailure {
 impl BatchSender {
     /// Sends queued items until the exporter is dropped and the queue is empty.
     async fn run<T: ExportItem>(self, mut waiting: Receiver<T>) {
-        let mut said: Option<Instant> = None;
+        let mut last_warning: Option<Instant> = None;
         while let Some(first) = waiting.recv().await {
             let mut size = first.size();
             let mut batch = vec![first];
@@ -140,8 +140,8 @@ impl BatchSender {
             self.lost.bytes.fetch_sub(size, Relaxed);
             if let Err(why) = sent {
                 self.lost.dropped.fetch_add(count, Relaxed);
-                if said.is_none_or(|said| said.elapsed() >= WARNING_INTERVAL) {
-                    said = Some(Instant::now());
+                if last_warning.is_none_or(|last_warning| last_warning.elapsed() >= WARNING_INTERVAL) {
+                    last_warning = Some(Instant::now());
                     let (dropped, (who, what)) = (self.lost.dropped.load(Relaxed), self.signal.names());
                     let url = &self.rule.url;
                     warn!(
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_collector_that_hangs_is_bounded() {
+    fn the_queue_for_a_hung_collector_is_bounded() {
         let silent = TcpListener::bind("127.0.0.1:0").expect("an address");
         let url = format!("http://{}/", silent.local_addr().expect("bound"));
         let dropped = Arc::default();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_collector_refuses_is_counted_and_the_end_is_told() {
+    fn refused_batches_are_counted_and_recovery_is_reported() {
         let nobody = TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("bound");
         let dropped = Arc::default();
         let (exporter, ended) = exporter(format!("http://{nobody}/"), &dropped);

@@ -101,8 +101,8 @@ fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
         fields.insert("server.port".to_owned(), port.into());
     }
     let ids = ["trace_id", "span_id"].map(|name| fields.remove(name));
-    let told = fields.into_iter().filter(|(name, value)| !value.is_null() && name != "time");
-    let attributes: Vec<Value> = told.map(attribute).collect();
+    let present = fields.into_iter().filter(|(name, value)| !value.is_null() && name != "time");
+    let attributes: Vec<Value> = present.map(attribute).collect();
     let observed = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos()).to_string();
     let mut record = json!({
         "timeUnixNano": nanos(&time).unwrap_or_else(|| observed.clone()),
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_of_the_line() {
+    fn times_come_from_the_line() {
         assert_eq!(nanos("1970-01-01T00:00:00.000Z").as_deref(), Some("0000000000"));
         assert_eq!(nanos("2000-02-29T12:00:00.001Z").as_deref(), Some("951825600001000000"));
         assert_eq!(nanos("2026-01-31T23:59:59.123Z").as_deref(), Some("1769903999123000000"));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_and_where() {
+    fn values_and_their_positions() {
         let settings = settings("      one: [x, {a/b: 010}]\n      two: off\n      half: 0.50\n");
         assert_eq!(settings.value, json!({"one": ["x", {"a/b": "010"}], "two": "off", "half": 0.5}));
         let place = |pointer: &str, key| {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_variables_hold_is_not_shown() {
+    fn values_of_variables_are_not_shown() {
         let settings = settings("      key: ${KEY}\n      other: word\n");
         assert_eq!(settings.value["key"], "a \"word\"");
         assert_eq!((settings.variable("/key"), settings.variable("/other")), (Some("${KEY}"), None));

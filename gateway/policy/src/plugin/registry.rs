@@ -222,10 +222,10 @@ mod tests {
     fn a_panic_is_a_problem_or_a_refusal() {
         let plugins = Box::leak(Box::new(plugins(&[("a", Stage::Request)]).expect("a good name")));
         let one = &plugins.all()[0];
-        let told =
+        let message =
             |settings: Value| one.plan(&settings).expect_err("a problem").as_slice()[0].message.clone();
-        assert_eq!(told(json!("odd")), "odd");
-        assert!(told(json!({})).contains("panicked"));
+        assert_eq!(message(json!("odd")), "odd");
+        assert!(message(json!({})).contains("panicked"));
         let planned = one.plan(&json!("fine")).expect("it is good");
         assert_eq!((planned.kind(), planned.summary().as_str()), ("plugins/a", "falls"));
         let activated = planned.activate("gateway/plugins/a", &Arc::default());

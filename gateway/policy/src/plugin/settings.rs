@@ -92,11 +92,11 @@ pub fn settings<T: DeserializeOwned>(value: &Value) -> Result<T, SettingsProblem
 }
 
 /// Rephrases a serde error.
-fn rephrase_error(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
+fn rephrase_error(path: &Path, error: &str, settings: &Value) -> SettingsProblem {
     let pointer = pointer(path);
-    let (message, expected) = match said.split_once(", expected ") {
+    let (message, expected) = match error.split_once(", expected ") {
         Some((message, expected)) => (message, Some(expected)),
-        None => (said, None),
+        None => (error, None),
     };
     let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     let words = expected.map(quoted).unwrap_or_default();
@@ -223,39 +223,39 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read() {
+    fn valid_settings_are_read() {
         let value =
             json!({"message": "a", "parts": [{"a/b": 1, "kind": "red"}, {"a/b": 2, "kind": "green"}]});
         settings::<Whole>(&value).expect("it is good");
     }
 
     #[test]
-    fn an_unknown_key_is_told_with_those_that_there_are() {
-        let told = problem(&json!({"mesage": "a"}));
-        assert_eq!((told.pointer.as_str(), told.message.as_str()), ("/mesage", "unknown key `mesage`"));
-        assert_eq!(told.expected.as_deref(), Some("`message` or `parts`"));
-        assert_eq!(told.words, ["message", "parts"]);
-        assert!(told.key);
-        let told = problem(&json!({"message": "a", "parts": [{"a/b": 1}, {"a/b": 1, "x~y": 2}]}));
-        assert_eq!(told.pointer, "/parts/1/x~0y");
+    fn an_unknown_key_is_reported_with_the_known_ones() {
+        let found = problem(&json!({"mesage": "a"}));
+        assert_eq!((found.pointer.as_str(), found.message.as_str()), ("/mesage", "unknown key `mesage`"));
+        assert_eq!(found.expected.as_deref(), Some("`message` or `parts`"));
+        assert_eq!(found.words, ["message", "parts"]);
+        assert!(found.key);
+        let found = problem(&json!({"message": "a", "parts": [{"a/b": 1}, {"a/b": 1, "x~y": 2}]}));
+        assert_eq!(found.pointer, "/parts/1/x~0y");
     }
 
     #[test]
-    fn what_is_missing_is_told_where_it_should_be() {
-        let told = problem(&json!({"message": "a", "parts": [{}]}));
-        assert_eq!((told.pointer.as_str(), told.message.as_str()), ("/parts/0", "there is no `a/b`"));
+    fn a_missing_key_is_reported_at_its_mapping() {
+        let found = problem(&json!({"message": "a", "parts": [{}]}));
+        assert_eq!((found.pointer.as_str(), found.message.as_str()), ("/parts/0", "there is no `a/b`"));
         assert_eq!(problem(&json!({})).pointer, "");
     }
 
     #[test]
-    fn a_value_of_another_type_is_told_with_what_was_expected() {
-        let told = problem(&json!({"message": "a", "parts": [{"a/b": "many"}]}));
-        assert_eq!(told.pointer, "/parts/0/a~1b");
-        assert_eq!(told.message, "this is a text");
-        assert_eq!(told.expected.as_deref(), Some("a whole number, at least 0"));
+    fn a_wrong_type_is_reported_with_the_expected_one() {
+        let found = problem(&json!({"message": "a", "parts": [{"a/b": "many"}]}));
+        assert_eq!(found.pointer, "/parts/0/a~1b");
+        assert_eq!(found.message, "this is a text");
+        assert_eq!(found.expected.as_deref(), Some("a whole number, at least 0"));
         assert_eq!(problem(&json!("x")).expected.as_deref(), Some("a mapping"));
-        let told = problem(&json!({"message": "a", "parts": [{"a/b": 1, "kind": "gren"}]}));
-        assert_eq!(told.expected.as_deref(), Some("`red` or `green`"));
-        assert_eq!(told.message, "`gren` is none of the words that may stand here");
+        let found = problem(&json!({"message": "a", "parts": [{"a/b": 1, "kind": "gren"}]}));
+        assert_eq!(found.expected.as_deref(), Some("`red` or `green`"));
+        assert_eq!(found.message, "`gren` is none of the words that may stand here");
     }
 }

@@ -105,7 +105,7 @@ struct QuotaStore {
     name: String,
 }
 
-/// The counts of this process. They survive a change of plan, even one that changes the limit.
+/// The counts of this process. They survive a change of plan, even if it changes the limit.
 #[derive(Debug)]
 struct QuotaCounts {
     by: CountKey,
@@ -173,16 +173,16 @@ impl QuotaState {
             Some(remote) if !remote.store.is_lost() => {
                 let account = remote.account(&self.rule, request, span);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        account.settle(taken, said);
+                    if let Some(reported) = cost.take_reported(response) {
+                        account.settle(taken, reported);
                     }
                 });
             }
             _ => {
                 let (counts, key) = (self.counts.clone(), self.counts.key(request));
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        counts.settle(key, span, taken, said);
+                    if let Some(reported) = cost.take_reported(response) {
+                        counts.settle(key, span, taken, reported);
                     }
                 });
             }
@@ -236,17 +236,17 @@ struct QuotaAccount {
 impl QuotaAccount {
     /// Corrects the count to the reported cost. No request waits for the store; if it does not respond, the
     /// count stays.
-    fn settle(self, taken: u64, said: u64) {
+    fn settle(self, taken: u64, reported: u64) {
         let Self { store, shared, key, keep } = self;
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let more = signed(said).saturating_sub(signed(taken));
+        let more = signed(reported).saturating_sub(signed(taken));
         if more == 0 || store.is_lost() {
             return;
         }
-        let there = shared.clone();
+        let states = shared.clone();
         let question = StoreCall::Recount { key, more, keep };
         shared.background().spawn(async move {
-            let _ = store.ask(there.background(), question).await;
+            let _ = store.ask(states.background(), question).await;
         });
     }
 }
@@ -285,16 +285,16 @@ impl QuotaCounts {
         self.settle(key, span, cost, 0);
     }
 
-    /// Corrects a cost that was counted in this period to the reported one. If the period has ended since, the next
-    /// one's count stays as it is.
-    fn settle(&self, key: u64, span: CalendarPeriod, taken: u64, said: u64) {
+    /// Corrects a cost that was counted in this period to the reported one. If the period is over, the count of the
+    /// next period stays unchanged.
+    fn settle(&self, key: u64, span: CalendarPeriod, taken: u64, reported: u64) {
         let mut period_counts = self.period_counts.lock().unwrap_or_else(PoisonError::into_inner);
         let PeriodCounts { begun, each, overflow } = &mut *period_counts;
         if *begun == span.begin {
             let count = each.get_mut(&key).unwrap_or(overflow);
-            *count = match said.checked_sub(taken) {
+            *count = match reported.checked_sub(taken) {
                 Some(more) => count.saturating_add(more),
-                None => count.saturating_sub(taken - said),
+                None => count.saturating_sub(taken - reported),
             };
         }
     }
@@ -344,8 +344,8 @@ fn ask(
     let (rule, QuotaStore { store, shared, .. }) = (&quotas[index].rule, remote);
     let key = remote.key(rule, request, span);
     let question = StoreCall::Quota { key, limit: rule.limit, keep: keep(span), cost };
-    let (store, there, quotas) = (store.clone(), shared.clone(), quotas.clone());
-    let asked = shared.background().run(async move { store.ask(there.background(), question).await });
+    let (store, states, quotas) = (store.clone(), shared.clone(), quotas.clone());
+    let asked = shared.background().run(async move { store.ask(states.background(), question).await });
     Verdict::Wait(Box::pin(async move {
         let answer = asked.await;
         let after: Continuation = Box::new(move |request| {
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_took_is_given_back_when_the_next_one_refuses() {
+    fn a_quota_is_refunded_when_the_next_one_refuses() {
         let quotas = vec![quota(3, CountKey::All, 100), quota(1, CountKey::Header("x-a".into()), 100)];
         let policy = activate(quotas, &Arc::new(PolicyStates::default()));
         let passed: Vec<_> = ["a", "a", "a", "b", "c", "d"]

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_full_goes() {
+    fn full_buckets_are_dropped() {
         let (buckets, gcra) = (Buckets::new(100_000), Gcra::new(1, Duration::from_secs(1), 2));
         for n in 0..100_000_u64 {
             // A thousand new keys per second, each active for a second.

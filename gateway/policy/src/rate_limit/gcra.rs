@@ -205,24 +205,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told() {
+    fn remaining_requests_and_times() {
         let gcra = Gcra::new(1, Duration::from_secs(1), 3);
         let bucket = Bucket::default();
-        let told = |now: u64| {
+        let taken = |now: u64| {
             let (full, decided) = bucket.decide(&gcra, now * SECOND, 1);
             let decision = gcra.decision(full, now * SECOND, decided);
             (decision.passes, decision.remaining, decision.wait.as_secs(), decision.full.as_secs())
         };
-        assert_eq!([told(10), told(10), told(10)], [(true, 2, 0, 1), (true, 1, 0, 2), (true, 0, 0, 3)]);
-        assert_eq!(told(10), (false, 0, 1, 3));
-        assert_eq!(told(11), (true, 0, 0, 3));
-        assert_eq!(told(100), (true, 2, 0, 1));
+        assert_eq!([taken(10), taken(10), taken(10)], [(true, 2, 0, 1), (true, 1, 0, 2), (true, 0, 0, 3)]);
+        assert_eq!(taken(10), (false, 0, 1, 3));
+        assert_eq!(taken(11), (true, 0, 0, 3));
+        assert_eq!(taken(100), (true, 2, 0, 1));
         bucket.undo(&gcra, 1);
-        assert_eq!(told(100), (true, 2, 0, 1), "taken back");
+        assert_eq!(taken(100), (true, 2, 0, 1), "taken back");
     }
 
     #[test]
-    fn a_cost_takes_as_much_as_so_many_requests() {
+    fn a_cost_counts_as_several_requests() {
         let gcra = Gcra::new(1, Duration::from_secs(1), 5);
         let bucket = Bucket::default();
         let passes = |now: u64, cost: u64| bucket.decide(&gcra, now * SECOND, cost).1;

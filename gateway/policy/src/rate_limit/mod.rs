@@ -168,16 +168,16 @@ impl RateLimitState {
             Some(remote) if !remote.is_lost() => {
                 let account = remote.account(request, &self.rule.by, counts.gcra);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        account.settle(taken, said);
+                    if let Some(reported) = cost.take_reported(response) {
+                        account.settle(taken, reported);
                     }
                 });
             }
             _ => {
                 let key = counts.key(request);
                 request.context.on_head(move |response| {
-                    if let Some(said) = cost.take_reported(response) {
-                        counts.settle(key, taken, said, cost.debt());
+                    if let Some(reported) = cost.take_reported(response) {
+                        counts.settle(key, taken, reported, cost.debt());
                     }
                 });
             }
@@ -222,11 +222,11 @@ impl RateCounts {
     }
 
     /// Corrects the count to the reported cost.
-    fn settle(&self, key: Option<u64>, taken: u64, said: u64, debt: u64) {
+    fn settle(&self, key: Option<u64>, taken: u64, reported: u64, debt: u64) {
         let now = self.clock.now();
-        match (said.checked_sub(taken), key) {
+        match (reported.checked_sub(taken), key) {
             (Some(0), _) => {}
-            (None, key) => self.refund(key, taken - said),
+            (None, key) => self.refund(key, taken - reported),
             (Some(more), None) => self.all.debit(&self.gcra, now, more, debt),
             (Some(more), Some(key)) => self.each.debit(key, &self.gcra, now, more, debt),
         }
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_limit_took_is_given_back_when_the_next_one_refuses() {
+    fn a_limit_is_refunded_when_the_next_one_refuses() {
         let policy = activate(
             vec![limit(3, CountKey::All), limit(1, CountKey::Header("x-a".into()))],
             &Arc::new(PolicyStates::default()),
@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_what_its_request_has_cost() {
+    fn a_response_reports_the_cost_of_its_request() {
         use crate::{BodyKind, CostSource};
         let cost = Cost { by: CostSource::Response("x-cost".into()), default: 1, max: 10 };
         for by in [CountKey::All, CountKey::Header("x-a".into())] {

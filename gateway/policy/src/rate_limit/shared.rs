@@ -199,17 +199,17 @@ pub(super) struct RateAccount {
 impl RateAccount {
     /// Corrects the bucket to the reported cost. No request waits for the store; if it does not respond, the
     /// bucket stays.
-    pub fn settle(self, taken: u64, said: u64) {
+    pub fn settle(self, taken: u64, reported: u64) {
         let Self { store, shared, key, gcra, debt } = self;
-        if taken == said || store.is_lost() {
+        if taken == reported || store.is_lost() {
             return;
         }
         let (interval, tolerance) = gcra.microseconds();
-        let amount = interval * (said as f64 - taken as f64);
+        let amount = interval * (reported as f64 - taken as f64);
         let question = StoreCall::Adjust { key, amount, ceiling: tolerance + interval * debt as f64 };
-        let there = shared.clone();
+        let states = shared.clone();
         shared.background().spawn(async move {
-            let _ = store.ask(there.background(), question).await;
+            let _ = store.ask(states.background(), question).await;
         });
     }
 }
@@ -269,9 +269,9 @@ impl PreparedCall {
     /// limit.
     pub fn ask(self) -> impl Future<Output = Result<Decision, Unavailable>> {
         let shared = self.shared.clone();
-        let there = shared.clone();
+        let states = shared.clone();
         let leased = self.lease.is_some();
-        let run = async move { self.run(&there).await };
+        let run = async move { self.run(&states).await };
         let asked = shared.background().run(async move {
             if leased { tokio::spawn(run).await.unwrap_or(Err(Unavailable)) } else { run.await }
         });
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_while_a_lease_is_taken_leaves_it_to_others() {
+    fn a_cancelled_request_leaves_its_lease_to_others() {
         let (address, asked, grant) = store();
         let redis = RedisRule {
             servers: RedisServers::One { url: format!("redis://{address}") },

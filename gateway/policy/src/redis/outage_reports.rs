@@ -36,9 +36,9 @@ mod tests {
 
     #[test]
     fn a_store_that_comes_and_goes_does_not_fill_the_log() {
-        let (mut told, start) = (OutageReports::default(), Instant::now());
+        let (mut reports, start) = (OutageReports::default(), Instant::now());
         let mut at =
-            |seconds: u64, reached: bool| told.must_report(reached, start + Duration::from_secs(seconds));
+            |seconds: u64, reached: bool| reports.must_report(reached, start + Duration::from_secs(seconds));
         assert!(!at(0, true), "that it is there is expected");
         assert_eq!([at(1, false), at(2, false), at(3, true), at(4, true)], [true, false, true, false]);
         assert_eq!([at(5, false), at(6, true), at(59, false), at(60, true)], [false; 4]);

@@ -64,11 +64,11 @@ impl Policy for SecurityHeaderLines {
 
 impl HeadEdit for SecurityLines {
     fn edit(&self, response: &mut Response<'_>) {
-        let there = if self.overwrite { 0 } else { response.present_mask(&self.names) };
+        let present = if self.overwrite { 0 } else { response.present_mask(&self.names) };
         if self.overwrite {
             response.remove_all(&self.names);
         }
-        let missing = self.lines.iter().enumerate().filter(|(at, _)| there >> at & 1 == 0);
+        let missing = self.lines.iter().enumerate().filter(|(at, _)| present >> at & 1 == 0);
         missing.for_each(|(_, line)| response.push(line));
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use crate::{BodyKind, Context};
 
     #[test]
-    fn what_an_upstream_says_counts_unless_it_is_overwritten() {
+    fn fields_of_the_upstream_win_unless_overwritten() {
         let head = b"HTTP/1.1 200 OK\r\nx-frame-options: SAMEORIGIN\r\n\r\n";
         for (overwrite, frame) in [(false, "SAMEORIGIN"), (true, "DENY")] {
             let fields =

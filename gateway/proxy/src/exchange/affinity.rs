@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_is_hashed_by() {
+    fn sources_of_the_hash() {
         let request = request("X-User: u\r\nX-Empty:\r\nCookie: session=s\r\n");
         let state = RequestState { request, ..RequestState::default() };
         let peer = "192.0.2.1:1024".parse().expect("an address");

@@ -1,4 +1,4 @@
-//! Where a request is forwarded.
+//! The destination of a request: its route, and the upstream if a policy chose it.
 
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -226,8 +226,7 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
     {
         let record = &mut *session.record.borrow_mut();
         record.upstream = Some(upstream.clone());
-        record.endpoint = Some(pool.clone());
-        record.attempts = 1;
+        record.attempt_began(&pool, tollgate_net::now());
     }
     let permit = pool.wait_for_permit().await.map_err(|error| error.reason())?;
     let begun = tollgate_net::now();
@@ -244,7 +243,8 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
         session.worker.stats.upstream_failed(pool.slot(), *reason);
         upstream.report(&pool, Outcome::NoConnection);
     })?;
-    session.record.borrow_mut().connect = Some(tollgate_net::now().saturating_duration_since(begun));
+    let took = tollgate_net::now().saturating_duration_since(begun);
+    session.record.borrow_mut().attempt_connected(Some(took));
     let endpoint = session.endpoint.get_or_init(|| endpoint);
     for datagram in std::mem::take(&mut *session.waiting.borrow_mut()) {
         session.send(endpoint, &datagram);

@@ -11,21 +11,22 @@ use crate::exchange::relay::Direction;
 use crate::exchange::upstream_side::UpstreamSide;
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
+use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
 use crate::state::websocket::Frames;
 use crate::state::worker::{TUNNEL_CLOSE_TIME, Worker};
 
 /// Relays bytes until both sides end, one breaks, or nothing moves for `idle`. The end of one side is passed
-/// on alone. A side that takes no more bytes is still read, since its last bytes may be on their way. Both
-/// sides of a WebSocket get a close frame shortly before the worker's drain ends, or when the listener
-/// closes.
+/// on alone, and a reset as a reset: a stream that was cut must not look whole. A side that takes no more bytes is
+/// still read, since its last bytes may be on their way. Both sides of a WebSocket get a close frame shortly before
+/// the worker's drain ends, or when the listener closes. Returns what becomes of the client's connection.
 pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
     mut upstream: U,
     idle: Option<Duration>,
-) {
+) -> ConnectionFate {
     let RequestState { inbox, to_client, to_upstream, record, response, early_frames, .. } = state;
     let websocket = is_websocket(response);
     // Counted as they arrive, because a drain may end this at any time.
@@ -42,14 +43,16 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client.deadline.set(tollgate_net::now(), idle);
     let mut is_reported = false;
     // Either side may reset an upgraded connection: that is no failure of the exchange.
-    std::future::poll_fn(|cx| {
+    let cut = std::future::poll_fn(|cx| {
         if client.deadline.poll_passed(cx).is_ready() {
-            return Poll::Ready(());
+            return Poll::Ready(None);
         }
         let before = (up.bytes(), down.bytes());
         let closes_tunnels = client.closes_tunnels();
         let there = up.poll(cx, worker, closes_tunnels, &mut client.stream, &mut upstream, to_upstream);
+        down.learn_from(&up);
         let back = down.poll(cx, worker, closes_tunnels, &mut upstream, &mut client.stream, to_client);
+        up.learn_from(&down);
         if !is_reported && up.has_sent_close() && down.has_sent_close() {
             is_reported = true;
             client.deadline.set(tollgate_net::now(), Some(TUNNEL_CLOSE_TIME));
@@ -57,12 +60,31 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
             client.deadline.set(tollgate_net::now(), idle);
         }
         match (there, back) {
-            (Poll::Ready(Err(())), _) | (_, Poll::Ready(Err(()))) => Poll::Ready(()),
-            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(()),
-            _ => client.deadline.poll_passed(cx),
+            (Poll::Ready(Err(())), _) => Poll::Ready(Some(Cut::ByClient)),
+            (_, Poll::Ready(Err(()))) => Poll::Ready(Some(Cut::ByEndpoint)),
+            (Poll::Ready(Ok(())), Poll::Ready(Ok(()))) => Poll::Ready(None),
+            _ => client.deadline.poll_passed(cx).map(|()| None),
         }
     })
     .await;
+    match cut {
+        // The client may still be sending while the endpoint's last bytes are on their way to it.
+        None => ConnectionFate::Linger,
+        Some(Cut::ByClient) => {
+            upstream.reset();
+            ConnectionFate::Close
+        }
+        Some(Cut::ByEndpoint) => {
+            client.stream.reset();
+            ConnectionFate::Reset
+        }
+    }
+}
+
+/// The side that reset its connection or stream.
+enum Cut {
+    ByClient,
+    ByEndpoint,
 }
 
 /// Returns whether the endpoint has switched to the WebSocket protocol (RFC 6455, 4.2.2).

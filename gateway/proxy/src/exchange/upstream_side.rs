@@ -272,4 +272,8 @@ impl Duplex for Connection {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         self.stream.poll_shutdown(cx).map_err(PeerError::Io)
     }
+
+    fn reset(&mut self) {
+        self.stream.reset_on_close();
+    }
 }

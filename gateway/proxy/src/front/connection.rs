@@ -18,7 +18,7 @@ use crate::front::preamble::preamble;
 use crate::state::client::Client;
 use crate::state::future_pool::FuturePool;
 
-/// What the connections of a worker borrow while they are served.
+/// The resources that the connections of a worker borrow while they are served.
 pub(crate) struct ConnectionServices<F: ?Sized> {
     pub http2: Rc<Http2Shared>,
     /// The reusable futures for exchanges in HTTP/1.

@@ -1,5 +1,5 @@
 //! Finds the route of a request: normalises the path, then asks the router. [`request`](crate::front::request) calls
-//! [`decide`] once per request, and `rehearse` does for `tollgate explain`. Matching, policies and the
+//! [`decide`] once per request, and `dry_run` does for `tollgate explain`. Matching, policies and the
 //! upstream all use the same normal path.
 
 use tollgate_http::{Method, TargetForm};
@@ -12,7 +12,7 @@ use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 
 /// Returns the route of the request in `state`. If the normal path differs from the path as sent, leaves it
-/// in `state.path`. `listener` is the one that the request came in at, and `router` finds its routes.
+/// in `state.path`. The request arrived at `listener`, and `router` finds its routes.
 ///
 /// # Errors
 /// If there is no route, or if no route can take such a request.

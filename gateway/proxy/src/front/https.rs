@@ -24,7 +24,7 @@ pub(crate) fn redirect<'a>(
     (!served && !record.announced.is_secure(false)).then_some(redirect)
 }
 
-/// Returns the listener that a rehearsed request would use: one with or without TLS as demanded, preferably
+/// Returns the listener that a request in a dry run would use: one with or without TLS as demanded, preferably
 /// on the port that the request names.
 pub(crate) fn listener<'a>(
     plan: &'a Plan,

@@ -3,8 +3,8 @@
 //! [`run`] is the loop of a worker. [`accept`] admits connections, [`connection`] waits between their
 //! requests, [`receive`] reads heads of HTTP/1, and [`http2`] serves the streams of HTTP/2, in the order of
 //! the [`scheduler`]. [`request`] drives each request: [`decide`] finds its route, policies are evaluated, and
-//! the exchange layer carries out the action. [`rehearse`] does the same without a socket, and
-//! [`trace`] builds the trace of a request that has ended. [`stream`] and [`datagrams`] are the fronts of layer 4, for connections
+//! the exchange layer carries out the action. [`dry_run`] does the same without a socket, and
+//! [`trace`] builds the trace of a finished request. [`stream`] and [`datagrams`] are the fronts of layer 4, for connections
 //! that carry no requests, and for UDP. A further front, for another protocol, is a sibling of these files.
 
 pub(crate) mod accept;
@@ -12,6 +12,7 @@ pub(crate) mod by_host;
 mod connection;
 pub(crate) mod datagrams;
 pub(crate) mod decide;
+pub(crate) mod dry_run;
 pub(crate) mod exchange_slot;
 pub(crate) mod http2;
 pub(crate) mod https;
@@ -19,7 +20,6 @@ pub(crate) mod linger;
 pub(crate) mod preamble;
 pub(crate) mod preflight;
 pub(crate) mod receive;
-pub(crate) mod rehearse;
 pub(crate) mod request;
 pub(crate) mod run;
 pub(crate) mod scheduler;

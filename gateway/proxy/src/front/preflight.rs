@@ -1,6 +1,6 @@
 //! Routes CORS preflights as the requests that they ask about (Fetch, section 3.2.2).
 //!
-//! [`decide`](crate::front::decide::decide) and [`rehearse`](crate::front::rehearse::rehearse) call [`route`] for each
+//! [`decide`](crate::front::decide::decide) and [`dry_run`](crate::front::dry_run::dry_run) call [`route`] for each
 //! OPTIONS request. Invariant: a preflight takes another route than its own only if that route has a `cors`
 //! policy, which answers it. So it never reaches an upstream by this.
 

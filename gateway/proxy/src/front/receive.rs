@@ -153,7 +153,13 @@ impl HeadReading<'_> {
                 }
                 Err(error) => {
                     state.inbox.extend_from_slice(bytes);
-                    return Poll::Ready(refused(error, (&self.parser, skip, 0), client, worker, state));
+                    return Poll::Ready(refused(
+                        error,
+                        &RefusedBytes { parser: &self.parser, skip, copied: 0 },
+                        client,
+                        worker,
+                        state,
+                    ));
                 }
             }
             Self::wait_for_rest(client, worker, state);
@@ -213,7 +219,13 @@ impl HeadReading<'_> {
                 }
                 None
             }
-            Err(error) => Some(refused(error, (&self.parser, 0, before), client, worker, state)),
+            Err(error) => Some(refused(
+                error,
+                &RefusedBytes { parser: &self.parser, skip: 0, copied: before },
+                client,
+                worker,
+                state,
+            )),
         }
     }
 }
@@ -223,27 +235,33 @@ fn held_lines(parser: &RequestParser, state: &RequestState) -> usize {
     if parser.at_start() { 0 } else { state.request.head.bytes().len() }
 }
 
+/// The bytes that the parser has refused.
+struct RefusedBytes<'a> {
+    parser: &'a RequestParser,
+    /// Bytes of the inbox before them.
+    skip: usize,
+    /// Bytes before the inbox that the request head has copied.
+    copied: usize,
+}
+
 /// Returns the refusal for bytes that are not an HTTP/1 request, or [`Received::Http2`] if they are HTTP/2's
 /// preface (RFC 9113, 3.4). The preface is looked for only here, so requests in HTTP/1 pay nothing for it.
 /// Only the first bytes of a connection can be one.
-///
-/// `parser` has refused the bytes in the inbox after the first `skip`. The request head has copied `before`
-/// bytes that precede them.
 #[cold]
 fn refused(
     error: HeadError,
-    (parser, skip, before): (&RequestParser, usize, usize),
+    &RefusedBytes { parser, skip, copied }: &RefusedBytes<'_>,
     client: &Client,
     worker: &Worker,
     state: &mut RequestState,
 ) -> Received {
-    let begins = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
-    if begins && state.inbox.starts_with(PREFACE_LINE) {
+    let may_be_preface = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
+    if may_be_preface && state.inbox.starts_with(PREFACE_LINE) {
         state.record.discard(&worker.stats);
         return Received::Http2;
     }
     let RequestState { request, inbox, record, .. } = state;
-    let held = request.head.bytes().get(..before).unwrap_or_default();
+    let held = request.head.bytes().get(..copied).unwrap_or_default();
     let bytes = [held, inbox.get(skip..).unwrap_or_default()].concat();
     if let Some(rejected_bytes) = parser.rejected_bytes(&bytes, error, request) {
         record.set_rejected_bytes(&rejected_bytes);

@@ -37,8 +37,8 @@ use crate::state::worker::Worker;
 pub(crate) async fn exchanges(slot: Rc<ExchangeSlot>) -> Infallible {
     loop {
         let client = slot.next().await;
-        let then = exchange(client).await;
-        slot.done(then);
+        let next = exchange(client).await;
+        slot.done(next);
     }
 }
 

@@ -18,10 +18,11 @@ use crate::front::accept::{ACCEPTS_PER_TURN, accept, admit};
 use crate::front::connection::{ConnectionServices, serve};
 use crate::front::datagrams;
 use crate::front::request::exchanges;
+use crate::front::stream;
 use crate::front::trace;
 use crate::state::client::Client;
 use crate::state::command::{WorkerCommand, WorkerSetup};
-use crate::state::followers::Followers;
+use crate::state::followers::{Followers, TraceBuilders};
 use crate::state::listener::ListenerId;
 use crate::state::worker::{SHRINK_INTERVAL, TUNNEL_CLOSE_TIME, Worker};
 
@@ -93,7 +94,8 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                     drop(receipt);
                 }
                 Some(WorkerCommand::Follow(followers, receipt)) => {
-                    worker.change_followers(Followers::new(followers, trace::build));
+                    let builders = TraceBuilders { request: trace::build, stream: stream::trace };
+                    worker.change_followers(Followers::new(followers, builders));
                     drop(receipt);
                 }
                 Some(WorkerCommand::Leave { grace }) => {

@@ -1,8 +1,8 @@
-//! Builds the trace of a request that has ended, for `tollgate trace`.
+//! Builds the trace of a finished request, for `tollgate trace`.
 //!
 //! [`build`] runs on the worker, when the record of a followed request is closed. It reads the request state,
-//! which still holds the heads, and the record. What the request did not leave there is derived again by the
-//! functions that the request passed: the head that went upstream is
+//! which still holds the heads, and the record. Everything else is derived again by the functions that
+//! handled the request: the head that went upstream is
 //! [written](crate::exchange::engine::upstream_head) once more. Why the route was chosen is answered by
 //! [`GatheredTrace::complete`] on another thread. So a request pays nothing before its end, except that
 //! [policies](crate::policy) note their verdicts.
@@ -32,11 +32,11 @@ use crate::state::rollout::Rollout;
 /// How many of the other routes a trace names.
 const OTHERS_MAX: usize = 5;
 /// How many bytes of a text that a peer sent a trace shows.
-const TEXT_MAX_BYTES: usize = 256;
+pub(super) const TEXT_MAX_BYTES: usize = 256;
 /// How large a head may be for the question why its route was chosen, which keeps a copy of it.
 const QUESTION_MAX_BYTES: usize = 8 * 1024;
 
-/// Builds the trace of a request that has ended on the worker with this number, which runs this plan now.
+/// Builds the trace of a finished request on the worker with this number, which runs this plan now.
 pub(crate) fn build(
     worker: usize,
     plan: &Arc<Rollout>,
@@ -87,6 +87,7 @@ pub(crate) fn build(
         },
     );
     let trace = RequestTrace {
+        stream: None,
         started: started(record),
         worker,
         method: is_known.then(|| printable(record.method, TEXT_MAX_BYTES)),
@@ -237,17 +238,21 @@ impl Steps<'_> {
 }
 
 fn connection(record: &Record<'_>) -> TraceEvent {
-    let tls = record.tls.as_ref().map(|tls| TraceTls {
-        version: tls.version.to_owned(),
-        cipher: tls.cipher.to_owned(),
-        server_name: tls.server_name.map(str::to_owned),
-        client_subject: tls.client_subject.map(|subject| printable(subject.as_bytes(), TEXT_MAX_BYTES)),
-    });
     let client = (record.client != record.peer).then(|| match record.client.port() {
         0 => record.client.ip().to_string(),
         _ => record.client.to_string(),
     });
-    TraceEvent::Connection { peer: record.peer.to_string(), client, tls }
+    TraceEvent::Connection { peer: record.peer.to_string(), client, tls: tls(record) }
+}
+
+/// Returns the properties of the client's TLS connection, if the gateway terminated it.
+pub(super) fn tls(record: &Record<'_>) -> Option<TraceTls> {
+    record.tls.as_ref().map(|tls| TraceTls {
+        version: tls.version.to_owned(),
+        cipher: tls.cipher.to_owned(),
+        server_name: tls.server_name.map(str::to_owned),
+        client_subject: tls.client_subject.map(|subject| printable(subject.as_bytes(), TEXT_MAX_BYTES)),
+    })
 }
 
 fn request(state: &RequestState, record: &Record<'_>) -> TraceEvent {
@@ -311,7 +316,7 @@ fn sent(state: &RequestState, record: &Record<'_>) -> Option<TraceEvent> {
     Some(TraceEvent::Sent { head: shown, bytes: record.bytes_in })
 }
 
-fn reason(reason: Reason) -> Option<String> {
+pub(super) fn reason(reason: Reason) -> Option<String> {
     (reason != Reason::None).then(|| reason.as_str().to_owned())
 }
 
@@ -348,8 +353,8 @@ fn without_query(detail: &str) -> String {
     }
 }
 
-/// Returns when the first byte of the request arrived, in seconds since 1970.
-fn started(record: &Record<'_>) -> f64 {
+/// Returns when the first byte of the request, or the connection, arrived, in seconds since 1970.
+pub(super) fn started(record: &Record<'_>) -> f64 {
     let wall = tollgate_net::wall_clock().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let ago = tollgate_net::now().saturating_duration_since(record.started);
     wall.saturating_sub(ago).as_micros() as f64 / 1e6

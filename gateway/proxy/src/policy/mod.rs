@@ -13,11 +13,11 @@
 mod body;
 mod body_transform;
 mod chain_evaluation;
+mod dry_run;
+pub(crate) mod dry_run_outcome;
 mod mirrors;
 mod pending_copy;
 mod policy_end;
-mod rehearse;
-pub(crate) mod rehearsed_outcome;
 mod resolve;
 mod tee;
 mod transforming_client;
@@ -33,9 +33,9 @@ use tollgate_policy::{Context, Refusal, Verdict};
 
 use self::body_transform::BodyTransform;
 use self::chain_evaluation::ChainEvaluation;
+pub use self::dry_run::{DryRunPolicy, DryRunVerdict};
+pub(crate) use self::dry_run::{DryRunSender, PolicyDryRun, dry_run};
 pub(crate) use self::policy_end::PolicyEnd;
-pub(crate) use self::rehearse::{Rehearsed, RehearsedSender, rehearse};
-pub use self::rehearse::{RehearsedPolicy, RehearsedVerdict};
 use self::resolve::resolve;
 use self::transforming_client::TransformingClient;
 use crate::exchange::cache;

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_cut_is_given_up() {
+    fn oversized_and_cut_bodies_are_abandoned() {
         let given_up = TeeProgress::GivenUp;
         assert_eq!(teed(BodyLength::Exactly(5), 4, &["abcde"]), given_up(Reason::BodyTooLarge));
         assert_eq!(teed(BodyLength::Exactly(5), 5, &["ab", ""]), given_up(Reason::IncompleteRequest));

@@ -89,6 +89,10 @@ impl Duplex for TransformingClient<'_> {
     fn poll_shutdown(&mut self, cx: &mut Task<'_>) -> Poll<Result<(), PeerError>> {
         self.client.poll_shutdown(cx)
     }
+
+    fn reset(&mut self) {
+        self.client.reset();
+    }
 }
 
 impl ClientSide for TransformingClient<'_> {

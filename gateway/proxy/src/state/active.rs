@@ -68,6 +68,16 @@ impl ActivePlan {
         self.upstreams[index].get_or_init(|| self.make(index))
     }
 
+    /// Returns what has replaced this upstream, if a newer plan has it with other endpoints or settings.
+    #[cold]
+    pub fn newer(&self, upstream: &Rc<Upstream>) -> Option<Rc<Upstream>> {
+        let table = self.table.borrow();
+        let current = table.current(&upstream.name)?;
+        // The request's own side is that of the version of HTTP that it began with.
+        let replaces = !Rc::ptr_eq(current, upstream) && current.is_http2() == upstream.is_http2();
+        replaces.then(|| current.clone())
+    }
+
     /// Returns the upstream of a share.
     pub fn get(&self, share: &UpstreamShare) -> &Rc<Upstream> {
         self.at(share.upstream)

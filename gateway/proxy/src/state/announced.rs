@@ -1,6 +1,6 @@
 //! The client as trusted proxies announce it: its address, and the scheme, host and port that it asked for.
 //!
-//! [`request`](crate::front::request::request) and [`rehearse`](crate::front::rehearse()) call [`Announced::read`] once for
+//! [`request`](crate::front::request::request) and [`dry_run`](crate::front::dry_run::dry_run) call [`Announced::read`] once for
 //! each request, with the head as received. The log, policies, redirects, balancing and the fields for the
 //! endpoint use the result. Invariant: no other code reads these fields, so those users cannot disagree.
 //! Without `trusted_proxies` it costs one look at the settings.
@@ -105,17 +105,18 @@ impl Announced {
         };
         // The client may have written every element before its own.
         let behind = forwarded.get(named.at..).unwrap_or_default();
-        let told = |name: &[u8]| behind.iter().find_map(|element| parameter(element, name));
+        let parameter_of = |name: &[u8]| behind.iter().find_map(|element| parameter(element, name));
         self.secure = chain
             .pick(head, Name::XForwardedProto)
             .and_then(scheme)
-            .or_else(|| told(b"proto").and_then(scheme))
+            .or_else(|| parameter_of(b"proto").and_then(scheme))
             .or_else(|| other_scheme(head));
         let authority = chain.pick(head, Name::XForwardedHost).filter(|host| host_length(host).is_some());
-        let authority = authority.or_else(|| told(b"host").filter(|host| host_length(host).is_some()));
+        let authority =
+            authority.or_else(|| parameter_of(b"host").filter(|host| host_length(host).is_some()));
         self.authority.extend_from_slice(authority.unwrap_or_default());
         self.port = chain.pick(head, Name::XForwardedPort).and_then(|port| {
-            // A proxy behind the one that terminates TLS announces its own port of plain text.
+            // A proxy behind the TLS terminator announces its own port of plain text.
             port_of(port).filter(|port| !matches!(port, 0 | 80 | 443))
         });
         self.contradicted = contradicts;

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn look_alikes_are_claimed_too() {
+    fn look_alike_names_are_reserved() {
         let fields: CertificateFields = [("X-Client-Subject".to_owned(), CertificatePart::Subject)].into();
         for name in ["X-Client-Subject", "x-client-subject", "X_Client_Subject", "X.CLIENT~Subject"] {
             assert!(is_claimed(&fields, name.as_bytes()), "{name}");

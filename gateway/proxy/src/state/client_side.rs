@@ -31,6 +31,10 @@ pub(crate) trait Duplex: Sink {
 
     /// Ends the gateway's direction. Reading goes on.
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>>;
+
+    /// Makes the peer see a reset instead of an orderly end, because the bytes for it were cut. A connection is reset
+    /// when it is closed, a stream of HTTP/2 at once. Nothing is read or written after this.
+    fn reset(&mut self);
 }
 
 /// The client's side of an exchange: the source of the request's body, and the destination of the response.
@@ -175,6 +179,10 @@ impl Duplex for Stream {
 
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         Stream::poll_shutdown(self, cx).map_err(PeerError::Io)
+    }
+
+    fn reset(&mut self) {
+        self.reset_on_close();
     }
 }
 

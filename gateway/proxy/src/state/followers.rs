@@ -1,8 +1,8 @@
-//! The clients of the admin API that follow requests (`tollgate trace`), as a worker sees them.
+//! The clients of the admin API that follow requests and streams (`tollgate trace`), as a worker sees them.
 //!
 //! The control thread sends them in a [`WorkerCommand::Follow`](crate::WorkerCommand::Follow).
 //! [`close`](crate::state::close_record::close) calls [`Followers::gather`] for each request that ends while
-//! there is one. Invariant: a follower never delays a worker. Its traces wait in a channel with a bound, and
+//! there is one, and [`StreamRecord`] calls [`Followers::gather_stream`] for each stream. Invariant: a follower never delays a worker. Its traces wait in a channel with a bound, and
 //! a trace that does not fit is dropped and counted.
 
 use std::ops::RangeInclusive;
@@ -15,18 +15,36 @@ use tollgate_observe::trace::{RequestTrace, TraceCounts};
 use tollgate_observe::{Reason, Record};
 use tollgate_plan::Cidr;
 use tollgate_route::Router;
+use tollgate_tls::HostTable;
 
 use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 use crate::state::rollout::Rollout;
+use crate::state::stream_record::StreamRecord;
 use crate::state::trusted_proxies::contains;
 
 /// How many traces may wait for one follower, over all workers. A trace takes some KiB.
 const PENDING_MAX: usize = 256;
 
-/// The requests that a follower asks for. Each condition that is set must hold.
+/// What a follower asks for.
+#[derive(Debug, Default)]
+pub enum TraceSubject {
+    /// Requests, and streams of layer 4.
+    #[default]
+    All,
+    /// Only requests.
+    Requests,
+    /// Only streams: all, or the one with this name.
+    Streams(Option<String>),
+}
+
+/// The requests and streams that a follower asks for. Each condition that is set must hold.
 #[derive(Debug, Default)]
 pub struct TraceFilter {
+    /// Whether it asks for requests, for streams or for both.
+    pub subject: TraceSubject,
+    /// The server names of the streams; `None`: any, also none.
+    pub server_names: Option<HostTable<()>>,
     /// Host and path, as the conditions of a route.
     pub matches: Option<Router>,
     /// The client's address.
@@ -93,8 +111,11 @@ impl TraceFollower {
 }
 
 impl TraceFilter {
-    /// Returns whether a request that has ended is asked for.
+    /// Returns whether a follower wants the trace of a finished request.
     fn takes(&self, state: &RequestState, record: &Record<'_>) -> bool {
+        if matches!(self.subject, TraceSubject::Streams(_)) {
+            return false;
+        }
         let is_known = !state.request.head.bytes().is_empty();
         let routed = || Routed { request: &state.request, path: normal_path(&state.request, &state.path) };
         (self.statuses.is_empty() || self.statuses.iter().any(|range| range.contains(&record.status)))
@@ -102,20 +123,42 @@ impl TraceFilter {
             && self.client.is_none_or(|block| contains(&block, record.client.ip()))
             && self.matches.as_ref().is_none_or(|router| is_known && router.find(&routed()).is_some())
     }
+
+    /// Returns whether a follower wants the trace of a finished stream.
+    fn takes_stream(&self, record: &Record<'_>) -> bool {
+        let is_asked = match &self.subject {
+            TraceSubject::All => true,
+            TraceSubject::Requests => false,
+            TraceSubject::Streams(name) => name.as_ref().is_none_or(|name| name == record.route),
+        };
+        let server_name = || record.sni.or(record.tls.as_ref().and_then(|tls| tls.server_name));
+        is_asked
+            && self.reason.is_none_or(|reason| reason == record.reason)
+            && self.client.is_none_or(|block| contains(&block, record.client.ip()))
+            && self
+                .server_names
+                .as_ref()
+                .is_none_or(|names| server_name().is_some_and(|name| names.find(name.as_bytes()).is_some()))
+    }
 }
 
-/// Builds the trace of a request that has ended on the worker with this number. The plan is the worker's,
-/// for a request that no route of its own plan took.
-pub(crate) type BuildTrace = fn(usize, &Arc<Rollout>, &RequestState, &Record<'_>) -> GatheredTrace;
+/// The functions that build a trace on the worker with this number. They belong to a layer above, which knows all
+/// parts of a request and of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TraceBuilders {
+    /// Builds the trace of a finished request. A request without a route uses the worker's plan.
+    pub request: fn(usize, &Arc<Rollout>, &RequestState, &Record<'_>) -> GatheredTrace,
+    /// Builds the trace of a finished stream.
+    pub stream: fn(usize, &StreamRecord, &Record<'_>) -> GatheredTrace,
+}
 
-/// The followers of a worker's requests.
+/// The followers of a worker's requests and streams.
 #[derive(Debug, Default)]
-pub(crate) struct Followers(Option<(Arc<[Arc<TraceFollower>]>, BuildTrace)>);
+pub(crate) struct Followers(Option<(Arc<[Arc<TraceFollower>]>, TraceBuilders)>);
 
 impl Followers {
-    /// `build` belongs to a layer above, which knows all parts of a request.
-    pub fn new(followers: Arc<[Arc<TraceFollower>]>, build: BuildTrace) -> Self {
-        Self((!followers.is_empty()).then_some((followers, build)))
+    pub fn new(followers: Arc<[Arc<TraceFollower>]>, builders: TraceBuilders) -> Self {
+        Self((!followers.is_empty()).then_some((followers, builders)))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -125,12 +168,29 @@ impl Followers {
     /// Builds the trace of a request for the followers that ask for it.
     #[cold]
     pub fn gather(&self, worker: usize, plan: &Arc<Rollout>, state: &RequestState, record: &Record<'_>) {
-        let Some((followers, build)) = &self.0 else { return };
+        self.send(
+            |filter| filter.takes(state, record),
+            |builders| (builders.request)(worker, plan, state, record),
+        );
+    }
+
+    /// Builds the trace of a stream for the followers that ask for it.
+    #[cold]
+    pub fn gather_stream(&self, worker: usize, stream: &StreamRecord, record: &Record<'_>) {
+        self.send(|filter| filter.takes_stream(record), |builders| (builders.stream)(worker, stream, record));
+    }
+
+    fn send(
+        &self,
+        is_wanted: impl Fn(&TraceFilter) -> bool,
+        build: impl Fn(&TraceBuilders) -> GatheredTrace,
+    ) {
+        let Some((followers, builders)) = &self.0 else { return };
         let mut built: Option<Arc<GatheredTrace>> = None;
-        for follower in followers.iter().filter(|follower| follower.filter.takes(state, record)) {
+        for follower in followers.iter().filter(|follower| is_wanted(&follower.filter)) {
             let trace = built.get_or_insert_with(|| {
                 follower.counts.count_gathered();
-                Arc::new(build(worker, plan, state, record))
+                Arc::new(build(builders))
             });
             follower.send(trace.clone());
         }

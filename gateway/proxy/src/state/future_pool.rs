@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_routine_is_used_again_and_one_that_was_left_at_work_is_not() {
+    fn idle_futures_are_reused_and_busy_ones_are_not() {
         let pool = FuturePool::new();
         let start = |slot| Box::pin(increment(slot));
         let mut cx = Context::from_waker(Waker::noop());

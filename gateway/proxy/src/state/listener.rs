@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_came_in_learns_that_the_door_has_closed() {
+    fn connections_learn_that_their_listener_closed() {
         let listeners = Listeners::default();
         let (id, bind) = (ListenerId(7), SocketAddr::from(([127, 0, 0, 1], 0)));
         let handle = listeners.open(id, bind);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_in_before_this_worker_is_told_finds_it_open() {
+    fn a_connection_that_arrives_before_the_command_finds_the_listener_open() {
         let listeners = Listeners::default();
         let bind = SocketAddr::from(([127, 0, 0, 1], 0));
         listeners.open(ListenerId(1), bind);

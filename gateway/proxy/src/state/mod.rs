@@ -31,6 +31,7 @@ pub(crate) mod request_state;
 pub(crate) mod rollout;
 pub(crate) mod split;
 pub(crate) mod spool;
+pub(crate) mod stand_in;
 pub(crate) mod stream_record;
 pub(crate) mod stream_states;
 pub(crate) mod time_limit;

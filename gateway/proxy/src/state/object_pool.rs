@@ -32,7 +32,7 @@ impl<T> ObjectPool<T> {
     /// Keeps an object, if there is capacity. Returns whether it has doubled the capacity, so that the caller
     /// must schedule a [`shrink`](Self::shrink).
     #[inline]
-    #[must_use = "somebody is to tidy up"]
+    #[must_use = "the caller must schedule a shrink"]
     pub fn put(&self, item: T) -> bool {
         let mut items = self.items.borrow_mut();
         if items.len() < self.capacity.get() {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_quick_pays_for_a_pause_of_the_silence_and_no_longer() {
+    fn fast_transfer_earns_one_pause() {
         let (now, mut pace) = (tollgate_net::now(), pace(240));
         pace.settle(now, u64::MAX);
         assert_eq!(pace.wait(now, Some(90 * SECOND)), Some(60 * SECOND));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_nobody_waits_is_free() {
+    fn time_without_a_wait_is_free() {
         let (now, mut pace) = (tollgate_net::now(), pace(240));
         pace.wait(now, None);
         pace.settle(now + 4 * SECOND, 0);

@@ -12,7 +12,7 @@ use tollgate_observe::Reason;
 /// Why nothing more can be read from a peer, or written to it.
 #[derive(Debug)]
 pub(crate) enum PeerError {
-    /// The connection or stream has failed or has ended.
+    /// The connection or stream failed, or is closed.
     Io(io::Error),
     /// The framing of a body is malformed.
     Malformed,

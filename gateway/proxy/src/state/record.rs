@@ -51,7 +51,7 @@ pub(crate) struct RequestRecord {
     pub response: Vec<u8>,
     /// The client as trusted proxies announce it.
     pub announced: Announced,
-    /// What few requests have. Boxed: the others pay for a null pointer.
+    /// Facts that few requests have. Boxed: the others pay for a null pointer.
     pub remarks: Option<Box<Remarks>>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Remarks {
 pub(crate) struct EvaluatedPolicy {
     pub policy: Arc<ActivePolicy>,
     pub verdict: Cow<'static, str>,
-    /// What it waited for.
+    /// The cause of the wait.
     pub waited_for: Vec<&'static str>,
     pub waited: Option<Duration>,
 }

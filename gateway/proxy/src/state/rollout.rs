@@ -67,7 +67,7 @@ impl Rollout {
         registry: &Registry,
         policies: Arc<tollgate_policy::PolicyStates>,
     ) -> Arc<Self> {
-        policies.bound_cache(plan.settings.cache.memory);
+        policies.configure_cache(&plan.settings.cache);
         let slots = registry.route_slots(plan.routes.iter().map(|route| route.name.as_str()));
         let live: Vec<_> =
             plan.policies.iter().map(|attached| ActivePolicy::new(attached, &policies)).collect();
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn all_receipts_are_waited_for() {
+    fn a_rollout_awaits_all_receipts() {
         let (receipt, receipts) = Receipt::new();
         let other = receipt.clone();
         let mut all = pin!(receipts.all());

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_forgotten() {
+    fn unused_splits_are_dropped() {
         let splits = Splits::new(0, 1);
         for generation in 1..1_000 {
             splits.change(generation);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_given_again() -> io::Result<()> {
+    fn stored_bytes_are_read_back() -> io::Result<()> {
         let mut spool = Spool::new(BufferBounds { memory: 100_000, file: 200_000 });
         let bytes: Vec<u8> = (0..150_000u32).map(|at| (at * 7) as u8).collect();
         bytes.chunks(9000).try_for_each(|piece| spool.push(piece))?;

@@ -43,6 +43,30 @@ pub(crate) struct StreamRecord {
     pub attempts: u8,
     /// Why it ended; `None` while it lasts.
     reason: Option<Reason>,
+    /// What only a trace shows, if a client followed when the record was opened.
+    remarks: Option<Box<StreamRemarks>>,
+}
+
+/// The parts of a trace that the log does not show.
+#[derive(Debug, Default)]
+pub(crate) struct StreamRemarks {
+    /// When the stream was known: after the ClientHello, if it depends on that.
+    pub chosen: Option<Instant>,
+    /// The attempts before the last one, all of which failed.
+    pub earlier: Vec<FailedConnect>,
+    /// When the last attempt began.
+    pub began: Option<Instant>,
+    /// When it had a connection.
+    pub connected: Option<Instant>,
+}
+
+/// An attempt that another one followed.
+#[derive(Debug)]
+pub(crate) struct FailedConnect {
+    pub endpoint: Rc<Pool>,
+    pub reason: Reason,
+    pub began: Option<Instant>,
+    pub ended: Instant,
 }
 
 /// The parts of a ClientHello that the log shows.
@@ -72,11 +96,45 @@ impl StreamRecord {
             connect: None,
             attempts: 0,
             reason: None,
+            remarks: (!worker.followers.borrow().is_empty()).then(Box::default),
+        }
+    }
+
+    /// Returns what only a trace shows.
+    pub fn remarks(&self) -> Option<&StreamRemarks> {
+        self.remarks.as_deref()
+    }
+
+    /// Records that an attempt to connect to an endpoint begins.
+    pub fn attempt_began(&mut self, endpoint: &Rc<Pool>, now: Instant) {
+        self.endpoint = Some(endpoint.clone());
+        self.attempts = self.attempts.saturating_add(1);
+        if let Some(remarks) = &mut self.remarks {
+            remarks.began = Some(now);
+        }
+    }
+
+    /// Records that the attempt has a connection, whose opening took this long.
+    pub fn attempt_connected(&mut self, took: Option<Duration>) {
+        self.connect = took;
+        if let Some(remarks) = &mut self.remarks {
+            remarks.connected = Some(tollgate_net::now());
+        }
+    }
+
+    /// Records that the attempt failed for this reason, and that another one follows.
+    pub fn attempt_failed(&mut self, endpoint: &Rc<Pool>, reason: Reason) {
+        if let Some(remarks) = &mut self.remarks {
+            let (began, ended) = (remarks.began, tollgate_net::now());
+            remarks.earlier.push(FailedConnect { endpoint: endpoint.clone(), reason, began, ended });
         }
     }
 
     /// Records the stream that takes the connection, and the connection's place.
     pub fn taken(&mut self, state: &Rc<StreamState>, slot: Option<StreamSlot>) {
+        if let Some(remarks) = &mut self.remarks {
+            remarks.chosen = Some(tollgate_net::now());
+        }
         state.counts.begun();
         self.counts = Some(state.counts.clone());
         self.state = Some(state.clone());
@@ -129,48 +187,49 @@ impl StreamRecord {
         }
         let was_empty = log.is_empty();
         let passed = self.passed.as_deref();
-        log.record_in(
-            &Record {
-                reason,
-                status: 0,
-                grpc_status: None,
-                detail: None,
-                client: self.client,
-                peer: self.client,
-                is_stream: true,
-                secure: self.tls.is_some() || passed.is_some(),
-                method: b"",
-                target: b"",
-                version: self.protocol.as_bytes(),
-                tls: self.tls.as_ref().map(|tls| tls.record()),
-                sni: passed.and_then(|passed| passed.server_name.as_deref()),
-                alpn: passed.map(|passed| &*passed.alpn).filter(|alpn| !alpn.is_empty()),
-                host: None,
-                referer: None,
-                user_agent: None,
-                request_id: None,
-                cache: None,
-                consumer: None,
-                span: None,
-                route: self.state.as_ref().map_or("", |state| state.stream.name.as_str()),
-                upstream: self.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
-                endpoint: self.endpoint.as_ref().map_or("", |pool| pool.name()),
-                bytes_in: self.bytes_in,
-                bytes_out: self.bytes_out,
-                attempts: self.attempts,
-                reused: false,
-                started: self.started,
-                connect: self.connect,
-                header: None,
-                total,
-                earlier: 0,
-                attempt: total,
-                details: &(),
-            },
-            None,
-        );
+        let record = Record {
+            reason,
+            status: 0,
+            grpc_status: None,
+            detail: None,
+            client: self.client,
+            peer: self.client,
+            is_stream: true,
+            secure: self.tls.is_some() || passed.is_some(),
+            method: b"",
+            target: b"",
+            version: self.protocol.as_bytes(),
+            tls: self.tls.as_ref().map(|tls| tls.record()),
+            sni: passed.and_then(|passed| passed.server_name.as_deref()),
+            alpn: passed.map(|passed| &*passed.alpn).filter(|alpn| !alpn.is_empty()),
+            host: None,
+            referer: None,
+            user_agent: None,
+            request_id: None,
+            cache: None,
+            consumer: None,
+            span: None,
+            route: self.state.as_ref().map_or("", |state| state.stream.name.as_str()),
+            upstream: self.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
+            endpoint: self.endpoint.as_ref().map_or("", |pool| pool.name()),
+            bytes_in: self.bytes_in,
+            bytes_out: self.bytes_out,
+            attempts: self.attempts,
+            reused: false,
+            started: self.started,
+            connect: self.connect,
+            header: None,
+            total,
+            earlier: 0,
+            attempt: total,
+            details: &(),
+        };
+        log.record_in(&record, None);
         if was_empty && !log.is_empty() {
             self.worker.log_due.set(now, Some(LOG_FLUSH));
+        }
+        if log.is_followed() {
+            self.worker.followers.borrow().gather_stream(self.worker.id, self, &record);
         }
     }
 }

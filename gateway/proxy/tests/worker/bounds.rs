@@ -12,7 +12,7 @@ use crate::origin::Origin;
 const SOON: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(100);
 
-/// A slow endpoint that takes a large body bit by bit is not cut like one that takes nothing.
+/// A slow endpoint that takes a large body bit by bit is not cut, unlike an endpoint that takes nothing.
 #[test]
 fn an_endpoint_that_takes_a_collected_body_slowly_is_waited_for() {
     let origin = Origin::new(|mut connection, _| {
@@ -44,7 +44,7 @@ fn an_endpoint_that_takes_a_collected_body_slowly_is_waited_for() {
 
 /// The client is slow, not the endpoint: the client's bound applies, and the log blames the client.
 #[test]
-fn a_client_that_takes_nothing_is_the_one_that_is_cut() {
+fn a_client_that_reads_nothing_is_cut() {
     let origin = Origin::new(|mut connection, _| {
         connection.request();
         let chunk = vec![7; 1 << 16];

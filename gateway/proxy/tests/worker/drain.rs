@@ -29,7 +29,7 @@ fn idle_connections_end_at_once_also_after_an_empty_line() {
 }
 
 #[test]
-fn what_is_in_flight_ends_and_says_that_it_is_the_last() {
+fn requests_in_flight_finish_with_connection_close() {
     let origin = Origin::new(|mut connection, _| {
         while connection.request() {
             std::thread::sleep(Duration::from_millis(300));
@@ -49,7 +49,7 @@ fn what_is_in_flight_ends_and_says_that_it_is_the_last() {
 }
 
 #[test]
-fn what_does_not_end_is_cut_and_written_down_once() {
+fn unfinished_requests_are_cut_and_logged_once() {
     let origin = Origin::new(|mut connection, _| {
         let mut buffer = [0; 4096];
         let count = connection.read(&mut buffer);

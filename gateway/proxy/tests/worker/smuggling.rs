@@ -97,7 +97,7 @@ fn the_last_answer_arrives_though_more_requests_were_sent() {
 }
 
 #[test]
-fn one_line_may_stand_between_requests_and_is_none_itself() {
+fn one_empty_line_may_precede_a_request() {
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin.to(), "", "timeouts: {header: 100ms}");
     let mut client = gateway.client();
@@ -115,7 +115,7 @@ fn one_line_may_stand_between_requests_and_is_none_itself() {
 }
 
 #[test]
-fn an_upgrade_is_told_once_and_has_no_length() {
+fn an_upgrade_response_has_one_upgrade_field_and_no_length() {
     let origin = Origin::new(|mut connection, _| {
         connection.request();
         connection.send(

@@ -24,7 +24,7 @@ fn kept(path: &str) -> Result<String, PathError> {
 }
 
 #[test]
-fn what_is_normal_stays() {
+fn normal_paths_are_unchanged() {
     for path in [
         "/",
         "/a",
@@ -93,7 +93,7 @@ fn escapes_take_one_spelling() {
 }
 
 #[test]
-fn what_is_refused() {
+fn refused_paths() {
     use PathError::*;
     for (path, error) in [
         ("", NotAbsolute),

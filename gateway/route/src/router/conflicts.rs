@@ -82,7 +82,7 @@ fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
 }
 
 /// Returns the enabled routes that share their key with another one, in order. They are few, and only they can
-/// be identical or tie: a disabled route takes nothing, so it may stand beside the route that replaces it.
+/// be identical or tie: a disabled route takes no request, so it may coexist with its replacement.
 pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let mut seen: HashMap<u64, bool> = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
     for route in routes.iter().filter(|route| !route.spec.disabled) {
@@ -96,13 +96,24 @@ pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> 
     (0..).zip(routes).filter(|(_, route)| several(route)).map(|(number, _)| number).collect()
 }
 
-/// A route that takes no request, because an older one has the same conditions.
+/// A route that takes no request, because another one takes all that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shadow {
-    /// The younger route.
+    /// The route that is never found.
     pub route: u32,
-    /// The oldest route with these conditions.
+    /// The route that takes its requests.
     pub by: u32,
+    /// Why that one precedes.
+    pub cause: ShadowCause,
+}
+
+/// Why a route shadows another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShadowCause {
+    /// It has the same conditions, and is the oldest of the routes that have them.
+    Older,
+    /// It precedes, and takes every request that the other one matches.
+    Wider,
 }
 
 /// Compares the routes in `routes_with_shared_key`. Returns the routes that an older one with the same conditions shadows.
@@ -132,7 +143,7 @@ pub(super) fn identical(
                     continue;
                 };
                 let others = group.into_iter().filter(|&route| route != by);
-                shadows.extend(others.map(|route| Shadow { route, by }));
+                shadows.extend(others.map(|route| Shadow { route, by, cause: ShadowCause::Older }));
             }
         }
     }
@@ -381,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tenants_are_told_apart_quickly() {
+    fn conflicts_of_many_tenants_are_checked_quickly() {
         let tenants = (0..10_000).map(|tenant| with(&[("x-tenant", exact(&tenant.to_string()))]));
         assert_eq!(tied(&tenants.collect::<Vec<_>>()), []);
     }

@@ -102,12 +102,12 @@ pub(super) fn explain<R: Request + ?Sized>(
 ) -> Explanation {
     let others = (0..).zip(routes).filter(|(number, _)| Some(*number) != winner).map(|(number, route)| {
         let attached = || (!is_member(number)).then_some(MismatchReason::Listener);
-        let why = failure(route, request).or_else(attached).unwrap_or_else(|| {
+        let reason = failure(route, request).or_else(attached).unwrap_or_else(|| {
             // Without a winner no route matches, so this route failed above.
             let winner = winner.map_or(route, |winner| &routes[winner as usize]);
             MismatchReason::LessSpecific(criterion(winner, route))
         });
-        (number, why)
+        (number, reason)
     });
     Explanation { winner, others: others.collect() }
 }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_falls_under_any() {
+    fn invalid_hosts_match_only_any_host() {
         let hosts = hosts(&["*.example.com", "any"]);
         let long = |labels: usize| "a.".repeat(labels) + "example.com";
         assert_eq!(chain(&hosts, &long(121)), [0, 1]);

@@ -3,11 +3,12 @@
 //! All of them share the compiled routes and the order between them; each has an index of its own, over the
 //! routes that it finds. A gateway without such listeners has one router, which finds every route.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::coverage::covered;
 use super::{RouteIndex, Router, conflicts, order, too_large_disabled};
-use crate::{BuildError, PreparedRoute, RouteSpec, Shadow, Tie};
+use crate::{BuildError, PreparedRoute, RouteSpec, Shadow, ShadowCause, Tie};
 
 /// Sets of routes, each of which gets a router. Empty: there is one router, of all routes.
 #[derive(Debug, Default)]
@@ -108,7 +109,8 @@ impl Routers {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Returns the routes that an older one with the same conditions shadows, in the router of at least one group.
+    /// Returns the routes that another one shadows: an older one with the same conditions in the router of at least one
+    /// group, or one that precedes and takes all of their requests in every router that has them. Each is named once.
     #[must_use]
     pub fn shadows(&self) -> &[Shadow] {
         &self.shadows
@@ -130,9 +132,16 @@ fn conflicts_of(
     shared: &[u32],
     groups: &Groups,
 ) -> Result<(Vec<Shadow>, Vec<Tie>), Vec<BuildError>> {
+    let wider = |(route, by): (u32, u32)| Shadow { route, by, cause: ShadowCause::Wider };
     if groups.members.is_empty() {
-        return Ok((conflicts::identical(routes, shared)?, conflicts::ties(routes, shared)));
+        let (mut shadows, ties) = (conflicts::identical(routes, shared)?, conflicts::ties(routes, shared));
+        shadows.extend(covered(routes, 0..routes.len() as u32, &ties).into_iter().map(wider));
+        shadows.sort_unstable();
+        shadows.dedup_by_key(|shadow| shadow.route);
+        return Ok((shadows, ties));
     }
+    // For each covered route one that covers it, and in how many groups it is covered.
+    let mut covered_by: HashMap<u32, (u32, usize)> = HashMap::new();
     let shared: HashSet<u32> = shared.iter().copied().collect();
     let (mut identical, mut shadows, mut ties) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for members in &groups.members {
@@ -144,7 +153,11 @@ fn conflicts_of(
                 _ => None,
             })),
         }
-        ties.extend(conflicts::ties(routes, &own).into_iter().map(|tie| (tie.second, tie.first)));
+        let own_ties = conflicts::ties(routes, &own);
+        for (route, by) in covered(routes, members.iter().copied(), &own_ties) {
+            covered_by.entry(route).or_insert((by, 0)).1 += 1;
+        }
+        ties.extend(own_ties.into_iter().map(|tie| (tie.second, tie.first)));
     }
     if !identical.is_empty() {
         return Err(identical
@@ -152,8 +165,19 @@ fn conflicts_of(
             .map(|(second, first)| BuildError::Identical { first, second })
             .collect());
     }
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    if !covered_by.is_empty() {
+        for route in groups.members.iter().flat_map(|members| members.iter()) {
+            *counts.entry(*route).or_default() += 1;
+        }
+    }
+    // In another group the route may be found.
+    let everywhere = covered_by.into_iter().filter(|(route, (_, count))| counts.get(route) == Some(count));
+    shadows.extend(everywhere.map(|(route, (by, _))| wider((route, by))));
     let ties = ties.into_iter().map(|(second, first)| Tie { first, second });
-    Ok((shadows.into_iter().collect(), ties.collect()))
+    let mut shadows: Vec<Shadow> = shadows.into_iter().collect();
+    shadows.dedup_by_key(|shadow| shadow.route);
+    Ok((shadows, ties.collect()))
 }
 
 #[cfg(test)]
@@ -190,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_routes_and_ties_are_those_of_one_group() {
+    fn identical_routes_and_ties_concern_one_group() {
         let regex = |text: &str| PathSpec::Regex(text.into());
         let paths = [PathSpec::Any, PathSpec::Any, regex("/a.*"), regex("/ab.*")];
         let build = |members: &[&[u32]]| Routers::build(prepared(&paths), groups(members));

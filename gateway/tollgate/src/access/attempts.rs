@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn remembered_attempts_are_bounded() {
         let attempts = Arc::new(FailedAttempts::default());
         let logged_count = (0..3 * SOURCES_MAX as u32)
             .filter_map(|number| attempts.record_failure(source(number)).logged_count)

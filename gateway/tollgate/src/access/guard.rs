@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_nothing_is_open_and_what_is_unknown_is_not() {
+    fn public_paths_are_open_and_unknown_ones_are_not() {
         for (method, path, role) in [
             (Method::GET, "/healthz", None),
             (Method::HEAD, "/readyz", None),

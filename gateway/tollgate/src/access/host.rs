@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_could_be_a_strangers_are_told_from_this_machine() {
+    fn foreign_host_names_are_recognised() {
         let open = AccessRules::new(Some(&tollgate_config::AdminSettings::default()));
         for (hosts, known) in [
             (&["127.0.0.1:9911"][..], true),

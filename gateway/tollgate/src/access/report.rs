@@ -1,4 +1,4 @@
-//! What handlers report to the guard about their responses, as extensions of them, for the audit log.
+//! The reports of handlers to the guard, as extensions of their responses, for the audit log.
 
 use serde_json::Value;
 

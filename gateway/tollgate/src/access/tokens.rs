@@ -49,8 +49,8 @@ impl AccessRules {
         Self { tokens, anonymous, needs_certificate, audit_log, hosts, prometheus }
     }
 
-    /// Returns whether the listener answers to this host name: one that the configuration names. Without such
-    /// names, every name if a token is required, since an attacker's page has no token.
+    /// Returns whether the listener answers to this host name: a configured name, or, without any, every name if a
+    /// token is required, since an attacker's page has no token.
     pub fn allows_host(&self, name: &str) -> bool {
         match self.hosts.is_empty() {
             true => self.requires_token() && !name.is_empty(),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_known_by_itself_or_by_its_hash() {
+    fn a_token_matches_itself_or_its_hash() {
         let access = access(
             "{tokens: {a: {role: write, token: 0123456789abcdef}, \
              b: {role: read, token: \"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}}}",
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_certificate_opens_needs_one() {
+    fn roles_of_certificates_need_a_certificate() {
         // Whether there are tokens; whether the listener is local; whether it requires certificates.
         for (tokens, local, needs_certificate, opens) in [
             (false, false, true, (Some(Role::Admin), true)),

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_given_stays() {
+    fn absent_levels_stay() {
         let change = |levels: &LogLevels, value: Value| with_changes(levels.clone(), &value);
         let first =
             change(&LogLevels::default(), json!({ "components": { "upstream": "debug", "tls": "warn" } }))

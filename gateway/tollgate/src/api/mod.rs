@@ -90,7 +90,7 @@ fn warn_of_shadows(context: &AdminContext, done: &mut ChangeResult) {
     for change in done.changes.iter().filter(|change| change.kind.name == "routes" && change.after.is_some())
     {
         if let Some(by) = shadowed.get(change.name.as_str()) {
-            let message = format!("this route is shadowed: `{by}` is older and takes its requests");
+            let message = format!("this route is shadowed: `{by}` takes its requests");
             done.warnings.push(DocumentProblem::warning(
                 &format!("routes/{}", change.name),
                 "/match",

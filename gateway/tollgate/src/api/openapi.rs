@@ -1,10 +1,21 @@
 //! The OpenAPI 3.1 description of the admin API, generated from the kinds of resources and the
-//! configuration's schema.
+//! configuration's schema. [`operations`] has the parts of an operation, and [`schemas`] the bodies.
 
 use axum::Json;
 use serde_json::{Map, Value, json};
-use tollgate_config::section::Word;
-use tollgate_config::{KINDS, LogComponent, LogLevel, ResourceKind, schema};
+use tollgate_config::{KINDS, ResourceKind, schema};
+
+use self::operations::{
+    CHANGE, CHANGE_WITH_BODY, READ, READ_ONE, changed, content, header, history_scope, name, ok, operation,
+    query, query_of, refusals, version,
+};
+use self::schemas::{
+    cache_objects, cache_purge, cache_state, done, live_page, log_levels, log_state, problem, recent_rates,
+    reloaded, stopping, transaction,
+};
+
+mod operations;
+mod schemas;
 
 /// `GET /api/v1/openapi.json`.
 pub async fn document() -> Json<Value> {
@@ -146,13 +157,14 @@ pub fn openapi() -> Value {
         "/api/v1/trace".to_owned(),
         get(
             "traceRequests",
-            "Follows requests: one line of JSON for each that ends, with its steps. Needs the role `write`.",
+            "Follows requests and streams: one line of JSON for each that ends, with its steps. Needs the role `write`.",
             json!([
                 query("host", "string"),
                 query("path", "string"),
                 query("client", "string"),
                 query("status", "string"),
                 query("reason", "string"),
+                query("stream", "string"),
                 query("limit", "integer"),
             ]),
             &[400, 401, 403],
@@ -233,34 +245,6 @@ pub fn openapi() -> Value {
     })
 }
 
-/// The refusals of a request that reads.
-const READ: &[u16] = &[401, 403];
-/// The refusals of a request that reads something that may not exist.
-const READ_ONE: &[u16] = &[401, 403, 404];
-/// The refusals of a change.
-const CHANGE: &[u16] = &[400, 401, 403, 404, 409, 412, 422];
-/// The refusals of a change that has a body.
-const CHANGE_WITH_BODY: &[u16] = &[400, 401, 403, 404, 409, 412, 413, 415, 422];
-
-/// The name of each refusal in the document, and its description.
-const REFUSALS: [(u16, &str, &str); 9] = [
-    (400, "malformed", "The request is malformed."),
-    (401, "unauthorized", "A token is missing or unknown."),
-    (403, "forbidden", "The role of the token does not suffice, or the host or origin is not admitted."),
-    (404, "not_found", "There is no such kind, resource or version."),
-    (409, "conflict", "The file has a resource of this name, or there is no store."),
-    (412, "condition_failed", "Another change came first."),
-    (413, "too_large", "The body is too large."),
-    (415, "content_type", "The body is not declared as JSON or YAML."),
-    (422, "invalid", "The resulting configuration is not valid."),
-];
-
-/// Returns the responses that refuse requests, by name.
-fn refusals() -> Value {
-    let one = |(_, name, description): (u16, &str, &str)| (name.to_owned(), error(description));
-    Value::Object(REFUSALS.into_iter().map(one).collect())
-}
-
 /// Returns the definitions of the configuration's schema, with references that point into this document.
 fn definitions() -> Map<String, Value> {
     let Value::Object(mut definitions) = moved(schema()["$defs"].clone()) else { return Map::new() };
@@ -293,20 +277,6 @@ fn moved(value: Value) -> Value {
         Value::Array(items) => items.into_iter().map(moved).collect(),
         other => other,
     }
-}
-
-fn query(name: &str, kind: &str) -> Value {
-    json!({ "name": name, "in": "query", "schema": { "type": kind } })
-}
-
-fn history_scope() -> Value {
-    let schema = json!({ "type": "string", "enum": ["gateway", "route", "upstream"], "default": "gateway" });
-    json!({ "name": "scope", "in": "query", "schema": schema })
-}
-
-/// Returns a query parameter that has one of these values.
-fn query_of(name: &str, values: &[&str]) -> Value {
-    json!({ "name": name, "in": "query", "schema": { "enum": values } })
 }
 
 fn live_routes() -> Value {
@@ -358,79 +328,6 @@ fn live_upstreams() -> Value {
     } });
     let summary = "Returns upstreams and their endpoints with their figures, sorted, filtered and paged.";
     json!({ "get": operation("listLiveUpstreams", summary, parameters, None, ok(live_page(&item)), READ) })
-}
-
-fn recent_rates() -> Value {
-    json!({ "type": ["object", "null"], "properties": {
-        "rate": { "type": "number" }, "errors": { "type": "number" },
-        "p50": { "type": ["number", "null"] }, "p99": { "type": ["number", "null"] },
-    } })
-}
-
-fn live_page(item: &Value) -> Value {
-    json!({ "type": "object", "properties": {
-        "time": { "type": "number" }, "window": { "type": "number" }, "total": { "type": "integer" },
-        "found": { "type": "integer" }, "offset": { "type": "integer" }, "rate": { "type": "number" },
-        "items": { "type": "array", "items": item },
-    } })
-}
-
-fn version() -> Value {
-    json!({ "name": "version", "in": "path", "required": true, "schema": { "type": "integer", "minimum": 0 } })
-}
-
-fn name() -> Value {
-    json!({ "name": "name", "in": "path", "required": true, "schema": { "type": "string" } })
-}
-
-fn header(name: &str) -> Value {
-    json!({ "name": name, "in": "header", "schema": { "type": "string" } })
-}
-
-fn content(schema: &Value) -> Value {
-    json!({ "application/json": { "schema": schema }, "application/yaml": { "schema": schema } })
-}
-
-fn ok(schema: Value) -> Value {
-    json!({ "200": { "description": "The requested state.", "content": content(&schema) } })
-}
-
-fn changed() -> Value {
-    let done = content(&json!({ "$ref": "#/components/schemas/done" }));
-    json!({ "200": { "description": "The change is durable, and all workers run it.", "content": done } })
-}
-
-fn error(description: &str) -> Value {
-    json!({
-        "description": description,
-        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/problem" } } },
-    })
-}
-
-/// Returns an operation. `id` names the function of a generated client.
-fn operation(
-    id: &str,
-    summary: &str,
-    parameters: Value,
-    body: Option<Value>,
-    mut responses: Value,
-    refused: &[u16],
-) -> Value {
-    for (status, name, _) in REFUSALS.iter().filter(|(status, ..)| refused.contains(status)) {
-        responses[status.to_string()] = json!({ "$ref": format!("#/components/responses/{name}") });
-    }
-    responses["default"] = error("The request failed; the body has the reason.");
-    let mut operation = json!({
-        "operationId": id,
-        "summary": summary,
-        "parameters": parameters,
-        "responses": responses,
-        "security": [{}, { "token": [] }],
-    });
-    if let Some(schema) = body {
-        operation["requestBody"] = json!({ "required": true, "content": content(&schema) });
-    }
-    operation
 }
 
 /// Returns the name of a kind in the ids of operations: `PolicySet`.
@@ -511,237 +408,5 @@ fn one(kind: &ResourceKind, schema: &Value) -> Value {
     })
 }
 
-fn reloaded() -> Value {
-    let list_of = |kind: &str| json!({ "type": "array", "items": { "type": kind } });
-    json!({ "type": "object", "properties": {
-        "file": { "type": "string" }, "generation": { "type": "integer" }, "routes": { "type": "integer" },
-        "routes_read": { "type": "integer" }, "milliseconds": { "type": "number" },
-        "changes": done()["properties"]["changes"], "settings": list_of("string"),
-        "needs_restart": list_of("string"), "problem": { "type": ["string", "null"] },
-        "warnings": list_of("object"),
-    } })
-}
-
-fn stopping() -> Value {
-    json!({ "type": "object", "properties": {
-        "state": { "enum": ["draining"] }, "pid": { "type": "integer" }, "in_flight": { "type": "integer" },
-        "timeout": { "type": ["number", "null"] },
-    } })
-}
-
-fn cache_state() -> Value {
-    let names = ["objects", "bytes", "capacity", "hits", "misses", "followed", "evictions", "refused"];
-    let counts = names.map(|name| (name.to_owned(), json!({ "type": "integer" })));
-    let mut properties: Map<String, Value> = counts.into_iter().collect();
-    properties.insert("hit_ratio".to_owned(), json!({ "type": ["number", "null"] }));
-    json!({ "type": "object", "properties": properties })
-}
-
-fn cache_objects() -> Value {
-    let texts = json!({ "type": "array", "items": { "type": "string" } });
-    let item = json!({ "type": "object", "properties": {
-        "url": { "type": "string" }, "place": { "type": "string" }, "status": { "type": "integer" },
-        "bytes": { "type": "integer" }, "cost": { "type": "integer" }, "age": { "type": "integer" },
-        "ttl": { "type": "integer" }, "hits": { "type": "integer" }, "stale": { "type": "boolean" },
-        "vary": texts, "tags": texts,
-    } });
-    json!({ "type": "object", "properties": {
-        "found": { "type": "integer" }, "items": { "type": "array", "items": item },
-    } })
-}
-
-fn cache_purge() -> Value {
-    json!({
-        "type": "object",
-        "description": "Exactly one of `key`, `prefix`, `tag` and `all`.",
-        "additionalProperties": false,
-        "properties": {
-            "key": { "type": "string" },
-            "prefix": { "type": "string" },
-            "tag": { "type": "string" },
-            "all": { "const": true },
-            "soft": { "type": "boolean" },
-        },
-    })
-}
-
-fn log_levels() -> Value {
-    let level = json!({ "enum": LogLevel::WORDS });
-    let components: Map<_, _> =
-        LogComponent::ALL.map(|component| (component.word().to_owned(), level.clone())).into_iter().collect();
-    let components = json!({ "type": "object", "properties": components, "additionalProperties": false });
-    json!({
-        "type": "object",
-        "properties": { "level": level, "components": components },
-        "additionalProperties": false,
-    })
-}
-
-fn log_state() -> Value {
-    let mut state = log_levels();
-    state["properties"]["format"] = json!({ "enum": ["text", "json"] });
-    state["properties"]["output"] = json!({ "type": "string" });
-    state["properties"]["lost"] = json!({ "type": "integer" });
-    state
-}
-
-fn transaction() -> Value {
-    let kinds: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-    json!({
-        "type": "object",
-        "required": ["changes"],
-        "properties": { "changes": { "type": "array", "items": {
-            "type": "object",
-            "required": ["op", "kind", "name"],
-            "additionalProperties": false,
-            "properties": {
-                "op": { "enum": ["put", "patch", "delete"] },
-                "kind": { "enum": kinds },
-                "name": { "type": "string" },
-                "value": {},
-                "if_version": { "type": ["integer", "null"] },
-            },
-        } } },
-    })
-}
-
-fn done() -> Value {
-    json!({
-        "type": "object",
-        "required": ["version", "generation", "changes"],
-        "properties": {
-            "version": { "type": "integer" }, "generation": { "type": "integer" }, "dry_run": { "type": "boolean" },
-            "changes": { "type": "array", "items": { "type": "object", "properties": {
-                "kind": { "type": "string" }, "name": { "type": "string" },
-                "change": { "enum": ["added", "changed", "removed"] }, "before": {}, "after": {},
-            } } },
-            "warnings": { "type": "array", "items": {} },
-        },
-    })
-}
-
-fn problem() -> Value {
-    json!({
-        "type": "object",
-        "required": ["error", "message"],
-        "properties": {
-            "error": { "type": "string" }, "message": { "type": "string" },
-            "problems": { "type": "array", "items": { "type": "object", "properties": {
-                "severity": { "enum": ["error", "warning"] }, "resource": { "type": "string" },
-                "pointer": { "type": "string" }, "message": { "type": "string" },
-                "expected": { "type": ["string", "null"] },
-                "help": { "type": "array", "items": { "type": "string" } }, "text": { "type": "string" },
-            } } },
-        },
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every `$ref` resolves, and every variable in a path is a parameter.
-    #[test]
-    fn the_description_is_whole() {
-        tollgate_policy::register();
-        let document = openapi();
-        let mut references = Vec::new();
-        collect(&document, &mut references);
-        assert!(references.len() > 50);
-        for reference in references {
-            let pointer = reference.strip_prefix('#').expect("a local reference");
-            assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
-        }
-        for (path, methods) in document["paths"].as_object().expect("paths") {
-            for (method, operation) in methods.as_object().expect("methods") {
-                let parameters = operation["parameters"].as_array().expect("parameters");
-                for part in path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')) {
-                    assert!(parameters.iter().any(|it| it["name"] == part), "{method} {path}: {part}");
-                }
-            }
-        }
-    }
-
-    /// The document describes exactly the paths that the routers have.
-    #[test]
-    fn the_description_is_of_the_paths_that_there_are() {
-        tollgate_policy::register();
-        let sources = [
-            include_str!("mod.rs"),
-            include_str!("../live.rs"),
-            include_str!("../etcd.rs"),
-            include_str!("../trace/api.rs"),
-        ]
-        .concat();
-        let quoted = sources.split('"').filter(|text| text.starts_with("/api/v1"));
-        let mut there: Vec<String> = Vec::new();
-        for path in quoted {
-            let path = path.replace("{*name}", "{name}");
-            match path.contains("{kind}") {
-                true => there.extend(KINDS.iter().map(|kind| path.replace("{kind}", kind.name))),
-                false => there.push(path),
-            }
-        }
-        there.sort();
-        // The list of listeners has a path of its own beside that of all kinds.
-        there.dedup();
-        let document = openapi();
-        let mut described: Vec<_> = document["paths"].as_object().expect("paths").keys().cloned().collect();
-        described.sort();
-        assert_eq!(described, there);
-    }
-
-    /// What generators of clients and Redocly's linter need: an id for each operation, a refusal, and a declaration of
-    /// each required property.
-    #[test]
-    fn generators_of_clients_find_what_they_need() {
-        tollgate_policy::register();
-        let document = openapi();
-        let mut ids = Vec::new();
-        for (path, methods) in document["paths"].as_object().expect("paths") {
-            for (method, operation) in methods.as_object().expect("methods") {
-                let id =
-                    operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path}: no id"));
-                assert!(id.bytes().all(|byte| byte.is_ascii_alphanumeric()), "{id}");
-                ids.push(id.to_owned());
-                let mut statuses = operation["responses"].as_object().expect("responses").keys();
-                assert!(statuses.any(|status| status.starts_with('4')), "{method} {path}: no 4xx");
-            }
-        }
-        let count = ids.len();
-        ids.sort();
-        ids.dedup();
-        assert_eq!(ids.len(), count, "an id occurs twice");
-        assert!(count >= 30, "{count}");
-        assert_eq!(document["servers"][0]["url"], "/");
-        assert_eq!(document["info"]["license"]["identifier"], "Apache-2.0");
-        check_required(&document);
-    }
-
-    /// Checks that every required property is declared beside it.
-    fn check_required(value: &Value) {
-        match value {
-            Value::Object(entries) => {
-                if let Some(Value::Array(required)) = entries.get("required") {
-                    let declared = entries.get("properties").and_then(Value::as_object).expect("properties");
-                    let names = required.iter().filter_map(Value::as_str);
-                    names.for_each(|name| assert!(declared.contains_key(name), "{name} in {value}"));
-                }
-                entries.values().for_each(check_required);
-            }
-            Value::Array(items) => items.iter().for_each(check_required),
-            _ => {}
-        }
-    }
-
-    fn collect(value: &Value, found: &mut Vec<String>) {
-        match value {
-            Value::Object(entries) => {
-                found.extend(entries.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                entries.values().for_each(|value| collect(value, found));
-            }
-            Value::Array(items) => items.iter().for_each(|value| collect(value, found)),
-            _ => {}
-        }
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tollgate_config::MASK;
 
 use super::fields::ObjectFields;
-use super::objects::{self, ObjectKind, Objects};
+use super::objects::{ObjectId, ObjectKind, Objects, id_text};
 use super::plugins::{self, TokenSettings};
 
 /// The cost of bcrypt. Verifying a password that is not cached takes some 60 ms of a core.
@@ -98,7 +98,7 @@ pub fn document(
         shown.add_all(
             name,
             credential(object.clone())?,
-            &format!("{}: ", objects::document(&(ObjectKind::Credentials, id))),
+            &format!("{}: ", ObjectId::new(ObjectKind::Credentials, id).document()),
         )?;
     }
     let mut out = Map::new();
@@ -245,7 +245,7 @@ pub fn tokens(objects: &Objects, tokens: &TokenSettings) -> (Map<String, Value>,
     let mut alternatives = Vec::new();
     for (name, conf) in token_confs(objects) {
         let group = objects.get(ObjectKind::Consumers, name).and_then(|consumer| consumer.get("group_id"));
-        let group = group.and_then(objects::id_text);
+        let group = group.and_then(id_text);
         let conf = ObjectFields::of(conf.clone(), "plugins/jwt-auth");
         // Its errors were reported when it was written.
         let Ok(key) = conf.and_then(|mut conf| token_key(&mut conf)) else { continue };

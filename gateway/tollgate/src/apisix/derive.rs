@@ -14,12 +14,13 @@ use super::{consumer, route, ssl, upstream};
 ///
 /// # Errors
 /// Names a setting that has no counterpart here.
-pub fn documents(objects: &Objects, (of, id): &ObjectId) -> Result<DerivedDocuments, String> {
+pub fn documents(objects: &Objects, object: &ObjectId) -> Result<DerivedDocuments, String> {
+    let ObjectId { kind, id } = object;
     let mut out = DerivedDocuments::new();
-    let Some(object) = objects.get(*of, id) else { return Ok(out) };
+    let Some(object) = objects.get(*kind, id) else { return Ok(out) };
     let mut fields = ObjectFields::new(object.clone(), "");
     take_description(&mut fields)?;
-    match of {
+    match kind {
         ObjectKind::Routes => return route::documents(objects, id, fields),
         ObjectKind::Upstreams => {
             out.insert(("upstreams", resource_name(id)), upstream::convert(fields)?.resource);
@@ -34,14 +35,14 @@ pub fn documents(objects: &Objects, (of, id): &ObjectId) -> Result<DerivedDocume
             if let Some(own) = service.upstream {
                 out.insert(("upstreams", service_upstream_name(id)), own.resource);
             }
-            // Reports errors of its plugins to the client that writes the service, not later to one that writes a route.
+            // Reports errors of its plugins to the client that writes the service, not later to the writer of a route.
             PluginEffect::default().add_all(&service.plugins, &PluginOrigin::service(id))?;
         }
         ObjectKind::PluginConfigs | ObjectKind::GlobalRules => {
             let plugins = fields.take("plugins").ok_or_else(|| fields.wrong("plugins", "an object"))?;
             fields.end()?;
             PluginEffect::default()
-                .add_all(&plugins::plugins_object(plugins)?, &PluginOrigin::shared(*of, id))?;
+                .add_all(&plugins::plugins_object(plugins)?, &PluginOrigin::shared(*kind, id))?;
         }
         ObjectKind::ConsumerGroups => {
             let plugins = fields.take("plugins").unwrap_or(json!({}));

@@ -52,28 +52,49 @@ impl ObjectKind {
         }
     }
 
+    /// Returns the field of an object that holds its id.
+    pub fn id_field(self) -> &'static str {
+        if self == Self::Consumers { "username" } else { "id" }
+    }
+
     /// Returns the kind of this name. Version 2 of APISIX calls one `ssl`.
-    pub fn id_text(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         let name = if name == "ssl" { "ssls" } else { name };
-        Self::ALL.into_iter().find(|of| of.name() == name)
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// The identity of an object: its kind and its id.
-pub type ObjectId = (ObjectKind, String);
-
-/// Returns the name of an object's document.
-pub fn document((of, id): &ObjectId) -> String {
-    format!("{}/{id}", of.name())
+/// Identifies an object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectId {
+    pub kind: ObjectKind,
+    /// The id among the objects of the kind. A credential's begins with its consumer: `CONSUMER/ID`.
+    pub id: String,
 }
 
-/// Returns the key by which clients know an object.
-pub fn etcd_key(id: &ObjectId) -> String {
-    match (id.0, id.1.split_once('/')) {
-        (ObjectKind::Credentials, Some((consumer, own))) => {
-            format!("/apisix/consumers/{consumer}/credentials/{own}")
+impl ObjectId {
+    pub fn new(kind: ObjectKind, id: impl Into<String>) -> Self {
+        Self { kind, id: id.into() }
+    }
+
+    /// Returns the id as clients write it, without the consumer of a credential.
+    pub fn own_id(&self) -> &str {
+        self.id.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Returns the name of the object's document.
+    pub fn document(&self) -> String {
+        format!("{}/{}", self.kind.name(), self.id)
+    }
+
+    /// Returns the key by which clients know the object.
+    pub fn etcd_key(&self) -> String {
+        match (self.kind, self.id.split_once('/')) {
+            (ObjectKind::Credentials, Some((consumer, own))) => {
+                format!("/apisix/consumers/{consumer}/credentials/{own}")
+            }
+            _ => format!("/apisix/{}", self.document()),
         }
-        _ => format!("/apisix/{}", document(id)),
     }
 }
 
@@ -88,8 +109,8 @@ pub struct Objects(BTreeMap<ObjectId, Map<String, Value>>);
 
 impl Objects {
     /// Returns an object.
-    pub fn get(&self, of: ObjectKind, id: &str) -> Option<&Map<String, Value>> {
-        self.0.get(&(of, id.to_owned()))
+    pub fn get(&self, kind: ObjectKind, id: &str) -> Option<&Map<String, Value>> {
+        self.0.get(&ObjectId::new(kind, id))
     }
 
     /// Returns the ids of a consumer's credentials.
@@ -99,8 +120,8 @@ impl Objects {
     }
 
     /// Returns the objects of a kind with their ids.
-    pub fn all(&self, of: ObjectKind) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
-        self.0.iter().filter(move |((own, _), _)| *own == of).map(|((_, id), value)| (id.as_str(), value))
+    pub fn all(&self, kind: ObjectKind) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
+        self.0.iter().filter(move |(id, _)| id.kind == kind).map(|(id, value)| (id.id.as_str(), value))
     }
 
     /// Writes an object; `None` removes it.
@@ -112,50 +133,48 @@ impl Objects {
     }
 
     /// Returns the objects that refer to this one by its id.
-    pub fn referrers(&self, (of, id): &ObjectId) -> Vec<ObjectId> {
-        let (key, users): (&str, &[ObjectKind]) = match of {
+    pub fn referrers(&self, object: &ObjectId) -> Vec<ObjectId> {
+        let (key, users): (&str, &[ObjectKind]) = match object.kind {
             ObjectKind::Upstreams => ("upstream_id", &[ObjectKind::Routes, ObjectKind::Services]),
             ObjectKind::Services => ("service_id", &[ObjectKind::Routes]),
             ObjectKind::PluginConfigs => ("plugin_config_id", &[ObjectKind::Routes]),
             ObjectKind::ConsumerGroups => ("group_id", &[ObjectKind::Consumers]),
             _ => return Vec::new(),
         };
-        let names = |value: &Value| id_text(value).is_some_and(|named| named == *id);
-        let splits = |object: &Map<String, Value>| {
-            let rules = object.get("plugins").and_then(|plugins| plugins.pointer("/traffic-split/rules"));
+        let names = |value: &Value| id_text(value).is_some_and(|named| named == object.id);
+        let splits = |user: &Map<String, Value>| {
+            let rules = user.get("plugins").and_then(|plugins| plugins.pointer("/traffic-split/rules"));
             let shares = rules
                 .and_then(Value::as_array)
                 .into_iter()
                 .flatten()
                 .filter_map(|rule| rule.get("weighted_upstreams").and_then(Value::as_array));
-            *of == ObjectKind::Upstreams
+            object.kind == ObjectKind::Upstreams
                 && shares.flatten().filter_map(|share| share.get("upstream_id")).any(names)
         };
-        let uses = |object: &Map<String, Value>| object.get(key).is_some_and(names) || splits(object);
+        let uses = |user: &Map<String, Value>| user.get(key).is_some_and(names) || splits(user);
         self.0
             .iter()
-            .filter(|((of, _), object)| users.contains(of) && uses(object))
+            .filter(|(id, user)| users.contains(&id.kind) && uses(user))
             .map(|(id, _)| id.clone())
             .collect()
     }
 
     /// Returns the other objects whose documents may change when this one changes.
-    pub fn dependents(&self, id: &ObjectId) -> Vec<ObjectId> {
-        let mut out = match id.0 {
+    pub fn dependents(&self, object: &ObjectId) -> Vec<ObjectId> {
+        let routes = || self.all(ObjectKind::Routes).map(|(id, _)| ObjectId::new(ObjectKind::Routes, id));
+        let mut out: Vec<ObjectId> = match object.kind {
             // Every route has the plugins of the global rules, and accepts the tokens of all consumers.
-            ObjectKind::GlobalRules | ObjectKind::Consumers => {
-                self.all(ObjectKind::Routes).map(|(id, _)| (ObjectKind::Routes, id.to_owned())).collect()
-            }
+            ObjectKind::GlobalRules | ObjectKind::Consumers => routes().collect(),
             // A credential belongs to its consumer, and may be a token.
             ObjectKind::Credentials => {
-                let consumer = id.1.split('/').next().unwrap_or_default().to_owned();
-                let routes = self.all(ObjectKind::Routes).map(|(id, _)| (ObjectKind::Routes, id.to_owned()));
-                routes.chain([(ObjectKind::Consumers, consumer)]).collect()
+                let consumer = object.id.split('/').next().unwrap_or_default();
+                routes().chain([ObjectId::new(ObjectKind::Consumers, consumer)]).collect()
             }
-            _ => self.referrers(id),
+            _ => self.referrers(object),
         };
         // A route uses the upstream of its service.
-        let services: Vec<_> = out.iter().filter(|(of, _)| *of == ObjectKind::Services).cloned().collect();
+        let services: Vec<_> = out.iter().filter(|id| id.kind == ObjectKind::Services).cloned().collect();
         for service in services {
             out.extend(self.referrers(&service));
         }

@@ -1,5 +1,5 @@
-//! What the derivations of several kinds of objects share: the resulting documents, the parts of a service, and
-//! the upstream inside an object.
+//! The code that several kinds of objects share: the derived documents, the parts of a service, and the upstream inside
+//! an object.
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use tollgate_config::MASK;
 
 use super::fields::ObjectFields;
+use super::names::resource_name;
 use super::parts::DerivedDocuments;
 
 /// Derives the documents of a certificate object, and removes the keys from the object. `known` returns the
@@ -55,7 +56,7 @@ pub fn documents(
         if !certificate.contains("-----BEGIN") {
             return Err("`cert` must be PEM".to_owned());
         }
-        let name = name(id, index);
+        let name = certificate_name(id, index);
         let key = match key.as_str() {
             MASK => known(&name).ok_or_else(|| format!("`key` is `{MASK}`, and there is none yet"))?,
             _ if !key.contains("PRIVATE KEY") => return Err("`key` must be a private key in PEM".to_owned()),
@@ -74,10 +75,10 @@ pub fn documents(
 }
 
 /// Returns the name of an object's certificate; an object may have several.
-fn name(id: &str, index: usize) -> String {
+pub fn certificate_name(id: &str, index: usize) -> String {
     match index {
-        0 => super::resource_name(id),
-        index => format!("{}/{index}", super::resource_name(id)),
+        0 => resource_name(id),
+        index => format!("{}/{index}", resource_name(id)),
     }
 }
 

@@ -13,12 +13,14 @@ use crate::admin_context::AdminContext;
 pub fn stored(context: &AdminContext, whose: Option<&ObjectId>) -> Objects {
     let mut all = Objects::default();
     let wanted = |id: &ObjectId| match whose {
-        Some(whose) if whose.0 == ObjectKind::Routes && id.0 == ObjectKind::Routes => whose == id,
+        Some(whose) if whose.kind == ObjectKind::Routes && id.kind == ObjectKind::Routes => whose == id,
         _ => true,
     };
     for item in context.view.list(raw_kind()) {
-        let id =
-            item.name().split_once('/').and_then(|(of, id)| Some((ObjectKind::id_text(of)?, id.to_owned())));
+        let id = item
+            .name()
+            .split_once('/')
+            .and_then(|(kind, id)| Some(ObjectId::new(ObjectKind::from_name(kind)?, id)));
         if let (Some(id), Value::Object(entries)) = (id.filter(wanted), item.value()) {
             all.set(id, Some(entries.clone()));
         }
@@ -29,13 +31,13 @@ pub fn stored(context: &AdminContext, whose: Option<&ObjectId>) -> Objects {
         for item in context.view.list(documents) {
             let id =
                 item.name().strip_prefix(PREFIX).filter(|id| !id.starts_with("route-") && !id.contains('/'));
-            let id = id.map(|id| (of, id.to_owned()));
-            let Some(id) = id.filter(|id| wanted(id) && all.get(id.0, &id.1).is_none()) else { continue };
+            let id = id.map(|id| ObjectId::new(of, id));
+            let Some(id) = id.filter(|id| wanted(id) && all.get(id.kind, &id.id).is_none()) else { continue };
             let shown = match of {
                 ObjectKind::Routes => {
                     let own = kind("upstreams")
-                        .and_then(|kind| context.view.get(kind, &route::route_upstream_name(&id.1)));
-                    route::to_apisix(&id.1, item.value(), own.as_ref().map(|own| &own.value))
+                        .and_then(|kind| context.view.get(kind, &route::route_upstream_name(&id.id)));
+                    route::to_apisix(&id.id, item.value(), own.as_ref().map(|own| &own.value))
                 }
                 _ => upstream::to_apisix(item.value()),
             };

@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_those_of_the_router() {
+    fn conditions_map_to_those_of_the_router() {
         let of = |vars: Value| conditions(&vars, "vars");
         let all = of(json!([
             ["arg_a", "==", "1"],

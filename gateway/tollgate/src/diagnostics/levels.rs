@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_component_has_its_own_level_or_that_of_all() {
+    fn a_component_has_its_own_level_or_the_common_one() {
         let table = LevelTable::new();
         assert_eq!(table.get(), LogLevels::default());
         assert!(table.allows("tls", LogLevel::Info) && !table.allows("tls", LogLevel::Debug));

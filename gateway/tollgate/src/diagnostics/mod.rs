@@ -42,7 +42,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The levels in force.
 static LEVELS: LevelTable = LevelTable::new();
-/// Where lines go, and in which form.
+/// The destination and form of lines.
 static DESTINATION: RwLock<LineSink> = RwLock::new(LineSink {
     format: DiagnosticFormat::Text,
     output: DiagnosticOutput::Stderr,

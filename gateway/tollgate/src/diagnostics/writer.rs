@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_has_a_reason() {
+    fn a_file_that_cannot_be_opened_has_a_reason() {
         for (path, reason) in [("/none/a.log", "its directory does not exist"), ("/", "it is a directory")] {
             let error = open(&DiagnosticOutput::File(path.into())).expect_err(path).to_string();
             assert_eq!(error, format!("cannot open the log {path}: {reason}"));

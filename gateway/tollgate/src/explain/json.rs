@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tollgate_plan::Priority;
-use tollgate_proxy::RehearsedPolicy;
+use tollgate_proxy::DryRunPolicy;
 
 use super::report::{EndpointShare, Forward, Report, RouteAction, RouteSource};
 
@@ -29,7 +29,7 @@ pub fn json(report: &Report) -> Value {
         entry.insert("why".to_owned(), why.to_string().into());
         Value::from(entry)
     });
-    let policies = report.policies.iter().map(|RehearsedPolicy { kind, place, set, summary, verdict }| {
+    let policies = report.policies.iter().map(|DryRunPolicy { kind, place, set, summary, verdict }| {
         json!({ "kind": kind, "place": place, "set": set.as_deref(), "summary": summary, "verdict": verdict.as_str() })
     });
     json!({

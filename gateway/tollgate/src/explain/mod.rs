@@ -1,7 +1,7 @@
 //! `tollgate explain [FILE] METHOD URL`, and `POST /api/v1/explain`: which route takes a request, and how the
 //! request is handled.
 //!
-//! `question` turns the arguments into the bytes of a request head. [`tollgate_proxy::rehearse`] runs them
+//! `question` turns the arguments into the bytes of a request head. [`tollgate_proxy::dry_run`] runs them
 //! through the worker's own code. `report` collects the result (with `changes`, `nearest` and `rules`), and
 //! `text` and `json` print it.
 
@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tollgate_config::Config;
 use tollgate_plan::Plan;
-use tollgate_proxy::rehearse;
+use tollgate_proxy::dry_run;
 
 use self::report::Report;
 pub use self::request::InvalidRequest;
@@ -179,7 +179,7 @@ fn build_report(
     let at = request::listener(request, plan)?;
     let sent = request::request_head(request, plan, at)?;
     let secure = request::is_secure(request, plan, at);
-    let rehearsal = rehearse(plan, sent.as_bytes(), SocketAddr::new(request.from, 0), secure, at);
+    let dry_run = dry_run(plan, sent.as_bytes(), SocketAddr::new(request.from, 0), secure, at);
     let shown = if request.all { usize::MAX } else { OTHERS_MAX };
-    Ok(report::report(config, plan, &sent, rehearsal, shown))
+    Ok(report::report(config, plan, &sent, dry_run, shown))
 }

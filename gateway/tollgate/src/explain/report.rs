@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_config::{At, Config};
 use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Targets, Upstream};
-use tollgate_proxy::{Rehearsal, RehearsedOutcome, RehearsedPolicy};
+use tollgate_proxy::{DryRun, DryRunOutcome, DryRunPolicy};
 use tollgate_route::MismatchReason;
 
 use super::field_changes::{FieldChange, changes, fields};
@@ -31,7 +31,7 @@ pub struct Report {
     /// How many other routes are left out of `others`.
     pub left_out: usize,
     /// The policies that the request passes, in order.
-    pub policies: Vec<RehearsedPolicy>,
+    pub policies: Vec<DryRunPolicy>,
     /// The reason if the gateway answers with an error.
     pub refused: Option<RefusedRequest>,
     /// How the route handles the request, unless it is refused.
@@ -139,14 +139,8 @@ pub struct EndpointShare {
 
 /// Builds the report. `config`, if present, tells where routes were written. Keeps at most `shown` of the
 /// other routes.
-pub fn report(
-    config: Option<&Config>,
-    plan: &Plan,
-    sent: &str,
-    rehearsal: Rehearsal,
-    shown: usize,
-) -> Report {
-    let Rehearsal { sent_path, path, explanation, listener, preflight, policies, outcome } = rehearsal;
+pub fn report(config: Option<&Config>, plan: &Plan, sent: &str, dry_run: DryRun, shown: usize) -> Report {
+    let DryRun { sent_path, path, explanation, listener, preflight, policies, outcome } = dry_run;
     let listener = listener.map(|(name, bind)| (name, bind.to_string()));
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
     let place = |route: u32| {
@@ -163,7 +157,7 @@ pub fn report(
     let host = fields(sent).find(|(name, _)| name.eq_ignore_ascii_case("host"));
     let route = winner.map(|index| &plan.routes[index as usize]);
     let (refused, action) = match (outcome, route) {
-        (RehearsedOutcome::Refused { reason, status, detail }, _) => {
+        (DryRunOutcome::Refused { reason, status, detail }, _) => {
             (Some(RefusedRequest { status, reason: reason.as_str(), detail }), None)
         }
         (outcome, Some(route)) => (None, route_action(plan, route, sent, outcome)),
@@ -204,26 +198,26 @@ fn locate(config: &Config, plan: &Plan, route: u32) -> RouteSource {
     RouteSource { name: plan.routes[index].name.clone(), file, line: at.line }
 }
 
-fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: RehearsedOutcome) -> Option<RouteAction> {
+fn route_action(plan: &Plan, route: &Route, sent: &str, outcome: DryRunOutcome) -> Option<RouteAction> {
     match (outcome, &route.action) {
-        (RehearsedOutcome::Forward { head, upgrade, .. }, Action::Forward(targets)) => {
+        (DryRunOutcome::Forward { head, upgrade, .. }, Action::Forward(targets)) => {
             Some(RouteAction::Forward(Box::new(forward(plan, route, targets, sent, &lossy(&head), upgrade))))
         }
-        (RehearsedOutcome::Redirect { location }, Action::Redirect(redirect)) => {
+        (DryRunOutcome::Redirect { location }, Action::Redirect(redirect)) => {
             Some(RouteAction::Redirect { status: redirect.status, location: lossy(&location) })
         }
-        (RehearsedOutcome::Redirect { location }, Action::Files(_)) => {
+        (DryRunOutcome::Redirect { location }, Action::Files(_)) => {
             Some(RouteAction::Redirect { status: 301, location: lossy(&location) })
         }
-        (RehearsedOutcome::File { path, is_list }, _) => {
+        (DryRunOutcome::File { path, is_list }, _) => {
             Some(RouteAction::Files { path: lossy(&path), is_list })
         }
-        (RehearsedOutcome::Answered(answer), _) => {
+        (DryRunOutcome::Answered(answer), _) => {
             let tollgate_policy::PolicyResponse { status, lines, body } = answer;
             Some(RouteAction::Respond(Respond { status, headers: lines, body }))
         }
-        (RehearsedOutcome::Respond, Action::Respond(respond)) => Some(RouteAction::Respond(respond.clone())),
-        (RehearsedOutcome::Respond, Action::Forward(targets)) => {
+        (DryRunOutcome::Respond, Action::Respond(respond)) => Some(RouteAction::Respond(respond.clone())),
+        (DryRunOutcome::Respond, Action::Forward(targets)) => {
             let answer = targets.answers.iter().find(|answer| answer.weight > 0)?;
             Some(RouteAction::Respond(answer.respond.clone()))
         }

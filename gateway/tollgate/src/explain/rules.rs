@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn one_attempt_is_off() {
+    fn one_attempt_means_no_retries() {
         assert_eq!(retry(&Retry { attempts: 1, ..Retry::default() }), "off");
         assert_eq!(retry(&Retry::default()), "at most 2 attempts, after connect_failure or reset");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_http::reason_phrase;
 use tollgate_plan::{Priority, Respond};
-use tollgate_proxy::RehearsedPolicy;
+use tollgate_proxy::DryRunPolicy;
 
 use super::field_changes::FieldChange;
 use super::report::{Destination, EndpointShare, Forward, Report, RouteAction, RouteSource};
@@ -50,7 +50,7 @@ pub fn text(report: &Report) -> String {
         None => {}
     }
     let mut label = "policies";
-    for RehearsedPolicy { kind, place, set, summary, verdict } in &report.policies {
+    for DryRunPolicy { kind, place, set, summary, verdict } in &report.policies {
         let verdict = verdict.as_str();
         let from = set.as_ref().map(|set| format!(" by the set {set}")).unwrap_or_default();
         page.line(std::mem::take(&mut label), format_args!("{kind} of {place}{from} ({summary}): {verdict}"));

@@ -36,7 +36,7 @@ pub struct SocketOpener {
 /// A listener that a plan needs: its address, and where that is written.
 pub type WantedListener = (ListenAddress, At);
 
-/// Returns the listeners of a plan, those that share an address only once.
+/// Returns the listeners of a plan, only one for each shared address.
 pub fn wanted_listeners(plan: &Plan) -> Vec<WantedListener> {
     let mut shared = HashSet::new();
     let mut is_first = |bind: &ListenAddress| shared.insert(bind.to_string());
@@ -48,7 +48,7 @@ pub fn wanted_listeners(plan: &Plan) -> Vec<WantedListener> {
 #[derive(Debug)]
 pub struct FailedListener {
     address: ListenAddress,
-    /// Where the address is written.
+    /// Position of the address in the configuration.
     pub at: At,
     /// The reason.
     pub error: io::Error,
@@ -79,7 +79,7 @@ impl SocketOpener {
     /// Opens the sockets of these listeners that are not open yet. Returns the listeners whose sockets cannot be opened.
     pub fn open(&mut self, wanted: &[WantedListener]) -> Vec<FailedListener> {
         let mut failed = Vec::new();
-        // A free port may be written several times, for as many sockets.
+        // A free port may be written several times, for several sockets.
         let opened_before = self.opened.len();
         for (bind, at) in wanted {
             let result = match self.by_text.get(&bind.to_string()) {
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_and_the_rest_is_opened_or_closed() {
+    fn kept_listeners_stay_and_the_rest_opens_or_closes() {
         let mut listeners = Listeners::default();
         listeners.open.append(&mut change(&listeners, 2, &[ANY]).added);
         let address = listeners.addresses().next().and_then(ListenAddress::tcp).expect("one");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_cannot_be_opened_is_told_at_its_place() {
+    fn a_listener_that_cannot_open_is_reported_at_its_position() {
         let taken = TcpListener::bind(ANY).expect("a port");
         let address = taken.local_addr().expect("an address");
         let listeners = Listeners::default();
@@ -314,7 +314,7 @@ mod tests {
         assert!(problems[0].message.contains("something listens there already"), "{problems:?}");
         let change = opener.finish(&wanted);
         assert_eq!((change.added.len(), change.missing.len()), (1, 1), "what could be opened is kept");
-        // What was missing before is no reason to refuse another change; it is opened as soon as that is possible.
+        // A listener that was missing before does not block another change; it is opened as soon as that is possible.
         let listeners = Listeners { missing: change.missing.clone(), ..Listeners::default() };
         let mut opener = listeners.opener(1, InheritedSockets::default());
         opener.open_documents(&wanted).expect("known");
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_plan_does_not_need_in_the_end_is_closed() {
+    fn unneeded_sockets_are_closed() {
         let path = std::env::temp_dir().join(format!("tollgate-opener-{}.sock", std::process::id()));
         let bind: ListenAddress = format!("unix:{}", path.display()).parse().expect("an address");
         let mut opener = Listeners::default().opener(2, InheritedSockets::default());

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_the_same_is_left_out() {
+    fn equal_lines_are_left_out() {
         let before = "a\nb\nc\nd\ne\nf\ng\n";
         let after = "a\nb\nc\nd\nE\nf\ng\nh\n";
         assert_eq!(line_diff(before, after), "    ...\n    c\n    d\n  - e\n  + E\n    f\n    g\n  + h\n");

@@ -11,13 +11,13 @@ use crate::admin_client::RequestContent;
 
 const PATH: &str = "/api/v1/log";
 
-/// Shows the levels, or changes those that the arguments name.
+/// Shows the levels, or changes the named ones.
 pub fn log(args: &LogArgs) -> Result<CommandOutput, String> {
     let gateway = AdminApi::new(&args.remote)?;
     let mut change = Map::new();
     change.extend(args.level.as_ref().map(|level| ("level".to_owned(), json!(level))));
     if !args.components.is_empty() {
-        // The gateway replaces all levels of components, and the others are to stay.
+        // The gateway replaces all levels of components, so the others are sent too.
         let mut components = gateway.get(PATH)?["components"].take();
         for argument in &args.components {
             let (name, level) =

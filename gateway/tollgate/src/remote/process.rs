@@ -35,7 +35,7 @@ pub fn status(args: &StatusArgs) -> Result<CommandOutput, String> {
     Ok(CommandOutput::success(text))
 }
 
-/// Returns the number of endpoints, and those that take no requests.
+/// Returns the number of endpoints, and the endpoints that take no requests.
 fn endpoints(live: &Value) -> Value {
     let (mut total, mut unavailable) = (0_u64, Vec::new());
     for upstream in live["upstreams"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! `GET /api/v1/trace`: streams traces of requests.
+//! `GET /api/v1/trace`: sends traces of requests and of streams of layer 4.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub fn routes() -> Router<AdminContext> {
     Router::new().route("/api/v1/trace", get(stream))
 }
 
-/// `GET /api/v1/trace?host=&path=&client=&status=&reason=&limit=`: sends one line of JSON for each request
-/// that ends from now on, until the limit is reached or the client leaves.
+/// `GET /api/v1/trace?host=&path=&client=&status=&reason=&stream=&limit=`: sends one line of JSON for each request and
+/// each stream that ends from now on, until the limit is reached or the client leaves.
 async fn stream(
     State(context): State<AdminContext>,
     client: ClientName,
@@ -105,7 +105,7 @@ async fn send(
     }
 }
 
-/// Returns the line of a trace, after a line for those that were lost before it.
+/// Returns the line of a trace, after a line that counts the traces lost before it.
 fn line(trace: &GatheredTrace, lost: u64) -> Bytes {
     let mut text = Vec::new();
     // Serialising into memory cannot fail.

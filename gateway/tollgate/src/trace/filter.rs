@@ -1,4 +1,4 @@
-//! Reads which requests a client follows, from the query of its request.
+//! Reads which requests and streams a client follows, from the query of its request.
 
 use std::ops::RangeInclusive;
 
@@ -6,13 +6,14 @@ use serde::Deserialize;
 use tollgate_config::{Problem, Severity, block, from_text};
 use tollgate_observe::Reason;
 use tollgate_plan::compile;
-use tollgate_proxy::TraceFilter;
+use tollgate_proxy::{TraceFilter, TraceSubject};
+use tollgate_tls::HostTable;
 
 /// The query parameters of `GET /api/v1/trace`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceQuery {
-    /// As in the `match` of a route: `api.example.com`, `*.example.com`.
+    /// As in the `match` of a route: `api.example.com`, `*.example.com`. For streams, the server name of TLS.
     pub host: Option<String>,
     /// As in the `match` of a route: `/v1/users`, `/v1/*`, `/users/{id}`.
     pub path: Option<String>,
@@ -22,7 +23,9 @@ pub struct TraceQuery {
     pub status: Option<String>,
     /// A reason, as the access log has it.
     pub reason: Option<String>,
-    /// After how many requests the response ends.
+    /// The name of a stream of layer 4, or `*` for all: no requests then.
+    pub stream: Option<String>,
+    /// After how many requests and streams the response ends.
     pub limit: Option<u64>,
 }
 
@@ -31,8 +34,23 @@ pub struct TraceQuery {
 /// # Errors
 /// A message about the first parameter that is not valid.
 pub fn filter(query: &TraceQuery) -> Result<TraceFilter, String> {
-    let TraceQuery { host, path, client, status, reason, limit: _ } = query;
+    let TraceQuery { host, path, client, status, reason, stream, limit: _ } = query;
     let mut filter = TraceFilter::default();
+    if let Some(stream) = stream {
+        for (name, value) in [("path", path), ("status", status)] {
+            if value.is_some() {
+                return Err(format!("{name}: a stream of layer 4 has none, so `stream` excludes it"));
+            }
+        }
+        filter.subject = TraceSubject::Streams((stream != "*").then(|| stream.clone()));
+    } else if path.is_some() || status.is_some() {
+        filter.subject = TraceSubject::Requests;
+    }
+    if let Some(host) = host {
+        let mut names = HostTable::default();
+        names.insert(&host.to_ascii_lowercase(), ());
+        filter.server_names = Some(names);
+    }
     if host.is_some() || path.is_some() {
         // The conditions are compiled as a route's, so that they mean the same as there.
         let matches = serde_json::json!({ "host": host.as_deref(), "path": path.as_deref() });
@@ -113,6 +131,14 @@ mod tests {
         assert!(
             filter(&query("reason", "no_route")).is_ok_and(|filter| filter.reason == Some(Reason::NoRoute))
         );
+        let subject = |name: &str, value: &str| filter(&query(name, value)).map(|filter| filter.subject);
+        assert!(matches!(subject("host", "a"), Ok(TraceSubject::All)));
+        assert!(matches!(subject("path", "/a"), Ok(TraceSubject::Requests)));
+        assert!(matches!(subject("status", "5xx"), Ok(TraceSubject::Requests)));
+        assert!(matches!(subject("stream", "*"), Ok(TraceSubject::Streams(None))));
+        assert!(matches!(subject("stream", "db"), Ok(TraceSubject::Streams(Some(name))) if name == "db"));
+        let both = TraceQuery { status: Some("5xx".to_owned()), ..query("stream", "db") };
+        assert!(filter(&both).is_err_and(|message| message.starts_with("status")));
         for (name, value) in [
             ("host", "a b"),
             ("path", "v1"),

@@ -59,10 +59,11 @@ fn run_trace(args: &TraceArgs) -> Result<(), String> {
 
 /// Returns the path of the request to the API.
 fn path(args: &TraceArgs) -> String {
-    let TraceArgs { host, path, client, status, reason, limit, .. } = args;
+    let TraceArgs { host, stream, path, client, status, reason, limit, .. } = args;
     let limit = limit.map(|limit| limit.to_string());
     let given = [
         ("host", host),
+        ("stream", stream),
         ("path", path),
         ("client", client),
         ("status", status),
@@ -114,6 +115,7 @@ mod tests {
         let mut args = TraceArgs {
             remote,
             host: None,
+            stream: None,
             path: None,
             client: None,
             status: None,

@@ -1,8 +1,10 @@
-//! A trace as text: a line for the request, then a line for each step, with its time.
+//! A trace as text: a line for the request or the stream, then a line for each step, with its time.
 
 use std::fmt::Write as _;
 
-use tollgate_observe::trace::{OtherRoute, RequestTrace, TraceEvent, TraceField, TraceHead, TraceStep};
+use tollgate_observe::trace::{
+    OtherRoute, RequestTrace, TraceEvent, TraceField, TraceHead, TraceStep, TraceStream, TraceTls,
+};
 
 use crate::plural::count_noun;
 use crate::time::rfc3339;
@@ -15,13 +17,19 @@ const NAME: usize = 11;
 pub fn text(trace: &RequestTrace) -> String {
     let RequestTrace { started, method, host, target, status, reason, total_ms, steps, .. } = trace;
     let mut page = TraceText::default();
-    let what = match (method, target) {
-        (Some(method), Some(target)) => {
+    let what = match (&trace.stream, method, target) {
+        (Some(TraceStream { protocol, name }), ..) => {
+            let name = name.as_ref().map_or("connection".to_owned(), |name| format!("stream {name}"));
+            let host = host.as_ref().filter(|host| !name.ends_with(host.as_str()));
+            format!("{protocol} {name}{}", host.map(|host| format!(" for {host}")).unwrap_or_default())
+        }
+        (None, Some(method), Some(target)) => {
             format!("{method} {}{target}", host.as_deref().unwrap_or_default())
         }
         _ => "unreadable request".to_owned(),
     };
     let outcome = match (status, reason) {
+        (0, reason) if trace.stream.is_some() => reason.as_deref().unwrap_or("complete").to_owned(),
         (0, Some(reason)) => format!("no response, {reason}"),
         (0, None) => "no response".to_owned(),
         (status, Some(reason)) => format!("{status}, {reason}"),
@@ -73,19 +81,40 @@ impl TraceText {
                 if let Some(client) = client {
                     let _ = write!(text, ", for the client {client}");
                 }
-                match tls {
-                    None => text.push_str(", plain text"),
-                    Some(tls) => {
-                        let _ = write!(text, ", TLS {} {}", tls.version, tls.cipher);
-                        if let Some(name) = &tls.server_name {
-                            let _ = write!(text, " for {name}");
-                        }
-                        if let Some(subject) = &tls.client_subject {
-                            let _ = write!(text, ", certificate of {subject}");
-                        }
-                    }
-                }
+                text.push_str(&tls.as_ref().map_or(", plain text".to_owned(), tls_text));
                 self.line(at, "connection", &text);
+            }
+            TraceEvent::Accepted { client, tls } => {
+                let tls = tls.as_ref().map(tls_text).unwrap_or_default();
+                self.line(at, "accepted", &format!("from {client}{tls}"));
+            }
+            TraceEvent::ClientHello { server_name, alpn } => {
+                let mut text = match server_name {
+                    Some(name) => format!("for {name}"),
+                    None => "no server name".to_owned(),
+                };
+                if !alpn.is_empty() {
+                    let _ = write!(text, ", offers {}", alpn.join(", "));
+                }
+                self.line(at, "hello", &text);
+            }
+            TraceEvent::Stream { name, action } => self.line(at, "stream", &format!("{name} ({action})")),
+            TraceEvent::NoStream => self.line(at, "stream", "none"),
+            TraceEvent::Connect { number, upstream, endpoint, connect_ms, reason, took_ms } => {
+                let mut text = place(upstream, endpoint);
+                if let Some(connect) = connect_ms {
+                    let _ = write!(text, ", connected in {connect:.3} ms");
+                }
+                if let Some(reason) = reason {
+                    let _ = write!(text, ": {reason}");
+                }
+                if let Some(took) = took_ms {
+                    let _ = write!(text, ", took {took:.3} ms");
+                }
+                self.line(at, &format!("connect {number}"), &text);
+            }
+            TraceEvent::Relay { bytes_in, bytes_out } => {
+                self.line(at, "relay", &format!("{bytes_in} bytes from the client, {bytes_out} to it"));
             }
             TraceEvent::Request { version, head } => {
                 self.line(at, "request", &format!("{version}, {}", names(head)));
@@ -127,11 +156,7 @@ impl TraceText {
                 reason,
                 took_ms,
             } => {
-                // An upstream without a name is named by its endpoint.
-                let mut text = match upstream == endpoint {
-                    true => endpoint.clone(),
-                    false => format!("{upstream}, {endpoint}"),
-                };
+                let mut text = place(upstream, endpoint);
                 match (reused, connect_ms) {
                     (Some(true), _) => text.push_str(", pooled connection"),
                     (_, Some(connect)) => {
@@ -191,6 +216,26 @@ impl TraceText {
             self.more(&format!("and {} more", head.more_fields));
         }
     }
+}
+
+/// Returns the upstream and its endpoint. An upstream without a name is named by its endpoint.
+fn place(upstream: &str, endpoint: &str) -> String {
+    match upstream == endpoint {
+        true => endpoint.to_owned(),
+        false => format!("{upstream}, {endpoint}"),
+    }
+}
+
+/// Returns the properties of a client's TLS connection, after a comma.
+fn tls_text(tls: &TraceTls) -> String {
+    let mut text = format!(", TLS {} {}", tls.version, tls.cipher);
+    if let Some(name) = &tls.server_name {
+        let _ = write!(text, " for {name}");
+    }
+    if let Some(subject) = &tls.client_subject {
+        let _ = write!(text, ", certificate of {subject}");
+    }
+    text
 }
 
 fn body(bytes: u64) -> String {
@@ -265,6 +310,41 @@ mod tests {
                            Cookie: (hidden)
                            and 1 more
     +12.500 ms  end        connection_refused, grpc-status 14 (d\\u{1b})
+
+"
+        );
+    }
+
+    #[test]
+    fn a_stream_has_steps_of_its_own() {
+        let trace = json!({
+            "stream": {"protocol": "TCP", "name": "mail"},
+            "started": 1_790_000_000.25, "worker": 0, "method": null, "host": "imap.example", "target": null,
+            "request_id": null, "status": 0, "reason": null, "total_ms": 2315.25,
+            "steps": [
+                {"step": "accepted", "at_ms": 0.0, "client": "192.0.2.7:56620", "tls": null},
+                {"step": "client_hello", "at_ms": 0.31, "server_name": "imap.example", "alpn": ["h2", "http/1.1"]},
+                {"step": "stream", "at_ms": 0.31, "name": "mail", "action": "forward"},
+                {"step": "connect", "at_ms": 0.31, "number": 1, "upstream": "mail", "endpoint": "10.0.0.4:993",
+                    "connect_ms": null, "reason": "connection_refused", "took_ms": 0.2},
+                {"step": "connect", "at_ms": 0.51, "number": 2, "upstream": "mail", "endpoint": "10.0.0.5:993",
+                    "connect_ms": 0.262, "reason": null, "took_ms": 0.27},
+                {"step": "relay", "at_ms": 0.78, "bytes_in": 1830, "bytes_out": 45210},
+                {"step": "end", "at_ms": 2315.25, "reason": null, "detail": null, "grpc_status": null,
+                    "bytes_in": 1830, "bytes_out": 45210},
+            ],
+        });
+        let trace: RequestTrace = serde_json::from_value(trace).expect("a trace");
+        assert_eq!(
+            text(&trace),
+            "2026-09-21T14:13:20.250Z  TCP stream mail for imap.example: complete, 2315.250 ms, worker 0
+     +0.000 ms  accepted   from 192.0.2.7:56620
+     +0.310 ms  hello      for imap.example, offers h2, http/1.1
+     +0.310 ms  stream     mail (forward)
+     +0.310 ms  connect 1  mail, 10.0.0.4:993: connection_refused, took 0.200 ms
+     +0.510 ms  connect 2  mail, 10.0.0.5:993, connected in 0.262 ms, took 0.270 ms
+     +0.780 ms  relay      1830 bytes from the client, 45210 to it
+  +2315.250 ms  end        complete
 
 "
         );

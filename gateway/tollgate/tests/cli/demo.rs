@@ -22,7 +22,7 @@ fn get(url: &str, header: &str) -> String {
 }
 
 #[test]
-fn what_it_says_to_try_works_and_interrupt_ends_it() {
+fn the_suggested_commands_work_and_interrupt_ends_it() {
     let mut running =
         Running::start(&mut tollgate(&["demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]));
     let mut lines = BufReader::new(running.child().stdout.take().expect("piped")).lines();

@@ -177,7 +177,7 @@ fn a_table_of_cases() {
 }
 
 #[test]
-fn json_says_the_same() {
+fn json_has_the_same_answer() {
     let file = file(CONFIG);
     let json = |args: &[&str]| -> Value {
         serde_json::from_str(&run(&[&["explain", arg(&file), "--json"], args].concat()).out).expect("JSON")

@@ -85,7 +85,7 @@ fn without_any_file_the_places_are_listed() {
 }
 
 #[test]
-fn run_says_which_file_it_took() {
+fn run_names_the_file_that_it_uses() {
     let folder = folder_with("tollgate.yaml", GOOD);
     let mut command = tollgate(&["run"]);
     let mut running = Running::start(command.current_dir(folder.path()).env_remove("TOLLGATE_CONFIG"));

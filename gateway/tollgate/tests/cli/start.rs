@@ -69,12 +69,12 @@ fn a_second_signal_cuts_the_drain_short() {
 }
 
 #[test]
-fn systemd_is_told() {
+fn systemd_is_notified() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(DEADLINE)).expect("set");
-    let told = || {
+    let notification = || {
         let mut buffer = [0; 256];
         let length = socket.recv(&mut buffer).expect("a message in time");
         String::from_utf8_lossy(&buffer[..length]).into_owned()
@@ -83,13 +83,13 @@ fn systemd_is_told() {
     let config = file("listen: 127.0.0.1:0\nadmin: off\nroutes: [{match: /, respond: 204}]\n");
     let mut command = tollgate(&["run", arg(&config)]);
     let mut running = Running::start(command.env("NOTIFY_SOCKET", &path));
-    assert_eq!(told().trim_end(), "READY=1");
+    assert_eq!(notification().trim_end(), "READY=1");
     running.signal(Signal::HUP);
-    let reloading = told();
+    let reloading = notification();
     assert!(reloading.contains("RELOADING=1") && reloading.contains("MONOTONIC_USEC="), "{reloading}");
-    assert_eq!(told().trim_end(), "READY=1");
+    assert_eq!(notification().trim_end(), "READY=1");
     running.signal(Signal::TERM);
-    assert_eq!(told().trim_end(), "STOPPING=1");
+    assert_eq!(notification().trim_end(), "STOPPING=1");
     let ran = running.end();
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(

@@ -1,3 +1,5 @@
+//! Tests the adaptive limit and its permits.
+
 use tollgate_observe::Registry;
 
 use super::*;
@@ -55,7 +57,7 @@ fn threads_never_exceed_it() {
 }
 
 #[test]
-fn a_part_is_kept_for_whoever_goes_first() {
+fn a_share_is_reserved_for_high_priority() {
     assert_eq!(allowed(100, [true, false, false]), [100, 100, 100]);
     assert_eq!(allowed(100, [true, true, false]), [90, 100, 100]);
     assert_eq!(allowed(100, [true, true, true]), [80, 90, 100]);
@@ -83,7 +85,7 @@ fn low_priority_is_let_go_first_once_others_ask() {
 }
 
 #[test]
-fn calm_ends_with_one_too_many_and_begins_with_few() {
+fn calm_ends_above_the_minimum_and_returns_at_it() {
     let admission = AdmissionLimits { min: AtomicU32::new(2), ..AdmissionLimits::default() };
     let first = admission.update_period(1).expect("calm");
     assert_eq!(admission.update_period(2), Some(first));
@@ -93,7 +95,7 @@ fn calm_ends_with_one_too_many_and_begins_with_few() {
 }
 
 #[test]
-fn what_a_slow_client_takes_counts_for_nothing() {
+fn time_that_a_slow_client_takes_is_not_measured() {
     let (state, [one, _]) = hands(&rules(3, 10));
     let (now, in_flight) = (tollgate_net::now(), || state.status().map_or(0, |status| status.in_flight));
     let mut permit = one.enter(Priority::Normal, now).expect("a place");

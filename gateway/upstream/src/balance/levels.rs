@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_level_cannot_take_goes_down() {
+    fn overflow_goes_to_the_next_level() {
         // The table in Envoy's documentation on priority levels.
         assert_eq!(percent(&[100, 100]), [(100, false), (0, false)]);
         assert_eq!(percent(&[72, 72]), [(100, false), (0, false)]);

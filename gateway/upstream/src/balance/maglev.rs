@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody() {
+    fn an_empty_table_picks_nothing() {
         assert_eq!(Maglev::new(Vec::new()).preferred(7).count(), 0);
     }
 
@@ -226,9 +226,9 @@ mod tests {
                 let share = *weight as f64 / sum as f64;
                 prop_assert!((*places as f64 / 4_093.0 - share).abs() < 0.001);
             }
-            let mut met = vec![false; members.len()];
-            table.preferred(key).for_each(|member| met[member] = true);
-            prop_assert!(met.iter().all(|met| *met));
+            let mut seen = vec![false; members.len()];
+            table.preferred(key).for_each(|member| seen[member] = true);
+            prop_assert!(seen.iter().all(|seen| *seen));
         }
     }
 }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_to_pick() {
+    fn an_empty_list_picks_nothing() {
         assert_eq!(order(&[], 3), [0; 0]);
         assert_eq!(order(&[0, 0], 3), [0; 0]);
         assert_eq!(order(&[0], 3), [0; 0]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stays_keeps_its_turn_when_another_leaves() {
+    fn remaining_endpoints_keep_their_turn() {
         let turns = RoundRobin::new(vec![1; 4]);
         picks(&turns, 2);
         let mut credit = turns.credit();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn changing_again_and_again_favours_nobody() {
+    fn repeated_changes_favour_no_endpoint() {
         // A member that joins and leaves at every turn must not reset the others to the first.
         let mut credit = vec![0; 3];
         let mut seen = [0; 3];
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_fit_is_passed_over() {
+    fn unsuitable_endpoints_are_skipped() {
         let turns = RoundRobin::new(vec![1; 3]);
         assert_eq!(turns.pick_of(|member| member != 0), Some(1));
         assert_eq!(turns.pick_of(|_| false), None);

@@ -1,3 +1,5 @@
+//! Tests properties that all balancers share.
+
 use std::cell::Cell;
 
 use fastrand::Rng;
@@ -88,7 +90,7 @@ fn every_policy_keeps_to_the_weights_with_nothing_to_do() {
 }
 
 #[test]
-fn no_policy_finds_anyone_where_nobody_is() {
+fn no_balancer_picks_from_an_empty_list() {
     let mut drained = endpoints(2);
     drained.iter_mut().for_each(|endpoint| endpoint.weight = 0);
     let mut sick = endpoints(2);
@@ -160,7 +162,7 @@ fn equally_busy_endpoints_take_turns() {
 }
 
 #[test]
-fn who_failed_is_avoided_and_asked_again_at_last() {
+fn a_failed_endpoint_is_picked_only_as_a_last_resort() {
     for policy in policies() {
         let run = Run::new(settings(policy.clone()), &endpoints(3));
         for request in 0..200_u64 {
@@ -233,7 +235,7 @@ fn in_a_panic_all_take_requests() {
 }
 
 #[test]
-fn who_begins_slowly_takes_less() {
+fn slow_start_reduces_the_share() {
     let mut endpoints = endpoints(2);
     endpoints[1].readiness = 250;
     for policy in policies() {
@@ -324,7 +326,7 @@ fn turns_outlive_a_change() {
 
 proptest! {
     #[test]
-    fn who_is_picked_may_be(
+    fn picked_endpoints_are_eligible(
         standings in prop::collection::vec((0_u32..4, 0_u8..3, any::<bool>(), any::<bool>(), 100_u64..=1000), 0..12),
         policy in prop::sample::select(policies().to_vec()),
         panic_threshold in 0_u8..=100,

@@ -97,7 +97,7 @@ fn stays_closed_below_the_ratio() {
 }
 
 #[test]
-fn what_left_the_window_does_not_count() {
+fn calls_outside_the_window_do_not_count() {
     let bench = Bench::new(&rules(), 1);
     bench.calls(bench.start, 9, true);
     bench.calls(bench.start + 11 * SECOND, 1, true);
@@ -137,7 +137,7 @@ fn bad_probes_open_it_again() {
 }
 
 #[test]
-fn a_probe_that_nobody_saw_the_end_of_gives_its_place_back() {
+fn an_abandoned_probe_returns_its_permit() {
     let bench = Bench::new(&rules(), 1);
     bench.calls(bench.start, 10, true);
     let later = bench.start + 5 * SECOND;
@@ -150,7 +150,7 @@ fn a_probe_that_nobody_saw_the_end_of_gives_its_place_back() {
 }
 
 #[test]
-fn what_began_before_it_opened_says_nothing_afterwards() {
+fn calls_from_before_the_opening_do_not_count() {
     let bench = Bench::new(&rules(), 2);
     let old: Vec<_> = (0..50).filter_map(|_| bench.workers[1].admit(bench.start)).collect();
     bench.calls(bench.start, 10, true);
@@ -205,7 +205,7 @@ proptest! {
     /// Compares with a model that remembers every call: the breaker opens if and only if the ratio in the
     /// window is reached.
     #[test]
-    fn opens_when_a_list_of_all_calls_says_so(
+    fn opens_as_a_list_of_all_calls_would(
         failures in 1_u8..=100,
         minimum in 1_u32..30,
         workers in 1_usize..4,

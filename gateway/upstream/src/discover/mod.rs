@@ -72,13 +72,13 @@ impl Discovery {
             .iter()
             .filter_map(|upstream| Some((upstream.name.as_str(), upstream.discover.as_ref()?)))
             .collect();
-        let gone =
+        let ended =
             self.running.extract_if(|name, _| !wanted.contains_key(name.as_str())).map(|(_, running)| {
                 running.task.abort();
                 running.state.lookups.end();
                 running.state
             });
-        let gone = EndedLookups(gone.collect());
+        let ended = EndedLookups(ended.collect());
         for (name, discover) in wanted {
             let before = self.running.get(name);
             if before.is_some_and(|running| running.source == *discover) {
@@ -93,7 +93,7 @@ impl Discovery {
             let running = self.start(name, discover, is_other_source);
             self.running.insert(name.to_owned(), running);
         }
-        gone
+        ended
     }
 
     fn start(&self, name: &str, discover: &Discover, is_other_source: bool) -> RunningLookup {
@@ -147,7 +147,7 @@ impl Drop for Discovery {
 
 /// Upstreams whose lookups ended, and which may still be in a worker's plan.
 #[derive(Debug)]
-#[must_use = "what was looked up is to be forgotten when no plan names it any longer"]
+#[must_use = "call `forget` once no plan uses these upstreams"]
 pub struct EndedLookups(Vec<Arc<UpstreamState>>);
 
 impl EndedLookups {

@@ -41,16 +41,16 @@ fn short_form(endpoints: &[Endpoint]) -> Vec<String> {
 struct Lookups {
     discovery: Discovery,
     state: Arc<UpstreamState>,
-    told: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 impl Lookups {
     fn start(discover: &Discover) -> Self {
-        let (shared, told) = (UpstreamStates::new(), Arc::new(Mutex::new(Vec::new())));
-        let log = told.clone();
+        let (shared, messages) = (UpstreamStates::new(), Arc::new(Mutex::new(Vec::new())));
+        let log = messages.clone();
         let warn = Arc::new(move |text: &str| log.lock().expect("log").push(text.to_owned()));
         let mut lookups =
-            Self { discovery: Discovery::new(shared.clone(), warn), state: shared.upstream("up"), told };
+            Self { discovery: Discovery::new(shared.clone(), warn), state: shared.upstream("up"), messages };
         lookups.apply(Some(discover));
         lookups
     }
@@ -90,7 +90,7 @@ impl Lookups {
                 "{what}: {:?} {:?} {:?}",
                 self.endpoints(),
                 self.state().lookups.report(),
-                self.told.lock()
+                self.messages.lock()
             );
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -127,7 +127,7 @@ fn a_change_of_addresses_is_followed_and_a_change_of_order_is_none() {
 }
 
 #[test]
-fn what_was_good_outlives_every_failure() {
+fn the_last_good_answer_outlives_failures() {
     run(async {
         let server = Server::start().await;
         let lookups = Lookups::start(&dns(&server));
@@ -149,8 +149,8 @@ fn what_was_good_outlives_every_failure() {
             let problem = |this: &Lookups| this.state().lookups.report().and_then(|report| report.problem);
             lookups.until(part, |this| problem(this).is_some_and(|text| text.contains(part))).await;
             assert_eq!(lookups.endpoints(), [format!("{address}:80")], "{reply:?}");
-            let told = lookups.told.lock().expect("log").join("\n");
-            assert!(told.contains(part) && told.contains("goes on with those"), "{told}");
+            let messages = lookups.messages.lock().expect("log").join("\n");
+            assert!(messages.contains(part) && messages.contains("goes on with those"), "{messages}");
         }
         let (all, failures) = lookups.counts();
         assert!(failures >= 6 && all >= 12, "{all} {failures}");
@@ -167,8 +167,8 @@ fn a_name_server_that_is_back_is_noticed() {
         assert_eq!(lookups.state().discovered(), None);
         server.say_a("app.test.", 1, &["127.0.0.1"]);
         lookups.until("the address", |this| this.endpoints() == ["127.0.0.1:80"]).await;
-        let told = lookups.told.lock().expect("log").clone();
-        assert_eq!(told.len(), 2, "one word when it breaks, one when it works: {told:?}");
+        let messages = lookups.messages.lock().expect("log").clone();
+        assert_eq!(messages.len(), 2, "one word when it breaks, one when it works: {messages:?}");
     });
 }
 
@@ -331,8 +331,8 @@ fn a_file_is_read_again_when_it_changes() {
         std::fs::remove_file(&path).expect("removed");
         lookups.until("another failure", |this| this.counts().1 == 2).await;
         assert_eq!(lookups.endpoints(), ["127.0.0.3:80/0*5"]);
-        let told = lookups.told.lock().expect("log").join("\n");
-        assert!(told.contains("has no port") && told.contains("no such file"), "{told}");
+        let messages = lookups.messages.lock().expect("log").join("\n");
+        assert!(messages.contains("has no port") && messages.contains("no such file"), "{messages}");
         std::fs::write(&path, "[127.0.0.5:80]").expect("written");
         lookups.until("the fifth", |this| this.endpoints() == ["127.0.0.5:80"]).await;
     });

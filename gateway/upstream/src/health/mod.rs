@@ -127,8 +127,8 @@ async fn drive(health: Weak<HealthMonitor>, notices: Arc<NoticeChannel>, due: De
         let now = tollgate_net::now();
         due.set(now, this.run_due(now).map(|next| next.saturating_duration_since(now)));
         drop(this);
-        let mut heard = pin!(notices.signalled());
-        poll_fn(|cx| match heard.as_mut().poll(cx) {
+        let mut signalled = pin!(notices.signalled());
+        poll_fn(|cx| match signalled.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(()),
             Poll::Pending => due.poll_passed(cx),
         })

@@ -186,7 +186,7 @@ fn the_first_probe_comes_at_once_and_decides() {
 }
 
 #[test]
-fn down_after_some_in_a_row_and_up_again_anew() {
+fn thresholds_count_consecutive_results() {
     run(async |control| {
         let (service, other) = (Service::start(), Service::start());
         control.apply(upstream(&[&service, &other], Some(every(SHORT))));
@@ -249,7 +249,7 @@ fn over_a_reload() {
 }
 
 #[test]
-fn who_is_looked_up_is_probed_and_who_is_gone_is_not() {
+fn discovered_endpoints_are_probed_and_removed_ones_are_not() {
     run(async |control| {
         let (a, b) = (Service::start(), Service::start());
         control.apply(upstream(&[], Some(every(SHORT))));
@@ -282,7 +282,7 @@ fn a_limit_on_connections_holds_for_probes() {
 }
 
 #[test]
-fn an_ejection_ends_by_itself() {
+fn an_ejection_ends_on_time() {
     run(async |control| {
         let services = [Service::start(), Service::start()];
         let mut plan = upstream(&[&services[0], &services[1]], None);
@@ -302,7 +302,7 @@ fn an_ejection_ends_by_itself() {
 }
 
 #[test]
-fn nobody_is_left_out_when_it_ends() {
+fn no_endpoint_stays_ejected_when_the_monitor_ends() {
     run(async |control| {
         let services = [Service::start(), Service::start()];
         control.apply(upstream(&[&services[0], &services[1]], Some(every(SHORT))));
@@ -315,9 +315,9 @@ fn nobody_is_left_out_when_it_ends() {
 }
 
 #[test]
-fn what_a_worker_tells_is_written_down() {
-    let told = Arc::new(Mutex::new(0));
-    let count = told.clone();
+fn notices_of_workers_are_logged() {
+    let notices = Arc::new(Mutex::new(0));
+    let count = notices.clone();
     Runtime::new().expect("a runtime").run(async move {
         let (shared, timers) = (UpstreamStates::new(), Timers::start().expect("timers"));
         let health =
@@ -330,7 +330,7 @@ fn what_a_worker_tells_is_written_down() {
         thread::spawn(move || state.eject(&endpoint, EjectionCause::Consecutive5xx))
             .join()
             .expect("no panic");
-        while *told.lock().expect("a count") == 0 {
+        while *notices.lock().expect("a count") == 0 {
             tollgate_net::yield_now().await;
         }
     });

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counts_as_what() {
+    fn classification_of_results() {
         let endpoint = EndpointOutlier::default();
         let own = endpoint.traffic();
         let detector = Detector::new(&Outlier {

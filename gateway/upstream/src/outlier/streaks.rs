@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn another_5xx_ends_the_gateways_own() {
+    fn a_5xx_ends_a_streak_of_gateway_errors() {
         let streaks = Streaks::default();
         let limits = limits(None, Some(2));
         for _ in 0..5 {
@@ -109,11 +109,11 @@ mod tests {
     fn no_failure_is_lost_between_threads() {
         let streaks = Streaks::default();
         let limits = limits(Some(5), None);
-        let told: usize = std::thread::scope(|scope| {
+        let ejections: usize = std::thread::scope(|scope| {
             let count = || (0..10_000).filter(|_| streaks.failure(false, limits).is_some()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(count)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
-        assert_eq!(told, 40_000 / 5);
+        assert_eq!(ejections, 40_000 / 5);
     }
 }

@@ -46,21 +46,21 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_among_many_that_do_not() {
+    fn an_endpoint_that_fails_more_than_the_others_is_an_outlier() {
         assert_eq!(outliers(&of(&[0, 0, 300, 0, 0, 0])), [2]);
         assert_eq!(outliers(&of(&[10, 12, 9, 11, 40, 10, 12])), [4]);
         assert_eq!(outliers(&of(&[0, 0, 0, 0, 500])), [4], "five are enough");
     }
 
     #[test]
-    fn all_alike_none_stands_out() {
+    fn equal_endpoints_have_no_outlier() {
         assert_eq!(outliers(&of(&[0; 10])), [0; 0]);
         assert_eq!(outliers(&of(&[1000; 10])), [0; 0]);
         assert_eq!(outliers(&of(&[400, 420, 390, 410, 405])), [0; 0]);
     }
 
     #[test]
-    fn too_few_to_tell() {
+    fn too_few_endpoints_or_requests() {
         assert_eq!(threshold(&of(&[0, 0, 0, 1000])), None);
         let mut interval = of(&[0, 0, 0, 0]);
         interval.push(TrafficTotals { attempts: 99, failures: 99 });

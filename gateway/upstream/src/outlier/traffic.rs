@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_still_counts_and_takes_no_room() {
+    fn removed_endpoints_still_count_without_memory() {
         let parts = WorkerCounters::default();
         let kept = parts.add();
         for _ in 0..100 {

@@ -16,7 +16,7 @@ use super::{Connection, Pool, PooledConnection};
 use crate::{ConnectError, Permit, proxy_protocol, tls};
 
 /// How long a connect may take after the endpoint is no longer a member of its upstream. A pod or a machine that is gone
-/// does not answer, and the request has better chances at another endpoint. One that is still there answers within a
+/// does not answer, and the request has better chances at another endpoint. An endpoint that still exists answers within a
 /// round trip: 250 ms are enough around the world.
 const RETIRED_CONNECT_TIMEOUT: Duration = Duration::from_millis(250);
 
@@ -148,9 +148,9 @@ async fn open(pool: &Pool) -> io::Result<Stream> {
             deadline.set(tollgate_net::now(), Some(RETIRED_CONNECT_TIMEOUT));
             deadline
         });
-        let gone =
+        let retired =
             || io::Error::new(ErrorKind::TimedOut, "the endpoint is no longer a member of the upstream");
-        bound.poll_passed(cx).map(|()| Err(gone()))
+        bound.poll_passed(cx).map(|()| Err(retired()))
     })
     .await
 }
@@ -184,6 +184,7 @@ impl Drop for Dial<'_> {
 pub(super) async fn dial(pool: &Pool, client_header: ProxyHeader) -> Result<Stream, ConnectError> {
     let address = &pool.address;
     let mut stream = open(pool).await.map_err(|error| connect_failed(pool, &error))?;
+    pool.refusing_until.set(None);
     let upstream = pool.context.shared.name.as_str();
     trace!(target: component::UPSTREAM, upstream, endpoint = %address, "connected to the endpoint");
     if stream.is_self_connection() {
@@ -218,6 +219,9 @@ fn connect_failed(pool: &Pool, error: &io::Error) -> ConnectError {
     match error.kind() {
         ErrorKind::NotFound if matches!(endpoint, Address::Name { .. }) => ConnectError::Dns,
         _ if tollgate_net::is_shortage(error) => ConnectError::Shortage,
-        _ => ConnectError::Refused,
+        _ => {
+            pool.refused();
+            ConnectError::Refused
+        }
     }
 }

@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate_http2::MemoryTotals;
 use tollgate_net::{ProxyVersion, Timers};
@@ -14,6 +14,11 @@ use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Pool as PoolSettings, Tls, Upstream as Planned};
 
 use crate::UpstreamState;
+
+/// How long other requests pass an endpoint over after it refused a connection. A process that ends or starts again
+/// refuses connections until its orchestrator or a probe reports it. A second is longer than that report takes, and
+/// short for an endpoint that is back.
+const PASSED_OVER: Duration = Duration::from_secs(1);
 
 /// The settings and counters that all pools of an upstream share on a worker.
 #[derive(Debug)]
@@ -35,11 +40,16 @@ pub(crate) struct PoolContext {
     pub header_list_max_bytes: Cell<u32>,
     /// The read buffer that all HTTP/2 connections share.
     pub read_buffer: Rc<RefCell<Vec<u8>>>,
-    /// What waits for the sockets of all HTTP/2 connections.
+    /// Bytes that wait for the sockets of all HTTP/2 connections.
     pub http2_totals: MemoryTotals,
     /// When TLS, HTTP version, PROXY protocol or source address last changed. Connections opened earlier are
     /// not reused.
     kind_changed_at: Cell<Option<Instant>>,
+    /// Whether endpoints that refuse a connection are passed over for a moment. Off with `outlier: off`.
+    passes_over: Cell<bool>,
+    /// When the last endpoint that refused a connection gets requests again; `None` if none is passed over.
+    /// A plain request reads only this.
+    refusing_until: Cell<Option<Instant>>,
     /// Idle connections to all endpoints. Upstreams past the metrics' bound share one counter.
     pub idle: Rc<Cell<usize>>,
     /// A connection that becomes free is not simply kept: a request waits on this or another worker, or there
@@ -79,6 +89,8 @@ impl PoolContext {
             read_buffer: Rc::default(),
             http2_totals: MemoryTotals::default(),
             kind_changed_at: Cell::new(None),
+            passes_over: Cell::new(planned.rules.outlier.enabled),
+            refusing_until: Cell::new(None),
             idle,
             must_offer: Cell::new(false),
         })
@@ -92,6 +104,7 @@ impl PoolContext {
             *self.settings.borrow_mut() = planned.pool.clone();
         }
         self.header_list_max_bytes.set(header_list(planned));
+        self.passes_over.set(planned.rules.outlier.enabled);
         let (http2, proxy_protocol) = (planned.http2.is_some(), planned.proxy_protocol);
         let spoken = (self.http2.replace(http2), self.proxy_protocol.replace(proxy_protocol));
         let kind = moved || *self.tls.borrow() != planned.tls || spoken != (http2, proxy_protocol);
@@ -105,6 +118,32 @@ impl PoolContext {
     /// Whether the current plan would open the same kind of connection as at that time.
     pub fn is_current(&self, opened: Instant) -> bool {
         self.kind_changed_at.get().is_none_or(|since| opened > since)
+    }
+
+    /// Notes that an endpoint refused a connection. Returns until when requests pass it over.
+    pub(super) fn refused(&self) -> Option<Instant> {
+        let until = self.passes_over.get().then(|| tollgate_net::now() + PASSED_OVER);
+        if until.is_some() {
+            self.refusing_until.set(until);
+        }
+        until
+    }
+
+    /// Whether endpoints may be passed over, because they refused a connection.
+    #[inline]
+    pub fn has_refusing(&self) -> bool {
+        self.refusing_until.get().is_some()
+    }
+
+    /// Returns the current time if endpoints are passed over now.
+    pub fn refusing_now(&self) -> Option<Instant> {
+        let until = self.refusing_until.get()?;
+        let now = tollgate_net::now();
+        if now >= until {
+            self.refusing_until.set(None);
+            return None;
+        }
+        Some(now)
     }
 
     /// Whether a connection that becomes free must be [offered](super::PoolSet::offer) instead of kept.

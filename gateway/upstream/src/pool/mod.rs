@@ -92,6 +92,8 @@ pub struct Pool {
     /// Tasks that wait for a connection to open, by number. They are woken when the endpoint is no longer a member.
     dialing: RefCell<BTreeMap<u64, Waker>>,
     next_dial: Cell<u64>,
+    /// Until when other requests pass the endpoint over, because it refused a connection.
+    refusing_until: Cell<Option<Instant>>,
     state: Arc<EndpointState>,
     /// Outcomes of this worker's requests, for outlier detection.
     traffic: Arc<Traffic>,
@@ -114,6 +116,7 @@ impl Pool {
             retired: Cell::new(false),
             dialing: RefCell::new(BTreeMap::new()),
             next_dial: Cell::new(0),
+            refusing_until: Cell::new(None),
             traffic: state.outlier.traffic(),
             state,
             context,
@@ -172,6 +175,17 @@ impl Pool {
 
     fn add_in_use(&self, change: i32) {
         self.in_use.set(self.in_use.get().saturating_add_signed(change));
+    }
+
+    /// Makes other requests of this worker pass the endpoint over for a moment, because it refused a connection.
+    #[cold]
+    fn refused(&self) {
+        self.refusing_until.set(self.context.refused());
+    }
+
+    /// Whether requests pass the endpoint over at this time.
+    pub(crate) fn is_refusing(&self, now: Instant) -> bool {
+        self.refusing_until.get().is_some_and(|until| now < until)
     }
 
     /// Marks the endpoint as no longer a member of the upstream. Closes idle connections now, and others when

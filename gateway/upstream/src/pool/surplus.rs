@@ -38,14 +38,14 @@ mod tests {
     }
 
     #[test]
-    fn those_that_were_opened_last_go() {
+    fn the_newest_connections_are_surplus() {
         assert_eq!(left([5, 1, 4, 2, 9], 4, 2), [1, 2, 9], "the last one is needed");
         assert_eq!(left([5, 1, 4, 2, 9], 5, 2), [1, 4, 2]);
         assert!(left([5, 1, 4], 3, 3).is_empty());
     }
 
     #[test]
-    fn of_those_opened_at_once_no_more_than_so_many_go() {
+    fn of_connections_opened_at_once_only_the_surplus_closes() {
         assert_eq!(left([7, 7, 7, 7], 4, 2), [7, 7]);
         assert_eq!(left([7, 7, 7, 1], 4, 2).len(), 2);
         assert_eq!(left([7, 7, 9], 3, 2), [7], "one was opened later yet");

@@ -1,3 +1,5 @@
+//! Tests the table of upstreams across changes of plan.
+
 use std::time::Duration;
 
 use tollgate_net::{Address, Runtime};
@@ -65,7 +67,7 @@ fn state(upstream: &Upstream, endpoint: &str) -> Arc<EndpointState> {
 }
 
 #[test]
-fn what_did_not_change_keeps_its_pool_and_its_turn() {
+fn unchanged_upstreams_keep_pool_and_balancer() {
     run(async {
         let mut table = table(&UpstreamStates::new());
         let old = change(&mut table, &planned("u", &["h:1", "h:2", "h:3"], |_| {}));
@@ -120,7 +122,7 @@ fn looked_up_endpoints_come_and_go() {
 }
 
 #[test]
-fn nobody_looks_until_something_is_said_to_have_changed() {
+fn members_are_rebuilt_only_after_a_change() {
     run(async {
         let upstream =
             change(&mut table(&UpstreamStates::new()), &planned("u", &["h:1", "h:2", "h:3"], |_| {}));
@@ -159,7 +161,7 @@ fn a_cookie_leads_to_its_endpoint_while_that_takes_requests() {
 }
 
 #[test]
-fn slow_start_goes_on_by_itself() {
+fn slow_start_progresses_without_events() {
     run(async {
         let slow =
             |planned: &mut Planned| planned.rules.balance.slow_start = Some(Duration::from_millis(300));

@@ -2,6 +2,9 @@
 //
 //	measure speed    from a new route to its first answer, many routes at once, writes of statuses, memory
 //	measure roll     requests during rolling restarts, and while a Deployment has no pods
+//	measure change   requests while routes, backends, endpoints and listeners change
+//	measure smoke    the life of one route, without controllers
+//	measure outage   requests while the leader, the API server or etcd is away
 package main
 
 import (
@@ -48,7 +51,7 @@ func main() {
 	log.SetFlags(0)
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig")
 	if len(os.Args) < 2 {
-		log.Fatal("measure speed|roll [flags]")
+		log.Fatal("measure speed|roll|change|outage|smoke [flags]")
 	}
 	what := os.Args[1]
 	os.Args = append(os.Args[:1], os.Args[2:]...)
@@ -64,8 +67,14 @@ func main() {
 		speed(c)
 	case "roll":
 		roll(c)
+	case "change":
+		change(c)
+	case "outage":
+		outage(c)
+	case "smoke":
+		smoke(c)
 	default:
-		log.Fatalf("measure speed|roll, not %s", what)
+		log.Fatalf("measure speed|roll|change|outage|smoke, not %s", what)
 	}
 }
 
@@ -111,12 +120,16 @@ func (c *cluster) close() {
 }
 
 func (c *cluster) create(resource schema.GroupVersionResource, kind, name string, spec map[string]any) {
+	must(c.tryCreate(context.Background(), resource, kind, name, spec))
+}
+
+func (c *cluster) tryCreate(ctx context.Context, resource schema.GroupVersionResource, kind, name string, spec map[string]any) error {
 	object := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": resource.Group + "/" + resource.Version, "kind": kind,
 		"metadata": map[string]any{"name": name, "namespace": c.namespace}, "spec": spec,
 	}}
-	_, err := c.dynamic.Resource(resource).Namespace(c.namespace).Create(context.Background(), object, metav1.CreateOptions{})
-	must(err)
+	_, err := c.dynamic.Resource(resource).Namespace(c.namespace).Create(ctx, object, metav1.CreateOptions{})
+	return err
 }
 
 // createRoute makes a route of the host NAME.example to a Service.
@@ -136,9 +149,10 @@ func client(connections int) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
 
-// get returns the status of an answer and its body.
+// get returns the status of an answer and its body. A host may be followed by a path.
 func (c *cluster) get(client *http.Client, host string) (int, string, error) {
-	request, err := http.NewRequest(http.MethodGet, "http://"+c.address+"/", nil)
+	host, path, _ := strings.Cut(host, "/")
+	request, err := http.NewRequest(http.MethodGet, "http://"+c.address+"/"+path, nil)
 	must(err)
 	request.Host = host
 	response, err := client.Do(request)

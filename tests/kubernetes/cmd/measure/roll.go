@@ -41,7 +41,7 @@ func roll(c *cluster) {
 		c.createRoute(kind.name, kind.name, 80)
 		c.available(kind.name, 3)
 		c.until(kind.name + ".example")
-		counts, worst := c.under(kind.name+".example", func() {
+		counts, worst := c.under([]string{kind.name + ".example"}, func() {
 			for range 2 {
 				time.Sleep(2 * time.Second)
 				c.restart(kind.name)
@@ -50,11 +50,7 @@ func roll(c *cluster) {
 			time.Sleep(2 * time.Second)
 		})
 		fmt.Printf("two rolling restarts of 3 %s: %s; the slowest request took %s\n", kind.title, show(counts), milliseconds(worst))
-		for result, count := range counts {
-			if result != "200" {
-				failed += count
-			}
-		}
+		failed += failures(counts)
 	}
 	c.scale("abrupt", 0)
 	begin := time.Now()
@@ -77,6 +73,17 @@ func roll(c *cluster) {
 		c.close()
 		log.Fatalf("%d requests failed", failed)
 	}
+}
+
+// failures returns how many requests were not answered with 200.
+func failures(counts map[string]int) int {
+	failed := 0
+	for result, count := range counts {
+		if result != "200" {
+			failed += count
+		}
+	}
+	return failed
 }
 
 func show(counts map[string]int) string {
@@ -139,9 +146,9 @@ func (c *cluster) available(name string, replicas int32) {
 	}
 }
 
-// under sends requests at a fixed rate while something happens. It returns how often each result was seen, and the
-// longest time from when a request was due to its end.
-func (c *cluster) under(host string, happens func()) (map[string]int, time.Duration) {
+// under sends requests to hosts in turn at a fixed rate while something happens. It returns how often each result was
+// seen, and the longest time from when a request was due to its end.
+func (c *cluster) under(hosts []string, happens func()) (map[string]int, time.Duration) {
 	clients := client(*connections)
 	counts := map[string]int{}
 	var worst time.Duration
@@ -164,7 +171,7 @@ func (c *cluster) under(host string, happens func()) (map[string]int, time.Durat
 		sent.Add(1)
 		go func() {
 			defer sent.Done()
-			status, body, err := c.get(clients, host)
+			status, body, err := c.get(clients, hosts[number%len(hosts)])
 			result := fmt.Sprint(status)
 			if err == nil && status != 200 {
 				result, _, _ = strings.Cut(body, "\n") // the reason

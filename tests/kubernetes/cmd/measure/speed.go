@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,21 +28,7 @@ var (
 
 // speed measures how soon changes are in force.
 func speed(c *cluster) {
-	port := c.serve()
-	ctx := context.Background()
-	serviceSpec := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: serviceSpec}
-	_, err := c.core.CoreV1().Services(c.namespace).Create(ctx, service, metav1.CreateOptions{})
-	must(err)
-	name, number, yes := "http", int32(port), true
-	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Name: "s-1", Labels: map[string]string{discoveryv1.LabelServiceName: "s"}},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &number}},
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{*host}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
-	}
-	_, err = c.core.DiscoveryV1().EndpointSlices(c.namespace).Create(ctx, slice, metav1.CreateOptions{})
-	must(err)
+	c.backend("s", c.serve("ok"))
 
 	accepted := c.watchAccepted()
 	writes := func() float64 {
@@ -65,6 +52,7 @@ func speed(c *cluster) {
 	await(accepted, made)
 	fmt.Printf("300 routes at once: created in %s; after that all answer within %s and are accepted within %s\n",
 		milliseconds(created.Sub(begin)), milliseconds(answering), milliseconds(time.Since(created)))
+	bar("300 routes at once", time.Since(created), 500*time.Millisecond)
 
 	begin = time.Now()
 	c.many("row", 1000, 1)
@@ -75,6 +63,7 @@ func speed(c *cluster) {
 	await(accepted, made)
 	fmt.Printf("1,000 routes one by one: created in %s; after that all answer within %s and are accepted within %s\n",
 		milliseconds(created.Sub(begin)), milliseconds(answering), milliseconds(time.Since(created)))
+	bar("1,000 routes one by one", time.Since(created), 500*time.Millisecond)
 
 	if rest := *total - made - *samples; rest > 0 {
 		c.many("fill", rest, 8)
@@ -83,19 +72,67 @@ func speed(c *cluster) {
 		await(accepted, made)
 	}
 	if *pid != 0 {
-		fmt.Printf("memory: %d MiB with %d routes, %.1f KiB a route\n", memory()/1024, made, float64(memory()-memoryBefore)/float64(made))
+		// The allocator gives free pages back after a second or two: this is the memory that the routes take, not that
+		// of the way there.
+		time.Sleep(5 * time.Second)
+		each := float64(memory()-memoryBefore) / float64(made)
+		fmt.Printf("memory: %d MiB with %d routes, %.1f KiB a route\n", memory()/1024, made, each)
+		if each > memoryMax {
+			missed = append(missed, fmt.Sprintf("%.1f KiB a route, and not %.0f", each, memoryMax))
+		}
 	}
 	made += c.single("many", made)
 	await(accepted, made)
 	fmt.Printf("writes of statuses: %.0f for %d routes\n", writes()-before, made)
+	if written := int(writes() - before); written != made {
+		missed = append(missed, fmt.Sprintf("%d writes of statuses for %d routes", written, made))
+	}
+	if len(missed) > 0 {
+		c.close()
+		log.Fatalf("bars missed: %s", strings.Join(missed, "; "))
+	}
 }
 
-// serve starts a server that answers every request with 200. It returns its port.
-func (c *cluster) serve() int {
+// memoryMax is the bar of the memory for each route, in KiB.
+const memoryMax = 10.0
+
+var missed []string
+
+// bar notes that something took longer than it may.
+func bar(what string, took, atMost time.Duration) {
+	if took > atMost {
+		missed = append(missed, fmt.Sprintf("%s took %s, and not %s", what, milliseconds(took), milliseconds(atMost)))
+	}
+}
+
+// backend makes a Service with one endpoint, a port of this machine.
+func (c *cluster) backend(service string, port int) {
+	ctx := context.Background()
+	spec := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}
+	object := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: service}, Spec: spec}
+	_, err := c.core.CoreV1().Services(c.namespace).Create(ctx, object, metav1.CreateOptions{})
+	must(err)
+	_, err = c.core.DiscoveryV1().EndpointSlices(c.namespace).Create(ctx, slice(service, port), metav1.CreateOptions{})
+	must(err)
+}
+
+// slice returns the endpoints of a Service: one port of this machine.
+func slice(service string, port int) *discoveryv1.EndpointSlice {
+	name, number, yes := "http", int32(port), true
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &number}},
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{*host}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}}},
+	}
+}
+
+// serve starts a server that answers every request with 200 and a text. It returns its port.
+func (c *cluster) serve(text string) int {
 	listener, err := net.Listen("tcp", net.JoinHostPort(*host, "0"))
 	must(err)
 	go func() {
-		must(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })))
+		must(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })))
 	}()
 	return listener.Addr().(*net.TCPAddr).Port
 }
@@ -139,6 +176,8 @@ func (c *cluster) single(prefix string, present int) int {
 	fmt.Printf("one route among %d: median %s, p99 %s, at most %s; %d of %d other requests failed\n", present,
 		milliseconds(quantile(times, 0.5)), milliseconds(quantile(times, 0.99)), milliseconds(quantile(times, 1)),
 		failed.Load(), sent.Load())
+	bar(fmt.Sprintf("the median of one route among %d", present), quantile(times, 0.5), 30*time.Millisecond)
+	bar(fmt.Sprintf("p99 of one route among %d", present), quantile(times, 0.99), 100*time.Millisecond)
 	return *samples
 }
 

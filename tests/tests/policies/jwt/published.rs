@@ -86,7 +86,7 @@ fn strangers_do_not_make_the_gateway_ask_for_each_token() {
 }
 
 #[test]
-fn without_any_keys_nobody_gets_in() {
+fn without_keys_no_token_is_accepted() {
     let origin = Origin::ok();
     let dead = tollgate_tests::refused_address();
     let gateway = gateway(&origin, &format!("jwks: \"http://{dead}/keys\", timeout: 2s"));

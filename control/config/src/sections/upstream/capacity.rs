@@ -24,6 +24,10 @@ pub struct Pool {
     /// Maximum age for reuse of a connection.
     #[key(default = off)]
     pub max_age: Option<Duration>,
+    /// How long an HTTP/2 connection with requests may bring no byte before the gateway sends a PING. After the same
+    /// time again it is closed.
+    #[key(time = "100ms"..="1d", off, default = "30s", also = ["ping_interval", "keepalive_interval", "keepalive_time"])]
+    pub ping: Option<Duration>,
     /// Connections that each worker opens to each endpoint in advance.
     #[key(count = 0..=1000, default = 0, also = ["min_idle", "preconnect", "warmup", "warm_up"])]
     pub warm: u32,

@@ -89,7 +89,7 @@ const ROUTES: &str = "  - match: /a/*\n    to: users\n  # about b\n  - name: b\n
 const TAIL: &str = "timeouts:\n  total: 5s\naccess_log: stdout\n";
 
 #[test]
-fn what_has_changed_is_read_and_nothing_else() {
+fn only_changed_items_are_read() {
     let text = |routes: &str| format!("{HEAD}{routes}{TAIL}");
     let first = text(ROUTES);
     let changed = text(&ROUTES.replace("/a/*", "/a2/*"));
@@ -118,7 +118,7 @@ fn an_item_at_either_end_of_the_file() {
 }
 
 #[test]
-fn what_is_not_an_item_by_itself_has_all_read() {
+fn a_change_outside_items_has_everything_read() {
     let text = |routes: &str| format!("{HEAD}{routes}{TAIL}");
     let first = text(ROUTES);
     for odd in [
@@ -268,7 +268,7 @@ fn a_key_among_the_items_is_seen() {
 }
 
 #[test]
-fn of_ten_thousand_routes_one_is_read() {
+fn one_of_ten_thousand_routes_is_read() {
     let text = |changed: usize| {
         let routes = (0..10_000).map(|number| {
             let path = if number == changed { "new" } else { "a" };

@@ -1,4 +1,4 @@
-//! Which policies sets bring to a place, and which errors their names give.
+//! Tests the policies that sets bring to a place, and the errors about their names.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,20 +28,20 @@ fn wrong(text: &str) -> Vec<Problem> {
 }
 
 /// Returns the policies of a route: where each is attached, by which set, and its summary.
-fn met(plan: &Plan, name: &str) -> Vec<(String, Option<String>, String)> {
+fn policies_of(plan: &Plan, name: &str) -> Vec<(String, Option<String>, String)> {
     let route = plan.routes.iter().find(|route| route.name == name).expect("a route");
     let chain = route.policies.as_ref().and_then(|chains| chains.default);
     let indices = chain.map(|chain| plan.chains[chain as usize].as_slice()).unwrap_or_default();
-    let told = indices.iter().map(|index| {
+    let policies = indices.iter().map(|index| {
         let attached = &plan.policies[*index as usize];
         (attached.key.clone(), attached.set.as_deref().map(str::to_owned), attached.policy.summary())
     });
-    told.collect()
+    policies.collect()
 }
 
-/// Like [`met`], without the summaries.
+/// Like [`policies_of`], without the summaries.
 fn by(plan: &Plan, name: &str) -> Vec<(String, String)> {
-    met(plan, name).into_iter().map(|(key, set, _)| (key, set.unwrap_or_default())).collect()
+    policies_of(plan, name).into_iter().map(|(key, set, _)| (key, set.unwrap_or_default())).collect()
 }
 
 fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -49,7 +49,7 @@ fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_later_set_counts_and_what_is_written_at_the_place_most() {
+fn the_last_set_wins_and_the_places_own_policies_win_over_sets() {
     let plan = plan(
         "policies: {use: strict}\nroutes:\n\
          - {name: usual, match: /a, respond: a}\n\
@@ -76,7 +76,8 @@ fn the_later_set_counts_and_what_is_written_at_the_place_most() {
         pairs(&[("route/own/rate_limit", ""), ("route/own/security_headers", "loose")])
     );
     assert_eq!(by(&plan, "none"), pairs(&[("route/none/ip", "strict")]), "`off` in a set counts too");
-    let rate = |name: &str| met(&plan, name).into_iter().find(|(key, ..)| key.ends_with("rate_limit"));
+    let rate =
+        |name: &str| policies_of(&plan, name).into_iter().find(|(key, ..)| key.ends_with("rate_limit"));
     assert!(rate("later").expect("a limit").2.contains("99"), "{:?}", rate("later"));
     // Counters are found by the key of a place: each policy has its own, and no key occurs twice.
     let mut keys: Vec<&str> = plan.policies.iter().map(|attached| attached.key.as_str()).collect();
@@ -113,14 +114,14 @@ fn listeners_and_upstreams_use_sets_too() {
 }
 
 #[test]
-fn an_unknown_name_is_told_once_with_the_nearest() {
+fn an_unknown_set_is_reported_once_with_the_nearest_name() {
     let problems = wrong(
         "routes:\n- {match: [/a, /b], respond: x, policies: {use: [strct, far-away]}}\n\
          - {match: /c, respond: x, policies: {use: lose}}\n",
     );
-    let told: Vec<_> = problems.iter().map(|problem| (problem.message.as_str(), &problem.help)).collect();
+    let found: Vec<_> = problems.iter().map(|problem| (problem.message.as_str(), &problem.help)).collect();
     assert_eq!(
-        told,
+        found,
         [
             ("there is no policy set `far-away`", &Vec::new()),
             ("there is no policy set `strct`", &vec!["did you mean `strict`?".to_owned()]),
@@ -140,7 +141,7 @@ fn an_unknown_name_is_told_once_with_the_nearest() {
 }
 
 #[test]
-fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
+fn an_error_in_a_set_is_reported_once() {
     let loaded = |sets: &str, text: &str| {
         let text = format!(
             "listen: 127.0.0.1:0\npolicy_sets: {sets}\nupstreams: {{u: \"h:1\", v: \"h:2\"}}\n{text}"
@@ -155,34 +156,34 @@ fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
     };
     let of = |config: &Config| -> Vec<(String, u32, Option<u32>)> {
         let problems = compile(config).expect_err("mistakes");
-        let told = problems.into_iter().map(|problem| {
+        let found = problems.into_iter().map(|problem| {
             let other = problem.related.first().map(|(at, _)| at.line);
             (problem.message, problem.at.line, other)
         });
-        told.collect()
+        found.collect()
     };
     let used =
         "routes:\n- {match: /a, to: v, policies: {use: far}}\n- {match: /b, to: v, policies: {use: far}}\n";
     for (text, what) in [("routes: []\n", "not used"), (used, "used twice")] {
         let problems = loaded("{far: {mirror: {to: nowhere}}}", text).problems;
-        let told: Vec<_> =
+        let found: Vec<_> =
             problems.iter().map(|problem| (problem.message.as_str(), problem.at.line)).collect();
-        assert_eq!(told, [("there is no upstream `nowhere`", 2)], "{what}");
+        assert_eq!(found, [("there is no upstream `nowhere`", 2)], "{what}");
     }
     let off = read(
         "routes:\n- {match: /a, to: v, policies: {use: one}}\n- {match: /b, to: [u, v], policies: {use: one}}\n- {match: /c, to: v, policies: {use: one, canary: off}}\n",
     );
-    let told = of(&off);
-    assert!(told[0].0.contains("`u` is none of the upstreams of this route"), "{told:?}");
-    assert_eq!((told.len(), told[0].1, told[0].2), (1, 5, Some(2)), "{told:?}");
+    let found = of(&off);
+    assert!(found[0].0.contains("`u` is none of the upstreams of this route"), "{found:?}");
+    assert_eq!((found.len(), found[0].1, found[0].2), (1, 5, Some(2)), "{found:?}");
     let behind = read("routes: []\npolicies: {use: all}\n");
     assert!(compile(&behind).is_ok(), "without routes, nothing is behind the gateway");
     let mut behind = read("routes: [{match: /, to: v}]\n");
     behind.upstreams[0].policies = read("routes: []\npolicies: {use: all}\n").policies;
-    let told = of(&behind);
+    let found = of(&behind);
     assert!(
-        told.iter().any(|(message, _, other)| message.contains("an upstream has none") && *other == Some(2)),
-        "{told:?}"
+        found.iter().any(|(message, _, other)| message.contains("an upstream has none") && *other == Some(2)),
+        "{found:?}"
     );
 }
 
@@ -206,13 +207,13 @@ fn a_set_that_changes_leaves_the_routes_as_they_are() {
     now.policy_sets = from_text("t", &other, &|_| None).config.expect("good").policy_sets;
     let second = again(&now, &mut cache);
     assert_eq!(same(&first, &second), [true, true, true]);
-    assert!(met(&first, "a")[1].2.contains('1') && met(&second, "a")[1].2.contains('7'));
-    assert_eq!(met(&first, "b"), met(&second, "b"));
+    assert!(policies_of(&first, "a")[1].2.contains('1') && policies_of(&second, "a")[1].2.contains('7'));
+    assert_eq!(policies_of(&first, "b"), policies_of(&second, "b"));
     // Without any policy the set attaches nothing, and only the route that uses it changes.
     now.policy_sets[0].policies.list.clear();
     let third = again(&now, &mut cache);
     let fresh = again(&now, &mut CompileCache::default());
-    assert!(met(&third, "a").is_empty());
+    assert!(policies_of(&third, "a").is_empty());
     assert!(same(&second, &third)[2], "who uses no set is taken over");
     assert_eq!(format!("{:?}", third.routes), format!("{:?}", fresh.routes));
     // Removing a set that a route uses is an error each time.
@@ -252,11 +253,11 @@ fn with_etcd_the_file_uses_its_own_sets() {
         "b",
         serde_json::json!({"match": "/b", "respond": "x", "policies": {"use": ["strict", "theirs"]}}),
     );
-    let told =
+    let found =
         compile_with_cache(&CombinedResources::of(&file).with(&documents), &mut CompileCache::default())
             .expect_err("refused");
-    assert_eq!((told.len(), told[0].message.as_str()), (1, "there is no policy set `theirs`"));
-    assert!(told[0].help.iter().any(|help| help.contains("before etcd answers")), "{told:?}");
+    assert_eq!((found.len(), found[0].message.as_str()), (1, "there is no policy set `theirs`"));
+    assert!(found[0].help.iter().any(|help| help.contains("before etcd answers")), "{found:?}");
     let file = config("etcd: 127.0.0.1:2379\nroutes: []\n");
     let parts = CombinedResources::of(&file).with(&documents);
     let plan = compile_with_cache(&parts, &mut CompileCache::default()).expect("good").plan;

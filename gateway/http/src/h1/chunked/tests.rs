@@ -1,3 +1,5 @@
+//! Tests the chunked coding: every split of the input, and every refusal.
+
 use super::*;
 use crate::h1::{BodyLength, BodyReader};
 
@@ -181,7 +183,7 @@ fn endpoints_may_pad_their_lines() {
 }
 
 #[test]
-fn what_is_refused_can_be_shown() {
+fn rejected_bytes_can_be_shown() {
     for (input, shown) in [
         ("3\r\nabc\r\n5;a[b\r\nhello", "5;a[b"),
         ("x\r\n", "x"),

@@ -1,3 +1,5 @@
+//! Tests the parser of request heads.
+
 use super::*;
 use crate::Head;
 
@@ -418,7 +420,7 @@ fn the_method_is_known_of_a_line_that_makes_no_sense() {
 }
 
 #[test]
-fn what_is_refused_can_be_shown() {
+fn rejected_bytes_can_be_shown() {
     for (text, shown) in [
         ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", Some("GET  / HTTP/1.1")),
         ("\x16\x03\x01", Some("\x16\x03\x01")),

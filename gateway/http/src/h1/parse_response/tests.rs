@@ -1,3 +1,5 @@
+//! Tests the parser of response heads.
+
 use super::*;
 use crate::Name;
 
@@ -39,7 +41,7 @@ fn kept(text: &str) -> String {
 }
 
 #[test]
-fn what_a_proxy_may_mend_is_mended() {
+fn repairable_heads_are_repaired() {
     for (text, mended) in [
         ("HTTP/1.1 200\r\nA: b\r\n\r\n", "HTTP/1.1 200 \r\nA: b\r\n\r\n"),
         ("HTTP/1.0 404\r\n\r\n", "HTTP/1.0 404 \r\n\r\n"),
@@ -63,7 +65,7 @@ fn a_strict_reader_mends_no_field() {
 }
 
 #[test]
-fn what_was_mended_counts() {
+fn repaired_fields_count_towards_the_limits() {
     for (fields, length) in [
         ("Transfer-Encoding : chunked\r\n", Ok(BodyLength::Chunked)),
         ("Transfer-Encoding:\r\n chunked\r\n", Ok(BodyLength::Chunked)),
@@ -237,7 +239,7 @@ fn limits_are_exact() {
 }
 
 #[test]
-fn nothing_is_left_of_the_one_before() {
+fn a_reused_head_keeps_nothing() {
     let mut head = whole(Method::Get, "HTTP/1.1 200 OK\r\nServer: a\r\n\r\n");
     assert_eq!(
         ResponseParser::default().advance(b"HTTP/1.1 0", Method::Get, &mut head, &LIMITS),

@@ -1,3 +1,5 @@
+//! Tests the parser of request targets and hosts.
+
 use crate::h1::{Progress, RequestParser};
 use crate::{HeadError, HeadLimits, RequestHead, TargetForm};
 

@@ -1,3 +1,5 @@
+//! Tests the conversion of HTTP/2 request heads.
+
 use super::*;
 
 const LIMITS: HeadLimits = HeadLimits { line: 64, head: 256, fields: 5 };
@@ -24,7 +26,7 @@ fn get(fields: &[(&str, &str)]) -> Result<RequestHead, HeadError> {
 }
 
 #[test]
-fn the_lines_are_those_of_http_1() {
+fn heads_become_http1_lines() {
     let head = get(&[("accept", "*/*"), ("x-empty", ""), ("te", "trailers")]).expect("a head");
     assert_eq!(
         head.head.bytes().escape_ascii().to_string(),
@@ -55,7 +57,7 @@ fn cookies_become_one_line() {
 }
 
 #[test]
-fn where_the_body_ends() {
+fn body_lengths() {
     let length = |fields: &[(&str, &str)], has_no_body| {
         decode(pseudo("POST", "a", "/"), fields, has_no_body).map(|head| head.length)
     };
@@ -103,7 +105,7 @@ fn hosts() {
 }
 
 #[test]
-fn what_cannot_be_carried_is_refused() {
+fn heads_without_an_http1_form_are_rejected() {
     for (name, value) in [
         ("x", "a\r\nb: c"),
         ("x", "a\nb"),

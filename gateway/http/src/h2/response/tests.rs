@@ -1,3 +1,5 @@
+//! Tests the conversion of HTTP/2 response heads.
+
 use super::*;
 
 const LIMITS: HeadLimits = HeadLimits { line: 64, head: 256, fields: 5 };
@@ -19,7 +21,7 @@ fn got(fields: &[(&str, &str)], ended: bool) -> Result<BodyLength, HeadError> {
 }
 
 #[test]
-fn the_lines_are_those_of_http_1() {
+fn heads_become_http1_lines() {
     let response =
         decode(200, &[("a", "b"), ("set-cookie", "c=1"), ("set-cookie", "d=2")], false, Method::Get);
     let response = response.expect("a head");
@@ -34,7 +36,7 @@ fn the_lines_are_those_of_http_1() {
 }
 
 #[test]
-fn where_the_body_ends() {
+fn body_lengths() {
     assert_eq!(got(&[], true), Ok(BodyLength::UntilClose));
     assert_eq!(got(&[], false), Ok(BodyLength::UntilClose));
     assert_eq!(got(&[("content-length", "5")], false), Ok(BodyLength::Exactly(5)));
@@ -52,7 +54,7 @@ fn where_the_body_ends() {
 }
 
 #[test]
-fn what_has_no_body_may_declare_one() {
+fn bodiless_responses_may_declare_a_length() {
     let declared_length = [("content-length", "5")];
     for (status, request_method) in
         [(200, Method::Head), (304, Method::Get), (204, Method::Get), (103, Method::Get)]
@@ -63,7 +65,7 @@ fn what_has_no_body_may_declare_one() {
 }
 
 #[test]
-fn what_http_1_would_read_otherwise_is_refused() {
+fn heads_that_http1_would_read_differently_are_rejected() {
     for (name, value) in [
         ("connection", "close"),
         ("keep-alive", "5"),

@@ -76,7 +76,7 @@ fn windows_bound_the_body_and_settings_move_them_below_nothing() {
 }
 
 #[test]
-fn what_is_read_is_given_back() {
+fn read_bytes_return_to_the_window() {
     let mut endpoint = Endpoint::new();
     let stream = endpoint.ask(true);
     endpoint.section(1, 0, &[(":status", "200")]);
@@ -94,7 +94,7 @@ fn what_is_read_is_given_back() {
     endpoint.send(FrameType::DATA, 0, 3, &[1; 16_000]);
     endpoint.frames();
     drop(stream);
-    // What is not read any more goes back to the connection.
+    // Bytes that are dropped unread return to the window of the connection.
     assert_eq!(kinds(&endpoint.frames()), [FrameType::RST_STREAM, FrameType::WINDOW_UPDATE]);
 }
 
@@ -153,7 +153,7 @@ fn a_reset_behind_a_complete_response_is_a_success() {
 }
 
 #[test]
-fn what_was_not_processed_is_known() {
+fn unprocessed_requests_are_reported() {
     let endpoint = Endpoint::new();
     let [first, second, third] = [(); 3].map(|()| endpoint.ask(true));
     endpoint.send(FrameType::RST_STREAM, 0, 3, &ErrorCode::REFUSED_STREAM.0.to_be_bytes());
@@ -218,4 +218,21 @@ fn an_endpoint_marks_fields_as_never_indexed() {
     endpoint.send(FrameType::HEADERS, END_HEADERS | ENDS, 1, &block);
     let Poll::Ready(Ok(head)) = stream.poll_head(&mut cx()) else { panic!("no head") };
     assert!(head.has_never_indexed());
+}
+
+#[test]
+fn a_connection_that_is_closed_in_order_says_so() {
+    let endpoint = Endpoint::new();
+    let open = endpoint.ask(true);
+    let _ = endpoint.frames();
+    endpoint.connection.go_away();
+    assert!(!endpoint.connection.can_open());
+    let frames = endpoint.frames();
+    assert_eq!(kinds(&frames), [FrameType::GOAWAY]);
+    assert_eq!(frames[0].payload, [0; 8], "no stream of the endpoint, and no error");
+    // The endpoint broke no rule, so the request fails as on a connection that ends.
+    assert_eq!(endpoint.connection.violation(), None);
+    assert_eq!(status(&open), Some(Err(ResponseFailure::Closed)));
+    endpoint.connection.go_away();
+    assert_eq!(endpoint.frames(), []);
 }

@@ -21,7 +21,7 @@ impl Random {
 struct Exchange {
     client: ResponseStream,
     server: Option<RequestStream>,
-    /// The bodies that are to be sent, what was sent of them, and what arrived.
+    /// The bodies, how much of each was sent, and how much arrived.
     request: Vec<u8>,
     response: Vec<u8>,
     sent: [usize; 2],

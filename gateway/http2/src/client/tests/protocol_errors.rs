@@ -191,7 +191,7 @@ fn late_frames_for_streams_that_were_reset_are_no_error() {
 }
 
 #[test]
-fn heads_beyond_the_limits_are_cut_and_those_without_end_end_the_connection() {
+fn oversized_heads_are_cut_and_endless_ones_close_the_connection() {
     let mut endpoint = Endpoint::new();
     let stream = endpoint.ask(true);
     let fields: Vec<(&str, &str)> = std::iter::once((":status", "200")).chain([("x", "y"); 40]).collect();

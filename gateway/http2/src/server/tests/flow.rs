@@ -75,7 +75,7 @@ fn no_more_goes_than_the_windows_let_through() {
 }
 
 #[test]
-fn settings_move_the_windows_of_streams_below_nothing_too() {
+fn settings_can_make_stream_windows_negative() {
     let mut client = Client::new();
     let stream = client.begin(1, ENDS);
     stream.send_head(b"200", std::iter::empty(), false).unwrap();
@@ -99,7 +99,7 @@ fn settings_move_the_windows_of_streams_below_nothing_too() {
 }
 
 #[test]
-fn what_the_socket_does_not_take_is_bounded() {
+fn unsent_output_is_bounded() {
     let mut client = Client::new();
     window(&client, 1 << 30);
     update(&client, 0, 1 << 30);
@@ -164,7 +164,7 @@ fn windows_open_again_as_bodies_are_read() {
 }
 
 #[test]
-fn who_sends_past_a_window_is_told() {
+fn sending_past_a_window_is_a_flow_control_error() {
     let mut client = Client::new();
     let (_one, _two) = (client.begin(1, 0), client.begin(3, 0));
     for _ in 0..10 {
@@ -188,7 +188,7 @@ fn who_sends_past_a_window_is_told() {
 }
 
 #[test]
-fn a_write_wakes_nobody_who_waits_for_the_window_of_the_connection() {
+fn a_write_does_not_wake_streams_that_wait_for_the_connection_window() {
     let mut client = Client::new();
     let (one, two, three) = (client.begin(1, ENDS), client.begin(3, ENDS), client.begin(5, ENDS));
     let woken = Arc::new(Count::default());

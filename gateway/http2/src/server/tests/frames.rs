@@ -96,7 +96,7 @@ fn a_long_head_is_several_frames() {
 }
 
 #[test]
-fn a_head_with_too_many_fields_is_told_so_and_the_next_is_read() {
+fn a_head_with_too_many_fields_is_rejected_and_the_next_is_read() {
     let mut client = Client::new();
     let long = "a".repeat(2_000);
     let block = client.head(&[(":method", "GET"), ("x", &long)]);
@@ -146,7 +146,7 @@ fn a_client_that_leaves_is_let_go_when_it_has_its_answers() {
 }
 
 #[test]
-fn what_has_not_begun_when_the_connection_ends_never_does() {
+fn queued_requests_are_dropped_when_the_connection_ends() {
     let mut client = Client::new();
     client.ask(1, ENDS);
     client.send(FrameType::PING, 0, 1, &[0; 8]);
@@ -154,7 +154,7 @@ fn what_has_not_begun_when_the_connection_ends_never_does() {
 }
 
 #[test]
-fn heads_that_nobody_reads_fill_a_connection() {
+fn unread_heads_fill_a_connection() {
     let mut client = Client::new();
     let mut asked = 0;
     while !client.connection.is_full() {
@@ -169,7 +169,7 @@ fn heads_that_nobody_reads_fill_a_connection() {
 }
 
 #[test]
-fn what_nobody_wants_any_longer_is_refused_and_cancelled() {
+fn dropped_requests_are_refused_and_cancelled() {
     let mut client = Client::new();
     let answered = client.begin(1, 0);
     answered.send_head(b"200", std::iter::empty(), true).unwrap();
@@ -187,7 +187,7 @@ fn what_nobody_wants_any_longer_is_refused_and_cancelled() {
 }
 
 #[test]
-fn a_reset_is_heard_and_one_before_its_time_is_counted() {
+fn resets_are_reported_and_early_ones_are_counted() {
     let mut client = Client::new();
     let stream = client.begin(1, 0);
     let (waker, cancel) = (waker(), [0, 0, 0, 8]);
@@ -206,7 +206,7 @@ fn a_reset_is_heard_and_one_before_its_time_is_counted() {
 }
 
 #[test]
-fn so_many_at_once_and_no_more() {
+fn concurrent_streams_are_limited() {
     let mut client = Client::new();
     let streams: Vec<RequestStream> = (0..4).map(|at| client.begin(2 * at + 1, ENDS)).collect();
     client.ask(9, ENDS);
@@ -225,7 +225,7 @@ fn so_many_at_once_and_no_more() {
 }
 
 #[test]
-fn a_body_is_as_long_as_its_head_says() {
+fn a_body_must_match_its_declared_length() {
     for (length, pieces, is_whole) in [
         (5, &["01234"][..], true),
         (5, &["01", "234", ""], true),
@@ -255,7 +255,7 @@ fn a_body_is_as_long_as_its_head_says() {
 }
 
 #[test]
-fn a_connection_that_is_gone_is_heard_of() {
+fn streams_learn_that_their_connection_closed() {
     let mut client = Client::new();
     let stream = client.begin(1, 0);
     client.connection.abort();
@@ -316,7 +316,7 @@ fn heads_that_wait_are_weighed_as_they_are_in_memory() {
 }
 
 #[test]
-fn what_costs_more_than_it_may_is_taken_in_frame_by_frame() {
+fn expensive_input_is_read_frame_by_frame() {
     let mut client = Client::new();
     let large = "v".repeat(300);
     let head = client.head(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", &*large)]);

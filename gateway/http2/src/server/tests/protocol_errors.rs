@@ -89,7 +89,7 @@ fn connections_end_for_what_concerns_them() {
 }
 
 #[test]
-fn what_comes_for_streams_that_were_refused_is_no_mistake_however_many_they_were() {
+fn frames_for_refused_streams_are_no_error() {
     // A client that does not know the limit yet opens all its streams, and then sends all their bodies.
     let mut client = Client::new();
     let streams: Vec<_> = (0..1000).map(|n| 1 + 2 * n).collect();
@@ -192,7 +192,7 @@ fn mistake_after_mistake_ends_the_connection() {
 }
 
 #[test]
-fn what_makes_no_request_is_told() {
+fn malformed_requests_are_reported() {
     let plain = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
     let connect = [(":method", "CONNECT"), (":authority", "a:1")];
     let extended = [&plain[1..], &[(":method", "CONNECT"), (":protocol", "websocket")]].concat();
@@ -233,7 +233,7 @@ fn what_makes_no_request_is_told() {
 }
 
 #[test]
-fn what_names_much_in_few_bytes_ends_the_connection() {
+fn an_hpack_bomb_closes_the_connection() {
     let name = [b'x'; 900];
     // A literal that is added to the table; then the same name again, by a reference of one byte.
     let mut block = [&[0x40, 0x7f, 0x85, 0x06][..], &name, &[0]].concat();
@@ -249,7 +249,7 @@ fn what_names_much_in_few_bytes_ends_the_connection() {
 }
 
 #[test]
-fn a_body_that_has_come_before_its_length_was_known_is_a_mistake_too() {
+fn a_body_longer_than_a_later_declared_length_is_an_error() {
     let mut client = Client::new();
     for number in 0..=1_000 {
         assert_eq!(client.end(), None, "{number}");

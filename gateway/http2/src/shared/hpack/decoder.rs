@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_is_to_index_is_known() {
+    fn never_indexed_fields_are_marked() {
         // RFC 7541, C.2.3, and the same field as a literal without indexing.
         for (block, secret) in [
             ("1008 7061 7373 776f 7264 0673 6563 7265 74", true),
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_malformed() {
+    fn malformed_blocks_are_rejected() {
         for (block, what) in [
             ("80", "index 0"),
             ("be", "an index past the table"),

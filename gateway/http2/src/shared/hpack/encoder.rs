@@ -124,13 +124,13 @@ impl HpackEncoder {
             return literal(0, 4, name, value, out);
         }
         // The entry's index, counted from the newest.
-        let behind = self.added.wrapping_sub(recent.number) as usize;
+        let distance = self.added.wrapping_sub(recent.number) as usize;
         if recent.number > 0
-            && let Some(entry) = self.table.get(behind)
+            && let Some(entry) = self.table.get(distance)
             && entry.value() == value
             && entry.name().eq_ignore_ascii_case(name)
         {
-            return integer::write(out, 0x80, 7, STATIC.len() + 1 + behind);
+            return integer::write(out, 0x80, 7, STATIC.len() + 1 + distance);
         }
         if name.len() + value.len() > INDEXED_FIELD_MAX_BYTES {
             return literal(0, 4, name, value, out);
@@ -151,7 +151,7 @@ const PATH: usize = 4;
 const HTTP: usize = 6;
 
 impl HpackEncoder {
-    /// Adds the pseudo-fields of a request. `protocol` is that of an extended CONNECT.
+    /// Adds the pseudo-fields of a request. `protocol` is the `:protocol` of an extended CONNECT.
     pub fn request(
         &mut self,
         method: &[u8],
@@ -246,9 +246,9 @@ impl HpackEncoder {
     /// Returns a dynamic entry by its number, with its index.
     fn entry(&self, number: u64) -> Option<(usize, &TableEntry)> {
         // The position, counted from the newest.
-        let behind = self.added.wrapping_sub(number) as usize;
-        let entry = self.table.get(behind).filter(|_| number > 0)?;
-        Some((STATIC.len() + 1 + behind, entry))
+        let distance = self.added.wrapping_sub(number) as usize;
+        let entry = self.table.get(distance).filter(|_| number > 0)?;
+        Some((STATIC.len() + 1 + distance, entry))
     }
 
     /// Appends the start of a literal: its kind above a prefix of `bits` bits, and its name as an index or,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_is_a_byte_and_what_does_not_drives_nothing_out() {
+    fn repeated_fields_take_one_byte_and_others_evict_nothing() {
         let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         let mut last = 0;
         for at in 0..1_000 {
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn every_status_is_told() {
+    fn every_status_is_encoded() {
         let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         for status in 100..=999 {
             let text = status.to_string();
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_was_made_smaller_is_told_first() {
+    fn a_table_size_update_comes_first() {
         let (mut encoder, mut decoder) = (HpackEncoder::for_responses(), HpackDecoder::new());
         let fields = [("a", "1"), ("b", "2"), ("c", "3")];
         let all = |encoder: &mut HpackEncoder, decoder: &mut HpackDecoder| {

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_text_is_decoded() {
         let all: Vec<u8> = (0..=255).collect();
         for bytes in [&b""[..], b"www.example.com", b"no-cache", b"x-key", &all] {
             let (mut encoded, mut out) = (Vec::new(), Vec::new());

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_integers_are_read() {
         for bits in 4..=7 {
             for value in (0..70_000).chain([1 << 20, INTEGER_MAX as usize]) {
                 let mut out = Vec::new();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_or_is_too_large_is_malformed() {
+    fn endless_and_oversized_integers_are_malformed() {
         for bytes in [
             &[][..],
             &[0x1f],

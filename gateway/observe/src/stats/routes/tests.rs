@@ -1,3 +1,5 @@
+//! Tests the slots of routes.
+
 use std::collections::HashMap;
 use std::time::SystemTime;
 

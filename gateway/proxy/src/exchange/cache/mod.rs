@@ -5,6 +5,7 @@
 //! steps:
 //!
 //! 1. [`serve`] looks the key up. A fresh response is [sent](respond) at once; no lock is taken and nothing is allocated.
+//!    If memory has nothing, but the [disk tier](on_disk) may have it, a thread reads it first.
 //! 2. Otherwise [`fetch`] makes the request the leader of a fetch, or a follower of one that runs, on whichever worker.
 //! 3. A leader runs the usual [`dispatch`], with a [`tap`] between the exchange and the client. The tap copies the response
 //!    to the store ([`admission`] decides whether), and withholds it if the client gets its response from the store: after
@@ -15,12 +16,12 @@
 //!
 //! Invariant: a request without the policy never comes here.
 
-mod absent;
 mod admission;
 mod caching;
 mod fetch;
 mod head;
 mod invalidate;
+mod on_disk;
 mod outcome;
 mod pass;
 mod refresh;
@@ -111,12 +112,20 @@ pub(crate) async fn serve<S: ClientSide>(
     }
     let now = Moment::from(tollgate_net::wall_clock());
     let key = state.policy_context.as_ref().map_or(&[][..], |context| context.cache_key.as_slice());
-    let found = match cache.store.lookup(key, &state.request.head, now) {
+    let (found, is_from_disk) = match cache.store.lookup(key, &state.request.head, now) {
+        // In a box of its own, as below.
+        Lookup::Miss if cache.store.may_be_on_disk(key) => {
+            Box::pin(on_disk::look_up(client, &cache.store, key, &state.request.head, now)).await
+        }
+        found => (found, false),
+    };
+    let found = match found {
         Lookup::Hit(stored) if is_identified && !stored.head().freshness().is_open() => Lookup::Uncacheable,
         found => found,
     };
     if let Lookup::Hit(stored) = &found {
         let outcome = match reuse(stored, &control, &caching.allowances(), now) {
+            Reuse::Fresh if is_from_disk => Some(CacheOutcome::HitDisk),
             Reuse::Fresh => Some(CacheOutcome::Hit),
             Reuse::Stale => Some(CacheOutcome::Stale),
             Reuse::StaleWhileRevalidate => {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tollgate_cache::Stored;
 
-use super::absent::AbsentClient;
 use super::admission::{Fetch, add_conditions, remove_conditions};
 use super::caching::Caching;
 use super::tap::Tap;
@@ -16,6 +15,7 @@ use crate::state::client_side::ClientSide;
 use crate::state::record::RequestRecord;
 use crate::state::request_guard::RequestStateGuard;
 use crate::state::request_state::RequestState;
+use crate::state::stand_in::StandIn;
 use crate::state::worker::Worker;
 
 /// Starts to fetch a stale response again, unless another request does so already. The fetch has no line in the access log
@@ -32,7 +32,12 @@ pub(super) fn start<S: ClientSide>(
     let Some(fill) = store.begin_refresh(stale, &state.request.head) else { return };
     let (cache, stale) = (caching.cache.clone(), stale.clone());
     let Caching { control, may_store, is_identified, routed, .. } = *caching;
-    let side = AbsentClient { tls: client.stream.tls().cloned(), local: client.stream.local_address() };
+    let side = StandIn {
+        tls: client.stream.tls().cloned(),
+        local: client.stream.local_address(),
+        may_be_grpc: false,
+        taker: (),
+    };
     let absent = Client::of_stream(&client.connection_context, side, client.peer, client.requests);
     let mut request = state.request.clone();
     remove_conditions(&mut request);

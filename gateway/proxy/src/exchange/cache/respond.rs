@@ -178,7 +178,7 @@ fn own_lines<'a>(
     now: Moment,
 ) -> OwnLines<'a> {
     let forward = match outcome {
-        CacheOutcome::Hit | CacheOutcome::Stale => None,
+        CacheOutcome::Hit | CacheOutcome::HitDisk | CacheOutcome::Stale => None,
         CacheOutcome::Revalidated | CacheOutcome::Expired => Some(Forward::Stale),
         CacheOutcome::Coalesced | CacheOutcome::Miss | CacheOutcome::Bypass => Some(Forward::UriMiss),
     };

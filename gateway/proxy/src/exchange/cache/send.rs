@@ -1,21 +1,23 @@
 //! Sends a response from the store at the client's pace: its head, and its body or a part of it.
 //!
-//! [`Outgoing`] is what both sources of a body share: a [stored](send_stored) one, whose pieces are sent as they lie in
-//! memory, and one that [another request fetches](send_followed). The policies of the request change the head, and the
+//! [`Outgoing`] is what all sources of a body share: a [stored](send_stored) one, whose pieces are sent as they lie in
+//! memory, a stored one that is [read from disk](send_from_disk) while it is sent, and one that [another request fetches](send_followed). The policies of the request change the head, and the
 //! body if they want to, as they would change the endpoint's own response. Invariant: a response has the length that its
 //! head announces, or it is cut.
 
 use std::future::poll_fn;
 use std::ops::Range;
+use std::sync::Arc;
 use std::task::Poll;
 
-use tollgate_cache::{CacheStatus, Chunk, Follower, Stored};
+use tollgate_cache::{CacheStatus, Chunk, DiskBody, Follower, Stored};
 use tollgate_http::h1::{BodyLength, BodyReader, write_decimal};
 use tollgate_http::{Method, Version, find_field_line, reason_phrase};
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
 
 use super::admission::write_line;
+use super::on_disk::{TooSlow, on_thread};
 use crate::exchange::deliver::{Allowance, deliver, wait_for_room};
 use crate::exchange::response_policies::{self, Author};
 use crate::state::client::Client;
@@ -186,6 +188,12 @@ pub(super) async fn send_stored<S: ClientSide>(
 ) -> Result<(), Reason> {
     let has_body = outgoing.has_body && state.request.method != Method::Head;
     let Range { start: mut at, end } = if has_body { range } else { 0..0 };
+    if let Some(body) = stored.disk_body() {
+        outgoing.begin(client, worker, state, settings, b"", at == end)?;
+        // In a box of its own, since it is rare and larger than what follows.
+        Box::pin(send_from_disk(client, state, route, body, at..end)).await?;
+        return deliver_rest(client, state, route).await;
+    }
     let first = if state.request.version == Version::Http2 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
     let data = piece(stored, at, end, first);
     at += data.len() as u64;
@@ -211,6 +219,44 @@ pub(super) async fn send_stored<S: ClientSide>(
         }
     }
     deliver_rest(client, state, route).await
+}
+
+/// Sends a range of a body that stays on disk, in pieces, of which each is read and verified before it is sent.
+///
+/// # Errors
+/// If it was cut: the client has left, or is too slow; or a piece cannot be read, or is damaged.
+async fn send_from_disk<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &mut RequestState,
+    route: &Route,
+    body: &Arc<DiskBody>,
+    Range { start: mut at, end }: Range<u64>,
+) -> Result<(), Reason> {
+    let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
+    while at < end {
+        let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES);
+        let of = body.clone();
+        let problem = match on_thread(client, move || of.read(at, most)).await {
+            Ok(Ok(mut data)) if !data.is_empty() => {
+                while !data.is_empty() {
+                    let room = wait_for_room(client, state, route, &mut pace).await?;
+                    let now = data.split_to(data.len().min(room.max(1)));
+                    at += now.len() as u64;
+                    state.record.bytes_out += now.len() as u64;
+                    let (to, head) = (&mut state.to_client, &mut Vec::new());
+                    let sent = client.stream.respond(to, head, &reader(at == end), false, &now);
+                    sent.map_err(|error| error.write_reason())?;
+                }
+                continue;
+            }
+            Ok(Ok(_)) => "the stored body ends early".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(TooSlow) => "the disk of the cache does not answer".to_owned(),
+        };
+        state.record.remarks().detail = Some(problem.into());
+        return Err(Reason::HttpResponseIncomplete);
+    }
+    Ok(())
 }
 
 /// Returns the next piece of a body, at most `most` bytes long.

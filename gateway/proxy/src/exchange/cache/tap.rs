@@ -201,6 +201,10 @@ impl Duplex for Tap<'_> {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         self.client.poll_shutdown(cx)
     }
+
+    fn reset(&mut self) {
+        self.client.reset();
+    }
 }
 
 impl ClientSide for Tap<'_> {

@@ -380,7 +380,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     fn timed_out(&self) -> ExchangeEnd {
         if let Some(reason) = self.too_slow().filter(|_| !self.total.is_over()) {
-            return self.ended(reason, None, false);
+            return self.failed_by(reason, None);
         }
         let Parties { client, state, route, upstream, .. } = &self.parties;
         if !(self.total.is_over() && state.is_deadline_clients(&client.stream, route.timeouts.total)) {
@@ -392,7 +392,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         let is_clients = self.is_final_sent() && self.upload == Upload::Open && state.to_upstream.is_empty();
         let blame = by_endpoint(awaited).filter(|_| !is_clients && !self.is_clients_time());
         let head_due = (!self.is_final_sent()).then_some(self.head_due);
-        self.ended(timeout_reason(self.total, head_due, awaited), blame, false)
+        self.failed_by(timeout_reason(self.total, head_due, awaited), blame)
     }
 
     /// Returns whether the request's time is over because the client took most of it to send its body.
@@ -407,7 +407,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     fn failed(&self, reason: Reason) -> ExchangeEnd {
-        self.ended(reason, by_endpoint(reason), false)
+        self.failed_by(reason, by_endpoint(reason))
     }
 
     fn is_interim_sent(&self) -> bool {
@@ -427,7 +427,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     #[cold]
     fn without_head(&mut self, no_head: NoHead) -> ExchangeEnd {
         let Parties { attempts, state, upstream, .. } = &self.parties;
-        let HeadFailure { reason, blame, stale } = failure::without_head(
+        let failure = failure::without_head(
             no_head,
             &**upstream,
             self.response,
@@ -435,10 +435,15 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             state.record.attempts,
             |again| attempts.may_repeat(again, &state.request),
         );
-        self.ended(reason, blame, stale)
+        self.ended(failure)
     }
 
-    fn ended(&self, reason: Reason, blame: Option<Outcome>, stale: bool) -> ExchangeEnd {
+    /// Ends the exchange on a connection that was not stale. `blame` counts against the endpoint.
+    fn failed_by(&self, reason: Reason, blame: Option<Outcome>) -> ExchangeEnd {
+        self.ended(HeadFailure { reason, blame, stale: false })
+    }
+
+    fn ended(&self, HeadFailure { reason, blame, stale }: HeadFailure) -> ExchangeEnd {
         let again = self.again();
         // If there can be no other attempt, `release_body` removes the kept bytes of the body. They must not
         // be removed twice, or the next request would lose its beginning.

@@ -18,7 +18,7 @@ pub(super) enum Upload {
     Done,
     /// The endpoint takes no more of the request. Its response may have arrived all the same.
     Stopped {
-        /// Whether nothing more is read from the client, because the request has ended.
+        /// Whether nothing more is read from the client, because the request is complete.
         whole: bool,
         /// Whether the connection was reset, without an orderly end before.
         reset: bool,
@@ -132,7 +132,7 @@ impl DownloadProgress {
     }
 }
 
-/// What happens to the client's connection after the response.
+/// The fate of the client's connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClientAfter {
     /// It carries no further request.

@@ -14,7 +14,7 @@ use tollgate_observe::Reason;
 use tollgate_upstream::Outcome;
 
 use super::client_head::{self, Framing};
-use super::failure::{HeadFailure, refused_by_tls};
+use super::failure::refused_by_tls;
 use super::response_heads::HeadStep;
 use super::{
     CLIENT_WAIT_MAX, ClientAfter, DownloadProgress, Exchange, ExchangeEnd, Parties, ResponseStage, Upload,
@@ -416,7 +416,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             // Only these statuses come with a complete page as their body.
             if !(200..300).contains(&status) || matches!(status, 204..=206) {
                 state.record.remarks().detail = Some(format!("no error page: status {status}").into());
-                return Err(self.ended(Reason::ErrorPageUnavailable, None, false));
+                return Err(self.failed_by(Reason::ErrorPageUnavailable, None));
             }
             state.response.status = page.status;
             state.set_cookie.extend_from_slice(&page.lines);
@@ -533,13 +533,13 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let reason = Reason::ResponseTrailersTooLarge;
         let is_call = self.is_final_sent() && self.is_call();
         let ResponseStage::Body(reader, chunked) = &mut self.stage else {
-            return self.ended(reason, None, false);
+            return self.failed_by(reason, None);
         };
         let Parties { client, state, settings, .. } = &mut self.parties;
         if !is_call
             || !reader.end_with_trailers(grpc::failed_trailers(reason, &settings.errors, &mut state.record))
         {
-            return self.ended(reason, None, false);
+            return self.failed_by(reason, None);
         }
         state.record.reason = reason;
         match client.stream.respond(&mut state.to_client, &mut Vec::new(), reader, *chunked, b"") {
@@ -553,7 +553,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn broken_by(&mut self, error: &io::Error) -> ExchangeEnd {
         let upstream = &*self.parties.upstream;
         match refused_by_tls(error, upstream, self.response, &mut self.repeatable) {
-            Some(HeadFailure { reason, blame, stale }) => self.ended(reason, blame, stale),
+            Some(failure) => self.ended(failure),
             None => self.broken(),
         }
     }
@@ -563,7 +563,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             return self.terminated();
         }
         let blame = Some(Outcome::Broken).filter(|_| self.client_wait < CLIENT_WAIT_MAX);
-        self.ended(Reason::HttpResponseIncomplete, blame, false)
+        self.failed_by(Reason::HttpResponseIncomplete, blame)
     }
 }
 

@@ -11,7 +11,7 @@ use tollgate_observe::Reason;
 /// an exchange alive for ever.
 const MAX_INTERIM: u32 = 32;
 
-/// What the bytes of an endpoint contain. The number is the length of the head.
+/// The content of an endpoint's bytes. The number is the length of the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HeadStep {
     /// The head is not complete yet.

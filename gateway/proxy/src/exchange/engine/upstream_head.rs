@@ -1,4 +1,4 @@
-//! Writes the request head that goes to the endpoint, in the form of HTTP/1. Hedged attempts and `rehearse`
+//! Writes the request head that goes to the endpoint, in the form of HTTP/1. Hedged attempts and `dry_run`
 //! use it too.
 
 use std::net::SocketAddr;

@@ -28,12 +28,16 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
         let affinity = RequestAffinity::new(self.state, &self.client.peer);
-        let wanted = PickHints { avoid: self.attempts.tried(), ..affinity.pick_hints(self.upstream) };
-        let pool = self.upstream.pick(&wanted).ok_or_else(|| match self.upstream.is_without_endpoints() {
+        let tried = self.attempts.tried();
+        // After a failure, the endpoints that the request began with may all be gone.
+        let newer = if tried.is_empty() { None } else { self.active.newer(self.upstream) };
+        let upstream = newer.as_ref().unwrap_or(self.upstream);
+        let wanted = PickHints { avoid: tried, ..affinity.pick_hints(upstream) };
+        let pool = upstream.pick(&wanted).ok_or_else(|| match upstream.is_without_endpoints() {
             true => Reason::NoEndpoints,
             false => Reason::DestinationUnavailable,
         })?;
-        affinity::keep(self.state, self.upstream, &pool);
+        affinity::keep(self.state, upstream, &pool);
         self.state.record.endpoint = Some(pool.clone());
         self.state.record.connect = None;
         let always = self.settings.forwarded.cdn_loop == CdnLoop::Always;
@@ -80,9 +84,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// Relays the bytes of the new protocol after the endpoint has switched.
     pub(super) async fn tunnel(&mut self, connection: U) -> ConnectionFate {
         self.upstream.report(connection.pool(), Outcome::Answered(self.state.record.status));
-        tunnel(self.client, self.worker, self.state, connection, self.route.timeouts.upgraded).await;
-        // The client may still be sending while the endpoint's last bytes are on their way to it.
-        ConnectionFate::Linger
+        tunnel(self.client, self.worker, self.state, connection, self.route.timeouts.upgraded).await
     }
 
     /// Handles a response that broke off after the client had received a part of it.
@@ -105,7 +107,19 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// Returns whether another attempt follows this failure. The client has received nothing so far.
     pub(super) fn has_another(&mut self, pool: &Pool, failure: &AttemptFailure) -> bool {
         self.failed(pool, failure);
-        self.attempts.another(failure, &self.state.request)
+        self.moves_on(pool, failure) || self.attempts.another(failure, &self.state.request)
+    }
+
+    /// Returns whether the request goes to another endpoint because this one refused the connection.
+    fn moves_on(&mut self, pool: &Pool, failure: &AttemptFailure) -> bool {
+        // An endpoint that refuses a stream of HTTP/2 is there, and perhaps overloaded.
+        if (failure.reason, failure.blame) != (Reason::ConnectionRefused, Some(Outcome::NoConnection)) {
+            return false;
+        }
+        let newer = self.active.newer(self.upstream);
+        let failed: Vec<&Pool> = self.attempts.tried().iter().map(|tried| &**tried).chain([pool]).collect();
+        let has_other = newer.as_ref().unwrap_or(self.upstream).has_other(&failed);
+        has_other && self.attempts.move_on()
     }
 
     /// Returns the status that describes what the endpoint did. For a gRPC call it is derived from the call's

@@ -78,7 +78,8 @@ pub(crate) async fn connected<U: OpenedConnection>(
         // The queue has its own bound.
         let now = tollgate_net::now();
         deadline.set(now, bounds.due.within(now, None));
-        let turn = unless_over(deadline, &mut client_left, true, U::wait_for_connection(pool)).await;
+        let turn =
+            unless_over(deadline, &mut client_left, ConnectStep::Queue, U::wait_for_connection(pool)).await;
         let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
             Ok(Acquired::Permit(opening)) => opening,
             Ok(Acquired::Connection(free)) => return Ok((free, None)),
@@ -88,7 +89,8 @@ pub(crate) async fn connected<U: OpenedConnection>(
         };
         let start = tollgate_net::now();
         deadline.set(start, bounds.due.within(start, bounds.connect));
-        let opened = unless_over(deadline, &mut client_left, false, U::open(opening, client_header)).await;
+        let opened =
+            unless_over(deadline, &mut client_left, ConnectStep::Open, U::open(opening, client_header)).await;
         let opened = opened.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
         match opened {
             Ok(Some(connection)) => {
@@ -165,13 +167,21 @@ impl AttemptFailure {
     }
 }
 
-/// Returns the result of `wait`, unless the client leaves or the time is up (`None`) before. `queued`: the
-/// wait is in a queue, where a grant that is not taken goes to the next. So this checks first whether the
-/// client has left.
+/// The step of getting a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectStep {
+    /// Waiting in the pool's queue. A grant that the request does not take goes to the next in the queue, so the
+    /// client is checked first.
+    Queue,
+    /// Opening the connection.
+    Open,
+}
+
+/// Returns the result of `wait`, unless the client leaves or the time is up (`None`) before.
 async fn unless_over<T>(
     deadline: &Deadline,
     client_left: &mut impl FnMut(&mut Context<'_>) -> bool,
-    queued: bool,
+    step: ConnectStep,
     wait: impl Future<Output = Result<T, ConnectError>>,
 ) -> Result<T, Option<Reason>> {
     let mut wait = pin!(wait);
@@ -179,7 +189,7 @@ async fn unless_over<T>(
     poll_fn(|cx| {
         // The queue may have granted a connection since. If the client has left, that goes to the next in the
         // queue.
-        let asks_first = queued && std::mem::replace(&mut waits, true);
+        let asks_first = step == ConnectStep::Queue && std::mem::replace(&mut waits, true);
         if asks_first && client_left(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }

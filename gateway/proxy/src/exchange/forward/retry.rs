@@ -47,7 +47,7 @@ pub(crate) struct RequestAttempts<'a> {
     /// The client's deadline, if the request is a gRPC call that has one.
     client_deadline: Option<ClientDeadline>,
     /// The number of attempts, the current one included. A request that is sent again after a stale
-    /// connection is the same attempt.
+    /// connection is the same attempt, and so is one that goes on to another endpoint after a refused connection.
     made: u8,
     /// The breaker's permit of the current attempt, which reports its result.
     breaker_permit: Option<BreakerPermit>,
@@ -69,7 +69,13 @@ struct RetryState {
     in_progress: Option<InFlightGuard>,
     /// The wait before it starts.
     wait: Duration,
+    /// How many endpoints refused the connection and were not counted as attempts.
+    refusals: u8,
 }
+
+/// How many refused connections of one request are not counted as attempts. During a rolling restart, several endpoints
+/// may be gone before the gateway knows. The bound keeps a request from asking each of a thousand dead endpoints.
+const REFUSALS_MAX: u8 = 8;
 
 /// The permits of one of several attempts in progress.
 #[derive(Debug, Default)]
@@ -288,6 +294,28 @@ impl<'a> RequestAttempts<'a> {
         is_wanted(&self.rules.on, failure.reason)
             && self.may_repeat(failure.again, request)
             && self.grant_retry()
+    }
+
+    /// Grants another attempt in place of the current one, whose endpoint refused the connection. The endpoint has
+    /// received nothing, so this costs neither an attempt nor budget, and needs no wait.
+    pub(super) fn move_on(&mut self) -> bool {
+        let Self { upstream, rules, total, priority, .. } = *self;
+        if rules.attempts < 2 || !rules.on.connect_failure {
+            return false;
+        }
+        let again = self.again.get_or_insert_default();
+        if again.refusals == REFUSALS_MAX
+            || !total.allows_wait(tollgate_net::now(), Duration::ZERO)
+            || !upstream.breaker_would_admit(tollgate_net::now())
+            || !upstream.has_adaptive_capacity(priority)
+        {
+            return false;
+        }
+        again.refusals += 1;
+        again.wait = Duration::ZERO;
+        self.made = self.made.saturating_sub(1);
+        upstream.count_move();
+        true
     }
 
     /// Returns the wait before the attempt that was granted last.

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expired_deadline_may_be_told_a_little_early() {
+    fn an_expired_deadline_may_be_detected_slightly_early() {
         let began = tollgate_net::now();
         let at = |milliseconds| began + Duration::from_millis(milliseconds);
         let short = ClientDeadline::new(began, Some(Duration::from_millis(50))).expect("a deadline");

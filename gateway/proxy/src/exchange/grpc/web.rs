@@ -173,6 +173,10 @@ impl<S: ClientSide> Duplex for Web<'_, S> {
     fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         self.client.poll_shutdown(cx)
     }
+
+    fn reset(&mut self) {
+        self.client.reset();
+    }
 }
 
 impl<S: ClientSide> ClientSide for Web<'_, S> {

@@ -403,6 +403,13 @@ impl Duplex for EndpointStream {
         }
         Poll::Ready(Ok(()))
     }
+
+    /// RFC 8441, 5: a reset of a connection becomes RST_STREAM with CANCEL.
+    fn reset(&mut self) {
+        if let Some(stream) = &self.stream {
+            stream.reset(ErrorCode::CANCEL);
+        }
+    }
 }
 
 impl Drop for EndpointStream {

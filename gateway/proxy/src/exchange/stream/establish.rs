@@ -93,8 +93,7 @@ async fn attempts(client: &mut Client, record: &mut StreamRecord) -> Result<Conn
             true => Reason::NoEndpoints,
             false => Reason::DestinationUnavailable,
         })?;
-        record.endpoint = Some(pool.clone());
-        record.attempts = record.attempts.saturating_add(1);
+        record.attempt_began(&pool, now);
         let client_header = client.proxy_header_for(&pool);
         let bounds = ConnectBounds { due: total, total, connect: state.stream.connect };
         let Client { deadline, stream, .. } = &mut *client;
@@ -103,7 +102,7 @@ async fn attempts(client: &mut Client, record: &mut StreamRecord) -> Result<Conn
         let opened = connected::<FreshConnection>(&pool, client_header, &bounds, deadline, client_left).await;
         let failure = match opened {
             Ok((FreshConnection(connection), took)) => {
-                record.connect = took;
+                record.attempt_connected(took);
                 upstream.report(&pool, Outcome::Answered(200));
                 if let Some(breaker) = breaker {
                     breaker.done(tollgate_net::now(), false);
@@ -139,6 +138,7 @@ async fn attempts(client: &mut Client, record: &mut StreamRecord) -> Result<Conn
         if under_way.is_none() {
             return Err(failure.reason);
         }
+        record.attempt_failed(&pool, failure.reason);
         tried.push(pool);
         if !wait.is_zero() {
             pause(client, wait).await?;

@@ -18,6 +18,7 @@ use tollgate_upstream::Connection;
 use crate::exchange::relay::Direction;
 use crate::state::backlog::Backlog;
 use crate::state::client::Client;
+use crate::state::client_side::Duplex;
 use crate::state::stream_record::StreamRecord;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
@@ -100,11 +101,11 @@ async fn relay(established: &mut Established) {
     record.end(match end {
         End::Both => Reason::None,
         End::ClientReset => {
-            endpoint.stream.reset_on_close();
+            endpoint.reset();
             Reason::ClientClosed
         }
         End::EndpointReset => {
-            client.stream.reset_on_close();
+            client.stream.reset();
             Reason::ConnectionTerminated
         }
         End::TimedOut if total.is_over() => Reason::TotalTimeout,

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_is_not_looked_at() {
+    fn bytes_after_the_end_are_ignored() {
         let start = Instant::now();
         let (pings, piece) = (frame(6, 8).repeat(1000), 100);
         for whole in [true, false] {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wants_is_paid_for() {
+    fn useless_frames_cost_credit() {
         let start = Instant::now();
         let mut meter = FloodMeter { preface: 0, ..FloodMeter::new(start) };
         assert_eq!(meter.pay(CREDIT_MAX, 0, &|| start), Some(()));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn time_and_what_was_sent_earn_too() {
+    fn time_and_sent_bytes_earn_credit() {
         let start = Instant::now();
         let mut meter = FloodMeter { preface: 0, ..FloodMeter::new(start) };
         let mut at = start;

@@ -1,4 +1,4 @@
-//! What all HTTP/2 client connections of a worker share.
+//! The state that all HTTP/2 client connections of a worker share.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::connection_state::stream_limit::StreamLimit;
 use super::request::StreamFutures;
 use crate::front::scheduler::Scheduler;
 
-/// What all HTTP/2 client connections of a worker share.
+/// The state that all HTTP/2 client connections of a worker share.
 pub(crate) struct Http2Shared {
     /// The futures that serve streams.
     pub futures: Rc<StreamFutures>,

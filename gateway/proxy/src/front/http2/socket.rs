@@ -63,10 +63,10 @@ impl Http2Socket {
     fn meter_bytes(&mut self, shared: &ConnectionState, bytes: &[u8]) -> usize {
         match self.meter.received(bytes, shared.pieces_sent(), tollgate_net::now) {
             Ok(()) => bytes.len(),
-            Err(Exhausted(good)) => {
+            Err(Exhausted(accepted)) => {
                 self.frame_budget.exhaust();
                 // No request was started, so no response is lost: it is cheapest to process nothing at all.
-                if self.frame_budget.has_begun() { good } else { 0 }
+                if self.frame_budget.has_begun() { accepted } else { 0 }
             }
         }
     }
@@ -123,9 +123,9 @@ impl Http2Socket {
         // TLS records are decrypted in the buffer, which must have room for three of the longest.
         let most = if shared.tls.is_some() { BYTES_PER_TURN } else { self.frame_budget.read_size() };
         let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
-        let good = self.meter_bytes(shared, &buffer[..count]);
-        let taken = self.pass(shared, &buffer[..good]);
-        self.early.extend_from_slice(&buffer[taken..good]);
+        let accepted = self.meter_bytes(shared, &buffer[..count]);
+        let taken = self.pass(shared, &buffer[..accepted]);
+        self.early.extend_from_slice(&buffer[taken..accepted]);
         Poll::Ready(Ok(count))
     }
 

@@ -1,7 +1,7 @@
 //! A stream of a client connection as the [client's side](crate::state::client_side) of an exchange.
 //!
-//! [`Http2Stream`] reads the request body and sends the response as far as the windows allow. What does not
-//! fit stays in the exchange's [`Backlog`], so nothing is queued here. When it is dropped, the stream is
+//! [`Http2Stream`] reads the request body and sends the response as far as the windows allow. Bytes that do not
+//! fit stay in the exchange's [`Backlog`], so nothing is queued here. When it is dropped, the stream is
 //! closed and no longer counts in [`ConnectionState`].
 
 use std::io::{self, IoSlice};
@@ -225,6 +225,12 @@ impl Duplex for Http2Stream {
             self.end = ResponseEnd::Sent;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// RFC 8441, 5: a reset of a connection becomes RST_STREAM with CANCEL.
+    fn reset(&mut self) {
+        self.stream.reset(ErrorCode::CANCEL);
+        self.end = ResponseEnd::Sent;
     }
 }
 

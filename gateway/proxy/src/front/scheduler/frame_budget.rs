@@ -227,7 +227,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_costs_more_than_its_bytes_ends_a_turn_sooner_and_is_read_in_small_pieces() {
+    fn expensive_frames_end_a_turn_early_and_are_read_in_pieces() {
         let frame_budget = known(&Rc::default());
         assert_eq!(frame_budget.read_size(), DENSE_READ_MAX_BYTES, "nothing is known of it");
         frame_budget.read(BYTES_PER_TURN / 2, 0);
@@ -243,7 +243,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn who_is_new_has_a_small_turn() {
+    fn new_clients_get_a_small_budget() {
         let untested = FrameBudget::new(Rc::default());
         assert!(!untested.request_budget_is_spent(&waker()));
         untested.request();

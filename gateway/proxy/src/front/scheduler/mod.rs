@@ -46,7 +46,7 @@ pub(super) enum TurnState {
     Taken,
 }
 
-/// A connection that has ended while some of its streams do not know it yet.
+/// A closed connection of which some streams are still running.
 pub(crate) trait EndedConnection {
     /// Notifies at most `max_count` streams. Returns how many it notified.
     fn notify_streams(&self, max_count: usize) -> usize;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn where_rounds_are_long_more_than_one_has_a_turn() {
+    fn long_rounds_serve_several_connections() {
         let scheduler = Rc::new(Scheduler::default());
         let all: Vec<_> = (0..20).map(|_| known(&scheduler)).collect();
         all.iter().for_each(take_all);
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn of_new_clients_so_many_are_heard_in_a_round_and_of_known_ones_all() {
+    fn a_round_serves_few_new_clients_and_all_trusted_ones() {
         let scheduler = Rc::new(Scheduler::default());
         let all = news(&scheduler, 3 * NEW_CLIENTS_PER_ROUND);
         let new_clients_read = |all: &[Rc<FrameBudget>]| all.iter().filter(|one| hears(one)).count();
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_known_does_not_wait_for_those_who_are_new() {
+    fn trusted_clients_do_not_wait_for_new_ones() {
         let scheduler = Rc::new(Scheduler::default());
         news(&scheduler, 100).iter().for_each(|one| {
             hears(one);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_new_and_says_little_does_not_wait_for_those_who_are_new_and_say_much() {
+    fn quiet_new_clients_do_not_wait_for_busy_new_ones() {
         let scheduler = Rc::new(Scheduler::default());
         let all = news(&scheduler, 10);
         for frame_budget in &all {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_ends_although_nobody_waits() {
+    fn a_round_ends_without_waiting_connections() {
         let scheduler = Rc::new(Scheduler::default());
         assert!(scheduler.poll_round(&waker()).is_pending());
         assert!(news(&scheduler, NEW_CLIENTS_PER_ROUND).iter().all(hears));

@@ -6,6 +6,9 @@
 //! and spawns the [relay](crate::exchange::stream).
 
 mod hello;
+mod trace;
+
+pub(crate) use self::trace::trace;
 
 use std::sync::Arc;
 use std::time::Instant;

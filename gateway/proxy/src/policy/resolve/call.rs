@@ -1,19 +1,19 @@
 //! Requests that the gateway itself sends to upstreams: copies of requests (mirrors), and questions of
 //! policies.
 //!
-//! A call is an exchange like any other. Its client's side, [`CallClient`], has the whole request and takes
+//! A call is an exchange like any other. Its client's side, a [`StandIn`], has the whole request and takes
 //! the whole response. So a call uses the worker's connections, whatever version the endpoints speak, and
 //! obeys the upstream's health, limits and breaker. It has no line in the access log and does not count as a
 //! client's request.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context as Task, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_http::RequestHead;
@@ -35,14 +35,14 @@ use crate::exchange::http2_endpoint::EndpointStream;
 use crate::exchange::rewrite::rewrite;
 use crate::state::active::ActivePlan;
 use crate::state::announced::Announced;
-use crate::state::backlog::{Backlog, Sink};
 use crate::state::client::Client;
-use crate::state::client_side::{ClientStream, Duplex};
+use crate::state::client_side::ClientStream;
 use crate::state::grpc_call::GrpcCall;
 use crate::state::peer_error::PeerError;
 use crate::state::record::RequestRecord;
 use crate::state::request_guard::RequestStateGuard;
 use crate::state::request_state::RequestState;
+use crate::state::stand_in::{ResponseTaker, StandIn};
 use crate::state::worker::Worker;
 
 /// A request of the gateway to an upstream.
@@ -119,7 +119,8 @@ impl CallOrigin {
         state.path.extend_from_slice(&path);
         state.inbox.extend_from_slice(&body);
         rewrite(active.route(route), state)?;
-        let mut side = CallClient { secure, local, grpc: grpc.is_some(), max_bytes, ..CallClient::default() };
+        let taker = CallResponse { max_bytes, ..CallResponse::default() };
+        let mut side = StandIn { tls: secure, local, may_be_grpc: grpc.is_some(), taker };
         let transforming_client = TransformingClient::new(&mut side, state.request.version);
         let mut stand_in =
             Client::of_stream(&client.connection_context, transforming_client, client.peer, client.requests);
@@ -132,7 +133,11 @@ impl CallOrigin {
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
         let reason = call_state.0.record.reason;
-        if in_time { side.end(reason).map(|side| side.status) } else { Err(Reason::RequestTimeout) }
+        if in_time {
+            side.taker.end(reason).map(|response| response.status)
+        } else {
+            Err(Reason::RequestTimeout)
+        }
     }
 
     /// Asks an upstream, after its policies have let the question through, and returns the response.
@@ -152,8 +157,8 @@ impl CallOrigin {
         let mut call_state = CallState::new(&worker, (request_id, announced), head);
         let state = &mut *call_state.0;
         let budget = Some(question.budget);
-        let mut side =
-            CallClient { secure, local, max_bytes: question.max_bytes, budget, ..CallClient::default() };
+        let taker = CallResponse { max_bytes: question.max_bytes, budget, ..CallResponse::default() };
+        let mut side = StandIn { tls: secure, local, may_be_grpc: false, taker };
         let transforming_client = TransformingClient::new(&mut side, state.request.version);
         let mut stand_in =
             Client::of_stream(&client.connection_context, transforming_client, client.peer, client.requests);
@@ -189,11 +194,11 @@ impl CallOrigin {
         if !in_time {
             return Err(Reason::RequestTimeout);
         }
-        side.end(reason).map(|side| UpstreamResponse {
-            status: side.status,
-            content_type: side.content_type,
-            content_encoding: side.content_encoding,
-            body: side.body,
+        side.taker.end(reason).map(|response| UpstreamResponse {
+            status: response.status,
+            content_type: response.content_type,
+            content_encoding: response.content_encoding,
+            body: response.body,
         })
     }
 }
@@ -247,9 +252,9 @@ async fn within(deadline: &tollgate_net::Deadline, exchange: impl Future) -> boo
     .await
 }
 
-/// The client's side of a call: it has sent the whole request, and takes the whole response.
+/// The response to a call.
 #[derive(Debug, Default)]
-struct CallClient {
+struct CallResponse {
     status: u16,
     /// Whether the gateway answered instead of the upstream.
     own: bool,
@@ -266,24 +271,21 @@ struct CallClient {
     content_type: Vec<u8>,
     content_encoding: Vec<u8>,
     body: Vec<u8>,
-    secure: Option<Negotiated>,
-    local: Option<SocketAddr>,
-    grpc: bool,
 }
 
-impl CallClient {
+impl CallResponse {
     /// Returns the response if it is complete; `reason` is the result of the exchange.
     fn end(self, reason: Reason) -> Result<Self, Reason> {
         match self {
-            CallClient { too_long: true, .. } => Err(Reason::ResponseBodyTooLarge),
-            CallClient { own: false, done: true, .. } => Ok(self),
+            Self { too_long: true, .. } => Err(Reason::ResponseBodyTooLarge),
+            Self { own: false, done: true, .. } => Ok(self),
             _ if reason == Reason::None => Err(Reason::HttpResponseIncomplete),
             _ => Err(reason),
         }
     }
 
-    /// Takes a part of the body. Returns whether it was within the limits.
-    fn take(&mut self, data: &[u8]) -> bool {
+    /// Counts a part of the body. Returns whether it was within the limits.
+    fn count(&mut self, data: &[u8]) -> bool {
         self.taken += data.len();
         if let Some(budget) = &self.budget {
             match budget.get().checked_sub(data.len()) {
@@ -295,57 +297,8 @@ impl CallClient {
     }
 }
 
-impl Sink for CallClient {
-    fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
-        Ok(pieces.iter().map(|piece| piece.len()).sum())
-    }
-
-    fn poll_write(&mut self, _: &mut Task<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
-        Poll::Ready(Ok(bytes.len()))
-    }
-}
-
-impl Duplex for CallClient {
-    /// The whole body was there from the start.
-    fn poll_read(&mut self, _: &mut Task<'_>, _: &mut [u8]) -> Poll<Result<usize, PeerError>> {
-        Poll::Ready(Ok(0))
-    }
-
-    fn poll_shutdown(&mut self, _: &mut Task<'_>) -> Poll<Result<(), PeerError>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl ClientStream for CallClient {
-    fn take_trailers(&mut self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    /// Never: the caller drops the call.
-    fn poll_peer_closed(&mut self, _: &mut Task<'_>, _: bool) -> Poll<()> {
-        Poll::Pending
-    }
-
-    fn poll_room(&mut self, _: &mut Task<'_>) -> Poll<usize> {
-        Poll::Ready(usize::MAX)
-    }
-
-    fn interim(&mut self, _: &mut Backlog, _: &[u8]) -> Result<(), PeerError> {
-        Ok(())
-    }
-
-    fn switch(&mut self, _: &mut Backlog, _: &[u8], _: &[u8]) -> Result<(), PeerError> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn respond(
-        &mut self,
-        _: &mut Backlog,
-        head: &mut Vec<u8>,
-        body: &BodyReader,
-        _: bool,
-        data: &[u8],
-    ) -> Result<(), PeerError> {
+impl ResponseTaker for CallResponse {
+    fn take(&mut self, head: &mut Vec<u8>, body: &BodyReader, data: &[u8]) -> Result<(), PeerError> {
         if !head.is_empty() {
             let response = Response::new(head, BodyKind::Fixed);
             self.status = response.status();
@@ -354,7 +307,7 @@ impl ClientStream for CallClient {
                 self.content_encoding = response.get("content-encoding").unwrap_or_default().to_vec();
             }
         }
-        if !self.take(data) {
+        if !self.count(data) {
             self.too_long = true;
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -365,20 +318,7 @@ impl ClientStream for CallClient {
         Ok(())
     }
 
-    fn answer(&mut self, _: &mut Backlog, _: &[u8], _: &[u8]) -> Result<(), PeerError> {
+    fn answered_by_gateway(&mut self) {
         self.own = true;
-        Ok(())
-    }
-
-    fn tls(&self) -> Option<&Negotiated> {
-        self.secure.as_ref()
-    }
-
-    fn local_address(&self) -> Option<SocketAddr> {
-        self.local
-    }
-
-    fn may_be_grpc(&self) -> bool {
-        self.grpc
     }
 }

@@ -87,8 +87,8 @@ pub(super) async fn resolve(
             Verdict::Call(questions, after) => {
                 let consumer = context.consumer.clone();
                 let asking = questions::ask(client, worker, state, evaluation, questions, consumer);
-                let Some(said) = unless_gone(client, asking).await else { return Some(PolicyEnd::Gone) };
-                continue_with(state, context, &mut origin, |request| after(said, request))
+                let Some(responses) = unless_gone(client, asking).await else { return Some(PolicyEnd::Gone) };
+                continue_with(state, context, &mut origin, |request| after(responses, request))
             }
         };
         if let Some((waited_for, began)) = wait {

@@ -1,3 +1,5 @@
+//! Tests which client trusted proxies announce.
+
 use tollgate_http::HeadLimits;
 use tollgate_http::h1::RequestParser;
 use tollgate_plan::Cidr;
@@ -143,9 +145,9 @@ fn hosts_and_ports() {
 #[test]
 fn a_contradicting_forwarded_goes_no_further() {
     let lines = "X-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.9;host=evil\r\n";
-    let (told, request) = announced(lines, PEER);
+    let (announcement, request) = announced(lines, PEER);
     assert!(!request.head.has(Name::Forwarded));
-    assert_eq!(told.authority(&request), b"own.example:81");
+    assert_eq!(announcement.authority(&request), b"own.example:81");
     let (_, request) = announced("X-Forwarded-For: 192.0.2.1\r\nForwarded: for=192.0.2.1\r\n", PEER);
     assert!(request.head.has(Name::Forwarded));
 }

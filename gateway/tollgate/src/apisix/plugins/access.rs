@@ -12,7 +12,7 @@ fn anonymous(fields: &mut ObjectFields) -> Result<(), String> {
     match fields.take("anonymous_consumer") {
         None => Ok(()),
         Some(_) => Err(format!(
-            "{}: a policy that asks who somebody is lets nobody else in here",
+            "{}: an authentication policy refuses clients without credentials here",
             fields.place("anonymous_consumer")
         )),
     }

@@ -142,7 +142,7 @@ fn key(
 ) -> Result<(), String> {
     let kind = fields.text("key_type")?.unwrap_or_else(|| "var".to_owned());
     let key = fields.text("key")?.or_else(|| default.map(str::to_owned));
-    let key = key.ok_or_else(|| fields.wrong("key", "what requests are told apart by"))?;
+    let key = key.ok_or_else(|| fields.wrong("key", "the property by which requests are counted"))?;
     let by = match kind.as_str() {
         "constant" => return Ok(()),
         "var" => json!(count_key(&key, fields)?),

@@ -1,3 +1,5 @@
+//! Tests the gradient against simulated upstreams.
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -203,7 +205,7 @@ fn an_upstream_with_little_to_do_is_never_held_down() {
 }
 
 #[test]
-fn one_that_is_well_is_not_held_down_again() {
+fn a_healthy_upstream_is_not_limited_again() {
     let often = AdaptiveRules { probe: Duration::from_secs(10), ..rules() };
     let mut simulation = Simulation::new(&often, FAST, 100);
     simulation.run(5_000);
@@ -214,7 +216,7 @@ fn one_that_is_well_is_not_held_down_again() {
 }
 
 #[test]
-fn a_latency_that_has_changed_for_good_is_measured_anew() {
+fn a_permanently_changed_latency_becomes_the_baseline() {
     let mut simulation = Simulation::new(&rules(), Service { capacity: 50, micros: 10 * MILLISECOND }, 100);
     simulation.run(10_000);
     // A new release does more work for each request.
@@ -227,7 +229,7 @@ fn a_latency_that_has_changed_for_good_is_measured_anew() {
 }
 
 #[test]
-fn one_that_becomes_faster_is_known_to_be() {
+fn a_faster_upstream_lowers_the_baseline() {
     let mut simulation = Simulation::new(&rules(), Service { capacity: 20, micros: 100 * MILLISECOND }, 60);
     simulation.run(10_000);
     simulation.service.micros = 10 * MILLISECOND;
@@ -271,7 +273,7 @@ fn an_answer_that_took_a_minute_changes_little() {
 }
 
 #[test]
-fn one_that_does_not_answer_is_waited_for_with_few() {
+fn a_silent_upstream_gets_few_requests() {
     let mut simulation =
         Simulation::new(&rules(), Service { capacity: 100, micros: 5_000 * MILLISECOND }, 50);
     simulation.run(4_900);

@@ -1,3 +1,5 @@
+//! Tests probes by the gRPC health protocol.
+
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
 use std::pin::pin;
@@ -43,7 +45,7 @@ fn the_answer() {
 
 proptest! {
     #[test]
-    fn no_answer_is_too_much(bytes: Vec<u8>) {
+    fn no_response_is_too_large(bytes: Vec<u8>) {
         let _ = decode_response(&bytes);
         let framed = [&[0][..], &(bytes.len() as u32).to_be_bytes(), &bytes].concat();
         let _ = decode_response(&framed);

@@ -1,3 +1,5 @@
+//! Tests probes over HTTP and TCP.
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -84,7 +86,7 @@ fn result(answer: impl Into<Vec<u8>>, rules: &Health) -> Result<(), ProbeFailure
 }
 
 #[test]
-fn what_is_sent() {
+fn the_request_of_a_probe() {
     let (address, thread) = answering("HTTP/1.1 200 OK\r\n\r\n");
     assert_eq!(run(&address, &http(None)), Ok(()));
     let sent = thread.join().expect("no panic").to_ascii_lowercase();
@@ -96,7 +98,7 @@ fn what_is_sent() {
 }
 
 #[test]
-fn a_header_of_the_proxy_protocol_names_nobody() {
+fn probes_send_a_local_proxy_protocol_header() {
     let (address, thread) = answering("HTTP/1.1 200 OK\r\n\r\n");
     assert_eq!(run_behind(&address, &http(None), Some(ProxyVersion::V1)), Ok(()));
     let sent = thread.join().expect("no panic");
@@ -145,7 +147,7 @@ fn a_body_without_end_is_not_read_without_end() {
 }
 
 #[test]
-fn what_is_not_http() {
+fn responses_that_are_not_http() {
     let long = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(64 * 1024));
     for answer in ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 2x0 OK\r\n\r\n", &long] {
         assert_eq!(
@@ -161,7 +163,7 @@ fn what_is_not_http() {
 }
 
 #[test]
-fn who_says_nothing_is_not_waited_for() {
+fn a_silent_endpoint_times_out() {
     let (address, thread) = origin(|mut stream| {
         // Until the probe has closed.
         let _ = stream.read(&mut [0; 16]);

@@ -1,3 +1,5 @@
+//! Tests which endpoints are ejected, and when an ejection ends.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -108,7 +110,7 @@ fn the_last_that_is_well_stays() {
 }
 
 #[test]
-fn who_has_been_out_for_a_while_gives_way_to_who_fails_now() {
+fn a_new_failure_replaces_an_old_ejection() {
     // Two endpoints are down in turn. In an upstream of two, the second is the last one available; in one of
     // three, it exceeds the limit.
     for endpoints in [2, 3] {
@@ -132,7 +134,7 @@ fn who_has_been_out_for_a_while_gives_way_to_who_fails_now() {
 }
 
 #[test]
-fn who_is_known_to_be_unwell_gives_way_to_nobody() {
+fn an_endpoint_that_probes_failed_is_not_returned_early() {
     let mut world = World::new(3, Outlier::default());
     world.eject(0);
     world.all[0].set_health(ProbeHealth::Unhealthy);
@@ -146,7 +148,7 @@ fn who_is_known_to_be_unwell_gives_way_to_nobody() {
 }
 
 #[test]
-fn who_leaves_or_is_too_many_is_back() {
+fn removed_and_excess_ejections_end() {
     let mut world = World::new(10, half());
     (5..10).for_each(|index| assert!(world.eject(index).is_some()));
     assert_eq!(world.settle(8), 2, "two left");
@@ -171,7 +173,7 @@ fn state_survives_for_who_stays() {
 }
 
 #[test]
-fn one_that_probes_saw_come_up_anew_is_pardoned() {
+fn a_passed_probe_ends_an_ejection() {
     let mut world = World::new(4, half());
     world.eject(1);
     let address = world.all[1].address.clone();
@@ -181,7 +183,7 @@ fn one_that_probes_saw_come_up_anew_is_pardoned() {
 }
 
 #[test]
-fn success_rates_are_those_of_the_interval() {
+fn success_rates_cover_the_interval() {
     let mut world = World::new(6, Outlier { max_ejected: Percent::whole(20), ..Outlier::default() });
     let own: Vec<_> = world.all.iter().map(|endpoint| endpoint.outlier.traffic()).collect();
     let detector = super::super::Detector::new(&Outlier { enabled: false, ..Outlier::default() });

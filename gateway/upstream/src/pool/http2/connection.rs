@@ -1,7 +1,8 @@
 //! One HTTP/2 connection: a task moves its frames, and requests use its streams.
 //!
 //! A request holds it through a [`StreamPermit`](super::StreamPermit). The connection closes when it ends,
-//! when it was idle for too long, or when its pool needs its permit.
+//! when it was idle or silent for too long, or when its pool needs its permit. If the gateway ends it, its last frame
+//! is a GOAWAY.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -17,9 +18,8 @@ use crate::Permit;
 use crate::endpoint_io::EndpointIo;
 use crate::pool::context::PoolContext;
 
-/// After this time without a byte, a connection with requests is asked for one by a PING; after twice this
-/// time without a byte it is lost.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+/// How often a connection is checked that may be idle and silent without end.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// One connection to an endpoint.
 #[derive(Debug)]
@@ -130,26 +130,36 @@ impl Http2Connection {
         // Without its pool no request can find it.
         self.pool.upgrade()?;
         let now = tollgate_net::now();
+        let (idle_timeout, ping) = {
+            let settings = self.context.settings.borrow();
+            (settings.idle_timeout, settings.ping)
+        };
+        let check = ping.unwrap_or(CHECK_INTERVAL);
         if self.is_idle() {
-            let Some(bound) = self.context.settings.borrow().idle_timeout else { return Some(SILENCE_MAX) };
+            let Some(bound) = idle_timeout else { return Some(check) };
             let idle = now.saturating_duration_since(self.since.get());
-            return bound.checked_sub(idle).filter(|left| !left.is_zero());
+            let left = bound.checked_sub(idle).filter(|left| !left.is_zero());
+            // Not longer than a request that begins now may be silent.
+            return left.map(|left| left.min(check));
         }
+        let Some(ping) = ping else { return Some(check) };
         let silence = now.saturating_duration_since(self.last_read.get().max(self.since.get()));
-        if silence < SILENCE_MAX {
-            return Some(SILENCE_MAX - silence);
+        if silence < ping {
+            return Some(ping - silence);
         }
         if self.client.awaits_pong() {
-            return (SILENCE_MAX * 2).checked_sub(silence).filter(|left| !left.is_zero());
+            return (ping * 2).checked_sub(silence).filter(|left| !left.is_zero());
         }
         self.client.send_ping();
-        Some(SILENCE_MAX)
+        Some(ping)
     }
 
     /// Sets the deadline of a connection that carries no request since `now`. It remains set when a request
     /// begins, and then bounds the silence.
     fn watch(&self, now: Instant) {
-        self.idle.set(now, self.context.settings.borrow().idle_timeout.or(Some(SILENCE_MAX)));
+        let settings = self.context.settings.borrow();
+        let bounds = [settings.idle_timeout, settings.ping].into_iter().flatten();
+        self.idle.set(now, bounds.min().or(Some(CHECK_INTERVAL)));
     }
 
     /// Whether it carries no request.
@@ -241,7 +251,8 @@ impl Http2Connection {
 
     /// Closes it, and with it its streams. Returns its permit, if it was still open.
     pub fn close(&self) -> Option<Permit> {
-        let OpenParts { io, permit } = self.open.borrow_mut().take()?;
+        let OpenParts { mut io, permit } = self.open.borrow_mut().take()?;
+        io.say_goodbye(&self.client);
         drop(io);
         self.client.abort();
         self.retired.set(true);

@@ -201,7 +201,7 @@ fn put(connection: Connection) {
 }
 
 #[test]
-fn what_comes_free_goes_to_who_came_first() {
+fn freed_connections_go_to_the_longest_wait() {
     run(async {
         let world = World::new(1, 1, limits(Some(1), None));
         let first = world.open(0, 0).await;
@@ -271,7 +271,7 @@ fn an_idle_connection_changes_its_worker() {
 }
 
 #[test]
-fn one_question_brings_as_many_as_are_needed() {
+fn one_request_to_other_workers_brings_enough_connections() {
     run(async {
         let world = World::new(2, 1, limits(Some(8), None));
         let mut all = Vec::new();
@@ -291,7 +291,7 @@ fn one_question_brings_as_many_as_are_needed() {
 }
 
 #[test]
-fn what_was_handed_over_in_vain_stays_there() {
+fn an_unneeded_transfer_stays_with_the_receiver() {
     run(async {
         let world = World::new(2, 1, limits(Some(1), None));
         put(world.open(0, 0).await);
@@ -355,7 +355,7 @@ fn the_queue_has_an_end_and_a_deadline() {
 }
 
 #[test]
-fn who_leaves_passes_on_what_was_granted() {
+fn a_cancelled_wait_passes_its_grant_on() {
     run(async {
         let world = World::new(2, 1, limits(Some(1), None));
         let only = world.open(0, 0).await;
@@ -379,7 +379,7 @@ fn who_leaves_passes_on_what_was_granted() {
 }
 
 #[test]
-fn who_leaves_from_the_middle_is_forgotten() {
+fn a_wait_can_be_cancelled_in_the_middle_of_the_queue() {
     run(async {
         let world = World::new(1, 1, limits(Some(1), None));
         let mut only = world.open(0, 0).await;
@@ -423,7 +423,7 @@ fn idle_connections_elsewhere_make_room() {
 }
 
 #[test]
-fn what_becomes_idle_makes_room_for_another_endpoint() {
+fn an_idle_connection_is_closed_for_another_endpoint() {
     run(async {
         for worker in [0, 1] {
             let world = World::new(2, 2, limits(Some(1), None));
@@ -455,7 +455,7 @@ fn an_endpoint_that_is_full_is_not_helped_by_closing_others() {
 }
 
 #[test]
-fn nobody_starves_beside_a_busy_worker() {
+fn no_worker_starves_beside_a_busy_one() {
     run(async {
         let world = World::new(2, 2, limits(Some(1), None));
         for endpoint in [0, 1] {
@@ -558,7 +558,7 @@ fn an_endpoint_that_leaves_the_plan_leaves_no_trace() {
 }
 
 #[test]
-fn without_a_cap_nobody_is_told_anything() {
+fn without_a_limit_no_messages_are_sent() {
     run(async {
         let world = World::new(2, 1, Caps::default());
         let mut all = Vec::new();

@@ -29,7 +29,7 @@ impl ResourceUse {
 
 /// Use of all guarded resources. A resource that cannot be read, or has no bound, is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GuardReading {
+pub struct ResourceReading {
     /// Bytes of resident memory.
     pub memory: Option<ResourceUse>,
     /// Open file descriptors.
@@ -38,7 +38,7 @@ pub struct GuardReading {
     pub sheds: u8,
 }
 
-impl GuardReading {
+impl ResourceReading {
     /// Renders the reading for `GET /status`.
     pub(crate) fn json(&self) -> Value {
         let one =
@@ -66,8 +66,12 @@ impl ResourceMonitor {
     /// Returns the present use. `memory` is the bound of resident memory in bytes; `None`: 90 % of the
     /// control group's limit, if there is one. `files` is the share (0 to 1) of the process's descriptors
     /// that may be used.
-    pub fn read(&mut self, now: Instant, memory: Option<u64>, files: f64) -> GuardReading {
-        GuardReading { memory: self.memory.read(now, memory), files: self.files.read(now, files), sheds: 0 }
+    pub fn read(&mut self, now: Instant, memory: Option<u64>, files: f64) -> ResourceReading {
+        ResourceReading {
+            memory: self.memory.read(now, memory),
+            files: self.files.read(now, files),
+            sheds: 0,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Determines what a worker would do with a request, without a socket, for `tollgate explain`.
 //!
-//! [`rehearse`] calls the worker's own functions in the worker's order, so the result matches what would
+//! [`dry_run`] calls the worker's own functions in the worker's order, so the result matches what would
 //! happen. Only steps that need a connection or another system are left out.
 
 use std::borrow::Cow;
@@ -27,8 +27,8 @@ use crate::front::https;
 use crate::front::preflight;
 use crate::front::receive;
 use crate::front::request::own_id;
-use crate::policy::rehearsed_outcome::{RehearsedOutcome, refused};
-use crate::policy::{self, Rehearsed, RehearsedPolicy, RehearsedSender};
+use crate::policy::dry_run_outcome::{DryRunOutcome, refused};
+use crate::policy::{self, DryRunPolicy, DryRunSender, PolicyDryRun};
 use crate::state::request_path::{Routed, normal_path, upstream_path};
 use crate::state::request_state::RequestState;
 
@@ -37,7 +37,7 @@ pub const NEW_ID: &str = "<new id>";
 
 /// The steps that a worker would take for a request, and their outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rehearsal {
+pub struct DryRun {
     /// The path as sent, without query; empty if the head could not be parsed.
     pub sent_path: Vec<u8>,
     /// The normal form of the path, which is matched; empty if it has none.
@@ -51,24 +51,24 @@ pub struct Rehearsal {
     /// request.
     pub preflight: Option<String>,
     /// The policies that it meets, in order.
-    pub policies: Vec<RehearsedPolicy>,
+    pub policies: Vec<DryRunPolicy>,
     /// The outcome.
-    pub outcome: RehearsedOutcome,
+    pub outcome: DryRunOutcome,
 }
 
 /// Takes a request through the plan as a worker would. `head` is the whole head as it would be received,
 /// `peer` is the client's address, and `secure` says whether the request comes over TLS. Without `at`, the port that the
 /// request names, and TLS, decide at which listener it arrives.
 #[must_use]
-pub fn rehearse(
+pub fn dry_run(
     plan: &Plan,
     head: &[u8],
     peer: SocketAddr,
     secure: bool,
     at: Option<&PlannedListener>,
-) -> Rehearsal {
+) -> DryRun {
     let mut state = RequestState::default();
-    let mut rehearsal = Rehearsal {
+    let mut dry_run = DryRun {
         sent_path: Vec::new(),
         path: Vec::new(),
         explanation: None,
@@ -79,10 +79,10 @@ pub fn rehearse(
     };
     match RequestParser::default().advance(head, &mut state.request, &plan.settings.head_limits) {
         Ok(Progress::Complete(_)) => {}
-        Ok(Progress::Partial) => return rehearsal,
+        Ok(Progress::Partial) => return dry_run,
         Err(error) => {
-            rehearsal.outcome = refused(receive::reason(error), None);
-            return rehearsal;
+            dry_run.outcome = refused(receive::reason(error), None);
+            return dry_run;
         }
     }
     let RequestState { request, record, .. } = &mut state;
@@ -90,7 +90,7 @@ pub fn rehearse(
     if state.request.head.has_any(forwarded::CLAIMS) {
         forwarded::drop_claims(&mut state.request, &plan.settings.forwarded, peer.ip());
     }
-    rehearsal.sent_path = state.request.slice(state.request.path).to_vec();
+    dry_run.sent_path = state.request.slice(state.request.path).to_vec();
     let mut listener = at.or_else(|| https::listener(plan, &state.request, secure));
     if let Some(at) = listener.filter(|listener| listener.by_host) {
         let host = state.request.slice(state.request.host);
@@ -98,42 +98,42 @@ pub fn rehearse(
         match by_host::listener(plan, at, host, None) {
             Ok(chosen) => listener = Some(chosen),
             Err(reason) => {
-                rehearsal.outcome = refused(reason, Some("no listener of this address has the host"));
-                return rehearsal;
+                dry_run.outcome = refused(reason, Some("no listener of this address has the host"));
+                return dry_run;
             }
         }
     }
-    rehearsal.listener = listener.map(|listener| (listener.name.clone(), listener.bind.clone()));
+    dry_run.listener = listener.map(|listener| (listener.name.clone(), listener.bind.clone()));
     let router = plan.routers.get(listener.map_or(0, |listener| listener.router));
     let route = match decide(plan, router, &mut state, listener) {
         Err(Reason::BadPath) => {
-            rehearsal.outcome = refused(Reason::BadPath, fixed(state.record.remarks().detail.take()));
-            return rehearsal;
+            dry_run.outcome = refused(Reason::BadPath, fixed(state.record.remarks().detail.take()));
+            return dry_run;
         }
         Err(Reason::ConnectRefused) => {
-            rehearsal.outcome = refused(Reason::ConnectRefused, None);
-            return rehearsal;
+            dry_run.outcome = refused(Reason::ConnectRefused, None);
+            return dry_run;
         }
         other => other,
     };
     let RequestState { request, path, .. } = &state;
     let path = normal_path(request, path);
-    rehearsal.path = path.to_vec();
-    rehearsal.explanation = Some(match preflight::route(plan, router, request, path, listener) {
+    dry_run.path = path.to_vec();
+    dry_run.explanation = Some(match preflight::route(plan, router, request, path, listener) {
         Some((_, asked)) => {
-            rehearsal.preflight = Some(String::from_utf8_lossy(asked.method).into_owned());
+            dry_run.preflight = Some(String::from_utf8_lossy(asked.method).into_owned());
             router.explain(&asked)
         }
         None => router.explain(&Routed { request, path }),
     });
     if let Some(redirect) = https::redirect(listener, &state) {
-        rehearsal.outcome = redirected(redirect, &mut state, secure);
-        return rehearsal;
+        dry_run.outcome = redirected(redirect, &mut state, secure);
+        return dry_run;
     }
     let index = match route {
         Err(reason) => {
-            rehearsal.outcome = refused(reason, None);
-            return rehearsal;
+            dry_run.outcome = refused(reason, None);
+            return dry_run;
         }
         Ok(index) => index,
     };
@@ -143,11 +143,11 @@ pub fn rehearse(
         let RequestState { request, record, .. } = &mut state;
         record.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
     }
-    let sender = RehearsedSender { peer, secure, listener };
-    let Rehearsed { policies, end, share } = policy::rehearse(plan, route, &mut state, sender);
-    rehearsal.policies = policies;
-    rehearsal.outcome = end.unwrap_or_else(|| apply_action(plan, route, &mut state, sender, share));
-    rehearsal
+    let sender = DryRunSender { peer, secure, listener };
+    let PolicyDryRun { policies, end, share } = policy::dry_run(plan, route, &mut state, sender);
+    dry_run.policies = policies;
+    dry_run.outcome = end.unwrap_or_else(|| apply_action(plan, route, &mut state, sender, share));
+    dry_run
 }
 
 /// Returns a detail that does not depend on the request's bytes.
@@ -159,26 +159,26 @@ fn fixed(detail: Option<Cow<'static, str>>) -> Option<&'static str> {
 }
 
 /// Returns the outcome of a redirect, as [`respond::redirect`] would send it.
-fn redirected(redirect: &Redirect, state: &mut RequestState, secure: bool) -> RehearsedOutcome {
+fn redirected(redirect: &Redirect, state: &mut RequestState, secure: bool) -> DryRunOutcome {
     let secure = state.record.announced.is_secure(secure);
     let mut location = Vec::new();
     match respond::location(&mut location, redirect, state, secure) {
-        Ok(()) => RehearsedOutcome::Redirect { location },
+        Ok(()) => DryRunOutcome::Redirect { location },
         Err((reason, detail)) => refused(reason, Some(detail)),
     }
 }
 
 /// Returns what a route with files answers with.
-fn served(state: &mut RequestState, route: &Route, site: &Files) -> RehearsedOutcome {
+fn served(state: &mut RequestState, route: &Route, site: &Files) -> DryRunOutcome {
     let path = |below: Vec<u8>| {
         let root = site.site.settings().root.as_os_str().as_bytes();
         let root = root.strip_suffix(b"/").unwrap_or(root);
         [root, b"/", &below].concat()
     };
     match files::look_up_blocking(state, route, site) {
-        Ok(Located::File(_, below)) => RehearsedOutcome::File { path: path(below), is_list: false },
-        Ok(Located::List(_, below)) => RehearsedOutcome::File { path: path(below), is_list: true },
-        Ok(Located::Moved(location)) => RehearsedOutcome::Redirect { location },
+        Ok(Located::File(_, below)) => DryRunOutcome::File { path: path(below), is_list: false },
+        Ok(Located::List(_, below)) => DryRunOutcome::File { path: path(below), is_list: true },
+        Ok(Located::Moved(location)) => DryRunOutcome::Redirect { location },
         Err((reason, detail)) => refused(reason, detail),
     }
 }
@@ -188,11 +188,11 @@ fn apply_action(
     plan: &Plan,
     route: &Route,
     state: &mut RequestState,
-    RehearsedSender { peer, secure, .. }: RehearsedSender<'_>,
+    DryRunSender { peer, secure, .. }: DryRunSender<'_>,
     chosen: Option<usize>,
-) -> RehearsedOutcome {
+) -> DryRunOutcome {
     let targets = match &route.action {
-        Action::Respond(_) => return RehearsedOutcome::Respond,
+        Action::Respond(_) => return DryRunOutcome::Respond,
         Action::Redirect(redirect) => return redirected(redirect, state, secure),
         Action::Files(files) => return served(state, route, files),
         Action::Forward(targets) => targets,
@@ -207,7 +207,7 @@ fn apply_action(
     };
     let none_forwards = chosen.is_none() && shares.iter().all(|share| share.weight == 0);
     if none_forwards && targets.answers.iter().any(|answer| answer.weight > 0) {
-        return RehearsedOutcome::Respond;
+        return DryRunOutcome::Respond;
     }
     let taking = shares.iter().enumerate().filter(takes);
     let upstreams = taking.map(|(_, share)| &plan.upstreams[share.upstream]);
@@ -246,7 +246,7 @@ fn apply_action(
         may_return: settings.forwarded.cdn_loop == CdnLoop::Always,
     };
     upstream_head::write(&mut head, &outgoing);
-    RehearsedOutcome::Forward { path: upstream_path(state).to_vec(), head, upgrade }
+    DryRunOutcome::Forward { path: upstream_path(state).to_vec(), head, upgrade }
 }
 
 #[cfg(test)]
@@ -262,8 +262,8 @@ mod tests {
         tollgate_plan::compile(&config).expect("it compiles").plan
     }
 
-    fn run(plan: &Plan, head: &str) -> Rehearsal {
-        rehearse(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)), false, None)
+    fn run(plan: &Plan, head: &str) -> DryRun {
+        dry_run(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)), false, None)
     }
 
     const ROUTES: &str = "\
@@ -275,16 +275,14 @@ routes:
 ";
 
     #[test]
-    fn the_head_is_the_one_that_a_worker_writes() {
-        let rehearsal =
+    fn the_head_equals_that_of_a_worker() {
+        let dry_run =
             run(&plan(ROUTES), "GET /v1/./a?b HTTP/1.1\r\nHost: h\r\nKeep-Alive: 5\r\nX-A: 1\r\n\r\n");
-        assert_eq!(rehearsal.sent_path, b"/v1/./a");
-        assert_eq!(rehearsal.path, b"/v1/a");
-        let explanation = rehearsal.explanation.expect("it was routed");
+        assert_eq!(dry_run.sent_path, b"/v1/./a");
+        assert_eq!(dry_run.path, b"/v1/a");
+        let explanation = dry_run.explanation.expect("it was routed");
         assert_eq!((explanation.winner, explanation.others.len()), (Some(0), 2));
-        let RehearsedOutcome::Forward { path, head, upgrade } = rehearsal.outcome else {
-            panic!("forwarded")
-        };
+        let DryRunOutcome::Forward { path, head, upgrade } = dry_run.outcome else { panic!("forwarded") };
         assert_eq!((path.as_slice(), upgrade), (b"/a".as_slice(), false));
         let head = String::from_utf8(head).expect("text");
         assert_eq!(
@@ -295,16 +293,16 @@ routes:
     }
 
     #[test]
-    fn what_the_gateway_answers_itself() {
+    fn responses_of_the_gateway_itself() {
         let plan = plan(ROUTES);
         let outcome = |head: &str| run(&plan, head).outcome;
         let location = b"http://h:81/new?q".to_vec();
         assert_eq!(
             outcome("GET /old?q HTTP/1.1\r\nHost: h:81\r\n\r\n"),
-            RehearsedOutcome::Redirect { location }
+            DryRunOutcome::Redirect { location }
         );
-        assert_eq!(outcome("GET /fixed HTTP/1.1\r\nHost: h\r\n\r\n"), RehearsedOutcome::Respond);
-        let RehearsedOutcome::Refused { reason, .. } = outcome("GET /old HTTP/1.0\r\n\r\n") else {
+        assert_eq!(outcome("GET /fixed HTTP/1.1\r\nHost: h\r\n\r\n"), DryRunOutcome::Respond);
+        let DryRunOutcome::Refused { reason, .. } = outcome("GET /old HTTP/1.0\r\n\r\n") else {
             panic!("refused")
         };
         assert_eq!(reason, Reason::BadHost);
@@ -321,30 +319,30 @@ routes:
             ("CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\n\r\n", Reason::ConnectRefused, false),
             ("POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n", Reason::BodyTooLarge, true),
         ] {
-            let rehearsal = run(&plan, head);
-            let RehearsedOutcome::Refused { reason: found, .. } = rehearsal.outcome else {
+            let dry_run = run(&plan, head);
+            let DryRunOutcome::Refused { reason: found, .. } = dry_run.outcome else {
                 panic!("{head}: refused")
             };
-            assert_eq!((found, rehearsal.explanation.is_some()), (reason, routed), "{head}");
+            assert_eq!((found, dry_run.explanation.is_some()), (reason, routed), "{head}");
         }
     }
 
     #[test]
-    fn nobody_takes_requests() {
+    fn no_upstream_takes_requests() {
         let mut plan = plan(ROUTES);
         let upstream = std::sync::Arc::make_mut(&mut plan.upstreams[0]);
         upstream.endpoints[0].weight = 0;
-        let rehearsal = run(&plan, "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        let dry_run = run(&plan, "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n");
         assert!(matches!(
-            rehearsal.outcome,
-            RehearsedOutcome::Refused { reason: Reason::DestinationUnavailable, .. }
+            dry_run.outcome,
+            DryRunOutcome::Refused { reason: Reason::DestinationUnavailable, .. }
         ));
     }
 
     #[test]
     fn an_accepted_id_goes_on() {
-        let rehearsal = run(&plan(ROUTES), "GET /v1 HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n");
-        let RehearsedOutcome::Forward { head, .. } = rehearsal.outcome else { panic!("forwarded") };
+        let dry_run = run(&plan(ROUTES), "GET /v1 HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n");
+        let DryRunOutcome::Forward { head, .. } = dry_run.outcome else { panic!("forwarded") };
         assert!(String::from_utf8_lossy(&head).contains("X-Request-Id: mine\r\n"));
     }
 }

@@ -9,12 +9,12 @@ use tollgate_policy::{Context, Dependency, Origin, PolicyResponse, PolicyStates,
 
 use super::chain_evaluation::named;
 use crate::exchange::forwarded::ForwardedFields;
-use crate::policy::rehearsed_outcome::{RehearsedOutcome, refused};
+use crate::policy::dry_run_outcome::{DryRunOutcome, refused};
 use crate::state::request_state::RequestState;
 
 /// A policy that a request would meet, and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RehearsedPolicy {
+pub struct DryRunPolicy {
     /// The kind of the policy: its key in the configuration.
     pub kind: &'static str,
     /// The place where it is attached: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
@@ -24,79 +24,79 @@ pub struct RehearsedPolicy {
     /// A short description of what it does.
     pub summary: String,
     /// Its verdict on the request.
-    pub verdict: RehearsedVerdict,
+    pub verdict: DryRunVerdict,
 }
 
-/// The verdict of a policy in a rehearsal.
+/// The verdict of a policy in a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RehearsedVerdict {
+pub enum DryRunVerdict {
     /// The request goes on.
     Continues,
     /// The policy refuses or answers the request.
     Ends,
-    /// The policy would ask another system; the rehearsal goes on.
+    /// The policy would ask another system; the dry run goes on.
     Asks,
-    /// The policy would read the body and then decide; the rehearsal goes on.
+    /// The policy would read the body and then decide; the dry run goes on.
     Reads,
     /// The policy would ask upstreams and answer with what they return.
     Gathers,
-    /// The policy would delay the request and then decide; the rehearsal goes on.
+    /// The policy would delay the request and then decide; the dry run goes on.
     Waits,
-    /// The policy decides by the client's certificate, which a rehearsal lacks; it goes on.
+    /// The policy decides by the client's certificate, which a dry run lacks; it goes on.
     NeedsCertificate,
-    /// The policy decides by the client's identity, which an earlier policy would establish; the rehearsal
+    /// The policy decides by the client's identity, which an earlier policy would establish; the dry run
     /// goes on.
     NeedsIdentity,
     /// An earlier policy refused or answered the request.
     NotReached,
 }
 
-impl RehearsedVerdict {
+impl DryRunVerdict {
     /// Returns the verdict in words.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            RehearsedVerdict::Continues => "continues",
-            RehearsedVerdict::Ends => "ends here",
-            RehearsedVerdict::Asks => "asks somebody else; here it continues",
-            RehearsedVerdict::Reads => "reads the body; here it continues",
-            RehearsedVerdict::Gathers => "asks upstreams, and answers with what they say",
-            RehearsedVerdict::Waits => "waits; here it continues",
-            RehearsedVerdict::NeedsCertificate => "looks at the client's certificate; here it continues",
-            RehearsedVerdict::NeedsIdentity => "depends on who it is; here it continues",
-            RehearsedVerdict::NotReached => "not reached",
+            DryRunVerdict::Continues => "continues",
+            DryRunVerdict::Ends => "ends here",
+            DryRunVerdict::Asks => "asks somebody else; here it continues",
+            DryRunVerdict::Reads => "reads the body; here it continues",
+            DryRunVerdict::Gathers => "asks upstreams, and answers with what they say",
+            DryRunVerdict::Waits => "waits; here it continues",
+            DryRunVerdict::NeedsCertificate => "looks at the client's certificate; here it continues",
+            DryRunVerdict::NeedsIdentity => "depends on who it is; here it continues",
+            DryRunVerdict::NotReached => "not reached",
         }
     }
 }
 
-/// The result of rehearsing the policies of a request.
+/// The dry run of the policies of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Rehearsed {
-    pub policies: Vec<RehearsedPolicy>,
+pub(crate) struct PolicyDryRun {
+    pub policies: Vec<DryRunPolicy>,
     /// How a policy ends the request; `None`: it goes on.
-    pub end: Option<RehearsedOutcome>,
+    pub end: Option<DryRunOutcome>,
     /// The upstream of the route that a policy names, by number.
     pub share: Option<usize>,
 }
 
-/// The sender of a rehearsed request: the peer, whether it uses TLS, and the listener's address as it is
+/// The sender of a request in a dry run: the peer, whether it uses TLS, and the listener's address as it is
 /// written.
 #[derive(Clone, Copy)]
-pub(crate) struct RehearsedSender<'a> {
+pub(crate) struct DryRunSender<'a> {
     pub peer: SocketAddr,
     pub secure: bool,
     pub listener: Option<&'a PlannedListener>,
 }
 
-/// Evaluates the policies of the route, then the policies of an upstream: the one that a policy named, or
-/// else the first with a weight above 0.
-pub(crate) fn rehearse(
+/// Evaluates the policies of the route, then the policies of the upstream that a policy named, or
+/// else of the first upstream with a weight above 0.
+pub(crate) fn dry_run(
     plan: &Plan,
     route: &Route,
     state: &mut RequestState,
-    from: RehearsedSender<'_>,
-) -> Rehearsed {
-    let mut out = Rehearsed::default();
+    from: DryRunSender<'_>,
+) -> PolicyDryRun {
+    let mut out = PolicyDryRun::default();
     let mut context = Context::default();
     let chains = route.policies.as_ref();
     let chain =
@@ -119,10 +119,10 @@ fn resolve(
     (route, chain): (&Route, u32),
     state: &mut RequestState,
     context: &mut Context,
-    from: RehearsedSender<'_>,
-    out: &mut Rehearsed,
+    from: DryRunSender<'_>,
+    out: &mut PolicyDryRun,
 ) {
-    // A rehearsal must not cause calls to other systems.
+    // A dry run must not cause calls to other systems.
     let shared = Arc::new(PolicyStates::without_background_io());
     for index in &plan.chains[chain as usize] {
         let attached = &plan.policies[*index as usize];
@@ -130,13 +130,13 @@ fn resolve(
             && out.policies.iter().any(|policy| {
                 matches!(
                     policy.verdict,
-                    RehearsedVerdict::Asks | RehearsedVerdict::Reads | RehearsedVerdict::NeedsCertificate
+                    DryRunVerdict::Asks | DryRunVerdict::Reads | DryRunVerdict::NeedsCertificate
                 )
             });
         let verdict = if out.end.is_some() {
-            RehearsedVerdict::NotReached
+            DryRunVerdict::NotReached
         } else if attached.policy.depends_on() == Some(Dependency::Identity) && unknown {
-            RehearsedVerdict::NeedsIdentity
+            DryRunVerdict::NeedsIdentity
         } else {
             let client = state.record.announced.client(from.peer);
             let believed = ForwardedFields(&plan.settings);
@@ -157,34 +157,34 @@ fn resolve(
                 &mut Request::new(request, path, &origin, context, &record.request_id)
                     .with_announced_authority(record.announced.announced_authority()),
             ) {
-                Verdict::Continue => RehearsedVerdict::Continues,
-                Verdict::Wait(_) => RehearsedVerdict::Asks,
-                Verdict::Body(..) | Verdict::BodyStart(..) => RehearsedVerdict::Reads,
-                Verdict::Sleep(..) => RehearsedVerdict::Waits,
+                Verdict::Continue => DryRunVerdict::Continues,
+                Verdict::Wait(_) => DryRunVerdict::Asks,
+                Verdict::Body(..) | Verdict::BodyStart(..) => DryRunVerdict::Reads,
+                Verdict::Sleep(..) => DryRunVerdict::Waits,
                 Verdict::Call(..) => {
                     let answer = PolicyResponse { status: 200, lines: Vec::new(), body: Vec::new() };
-                    out.end = Some(RehearsedOutcome::Answered(answer));
-                    RehearsedVerdict::Gathers
+                    out.end = Some(DryRunOutcome::Answered(answer));
+                    DryRunVerdict::Gathers
                 }
                 // A real request may come with a certificate.
                 Verdict::Refuse(_)
                     if attached.policy.depends_on() == Some(Dependency::Certificate) && from.secure =>
                 {
-                    RehearsedVerdict::NeedsCertificate
+                    DryRunVerdict::NeedsCertificate
                 }
                 Verdict::Refuse(refusal) => {
                     let usual = refused(refusal.reason, refusal.detail);
                     out.end = Some(match (usual, refusal.status) {
-                        (RehearsedOutcome::Refused { reason, detail, .. }, Some(status)) => {
-                            RehearsedOutcome::Refused { reason, status, detail }
+                        (DryRunOutcome::Refused { reason, detail, .. }, Some(status)) => {
+                            DryRunOutcome::Refused { reason, status, detail }
                         }
                         (usual, _) => usual,
                     });
-                    RehearsedVerdict::Ends
+                    DryRunVerdict::Ends
                 }
                 Verdict::Respond(answer) => {
-                    out.end = Some(RehearsedOutcome::Answered(answer));
-                    RehearsedVerdict::Ends
+                    out.end = Some(DryRunOutcome::Answered(answer));
+                    DryRunVerdict::Ends
                 }
             }
         };
@@ -193,7 +193,7 @@ fn resolve(
         if let Some(cache) = context.cache.take() {
             summary = format!("{summary}; {}", cache.in_words(&context.cache_key));
         }
-        out.policies.push(RehearsedPolicy {
+        out.policies.push(DryRunPolicy {
             kind,
             place: place.to_owned(),
             set: attached.set.clone(),

@@ -1,4 +1,8 @@
-//! The client's side of a fetch in the background, which no client waits for.
+//! The client's side of a request that the gateway makes itself: a call of a policy, or a fetch of the cache in the
+//! background.
+//!
+//! A [`StandIn`] has sent the whole request before the exchange begins, never leaves, and takes all that comes. What
+//! becomes of the response is up to its [`ResponseTaker`].
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -11,15 +15,40 @@ use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientStream, Duplex};
 use crate::state::peer_error::PeerError;
 
-/// A client that has sent a request without a body and takes nothing.
-#[derive(Debug, Default)]
-pub(super) struct AbsentClient {
-    /// The TLS connection of the client that caused the fetch.
-    pub tls: Option<Negotiated>,
-    pub local: Option<SocketAddr>,
+/// What becomes of a response that goes to no client.
+pub(crate) trait ResponseTaker {
+    /// Takes a part of the response. `head` is empty if it was taken before; `body` is done after the last part.
+    ///
+    /// # Errors
+    /// If no more of the response is wanted.
+    fn take(&mut self, head: &mut Vec<u8>, body: &BodyReader, data: &[u8]) -> Result<(), PeerError>;
+
+    /// Called if the gateway answers instead of an endpoint.
+    fn answered_by_gateway(&mut self);
 }
 
-impl Sink for AbsentClient {
+/// Discards the response.
+impl ResponseTaker for () {
+    fn take(&mut self, _: &mut Vec<u8>, _: &BodyReader, _: &[u8]) -> Result<(), PeerError> {
+        Ok(())
+    }
+
+    fn answered_by_gateway(&mut self) {}
+}
+
+/// The client's side of a request that the gateway makes itself.
+#[derive(Debug)]
+pub(crate) struct StandIn<T> {
+    /// The TLS connection of the client that caused the request.
+    pub tls: Option<Negotiated>,
+    /// The address that this client has connected to.
+    pub local: Option<SocketAddr>,
+    /// Whether the request may be a gRPC call.
+    pub may_be_grpc: bool,
+    pub taker: T,
+}
+
+impl<T> Sink for StandIn<T> {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
         Ok(pieces.iter().map(|piece| piece.len()).sum())
     }
@@ -29,7 +58,8 @@ impl Sink for AbsentClient {
     }
 }
 
-impl Duplex for AbsentClient {
+impl<T> Duplex for StandIn<T> {
+    /// The whole body was there from the start.
     fn poll_read(&mut self, _: &mut Context<'_>, _: &mut [u8]) -> Poll<Result<usize, PeerError>> {
         Poll::Ready(Ok(0))
     }
@@ -37,13 +67,16 @@ impl Duplex for AbsentClient {
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<Result<(), PeerError>> {
         Poll::Ready(Ok(()))
     }
+
+    fn reset(&mut self) {}
 }
 
-impl ClientStream for AbsentClient {
+impl<T: ResponseTaker> ClientStream for StandIn<T> {
     fn take_trailers(&mut self) -> Vec<u8> {
         Vec::new()
     }
 
+    /// Never: the gateway drops the exchange.
     fn poll_peer_closed(&mut self, _: &mut Context<'_>, _: bool) -> Poll<()> {
         Poll::Pending
     }
@@ -63,15 +96,16 @@ impl ClientStream for AbsentClient {
     fn respond(
         &mut self,
         _: &mut Backlog,
-        _: &mut Vec<u8>,
-        _: &BodyReader,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
         _: bool,
-        _: &[u8],
+        data: &[u8],
     ) -> Result<(), PeerError> {
-        Ok(())
+        self.taker.take(head, body, data)
     }
 
     fn answer(&mut self, _: &mut Backlog, _: &[u8], _: &[u8]) -> Result<(), PeerError> {
+        self.taker.answered_by_gateway();
         Ok(())
     }
 
@@ -84,6 +118,6 @@ impl ClientStream for AbsentClient {
     }
 
     fn may_be_grpc(&self) -> bool {
-        false
+        self.may_be_grpc
     }
 }

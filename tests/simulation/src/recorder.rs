@@ -12,11 +12,11 @@ use crate::scenario::{Ask, Body, Leave};
 
 /// A shared handle to the record of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Books(Rc<RefCell<Pages>>);
+pub struct Recorder(Rc<RefCell<RunRecord>>);
 
 /// The contents of the record.
 #[derive(Debug, Default)]
-pub struct Pages {
+pub struct RunRecord {
     /// Every request that a client started to send, by its number.
     pub asked: BTreeMap<u64, Asked>,
     /// Every request whose head an origin read, in order.
@@ -26,14 +26,14 @@ pub struct Pages {
     /// Periods of lacking resources: their start and end, and the priority below which requests were shed.
     pub pressed: Vec<(Duration, Duration, u8)>,
     /// Every stream that a client started, by its number.
-    pub streams: BTreeMap<u64, StreamPage>,
+    pub streams: BTreeMap<u64, StreamRecord>,
     /// Connections on which a client got the gateway's refusal before it could send a request.
     pub turned_away: u64,
 }
 
 /// A stream, as its client and its server saw it.
 #[derive(Clone, Debug, Default)]
-pub struct StreamPage {
+pub struct StreamRecord {
     /// The gateway accepted the connection.
     pub connected: bool,
     /// The client got the server's greeting.
@@ -160,15 +160,15 @@ pub struct Planned {
     pub detectable: bool,
 }
 
-impl Books {
+impl Recorder {
     /// Borrows the record for reading.
     #[must_use]
-    pub fn look(&self) -> Ref<'_, Pages> {
+    pub fn read(&self) -> Ref<'_, RunRecord> {
         self.0.borrow()
     }
 
     /// Borrows the record for writing.
-    pub fn write(&self) -> RefMut<'_, Pages> {
+    pub fn write(&self) -> RefMut<'_, RunRecord> {
         self.0.borrow_mut()
     }
 
@@ -178,8 +178,8 @@ impl Books {
         self.write().violations.push(text);
     }
 
-    /// Changes the page of a stream.
-    pub fn stream(&self, number: u64, change: impl FnOnce(&mut StreamPage)) {
+    /// Changes the entry of a stream.
+    pub fn stream(&self, number: u64, change: impl FnOnce(&mut StreamRecord)) {
         change(self.write().streams.entry(number).or_default());
     }
 
@@ -201,23 +201,31 @@ impl Books {
     /// Records the outcome of a request. A second outcome of the same request is a violation.
     pub fn got(&self, number: u64, got: Got) {
         simulated::note(&format!("got {number} {got:?}"));
-        let mut pages = self.write();
-        let Some(asked) = pages.asked.get_mut(&number) else {
-            return pages.violations.push(format!("an answer to {number}, which nobody asked"));
+        let mut record = self.write();
+        let Some(asked) = record.asked.get_mut(&number) else {
+            return record.violations.push(format!("an answer to {number}, which nobody asked"));
         };
         asked.until = simulated::elapsed();
         let before = std::mem::replace(&mut asked.got, got);
         if before != Got::Waiting {
-            pages.violations.push(format!("a second end of {number}: {before:?}"));
+            record.violations.push(format!("a second end of {number}: {before:?}"));
         }
     }
 
     /// Records that an origin read a head. Returns the delivery's number.
     pub fn deliver(&self, request: u64, (origin, upstream): (usize, usize), cookie: Option<String>) -> usize {
-        let mut pages = self.write();
+        let mut record = self.write();
         let at = simulated::elapsed();
-        pages.deliveries.push(Delivery { request, origin, upstream, cookie, at, whole: false, answer: None });
-        let number = pages.deliveries.len() - 1;
+        record.deliveries.push(Delivery {
+            request,
+            origin,
+            upstream,
+            cookie,
+            at,
+            whole: false,
+            answer: None,
+        });
+        let number = record.deliveries.len() - 1;
         simulated::note(&format!("delivery {number}: {request} at origin {origin}"));
         number
     }

@@ -1,10 +1,10 @@
-//! The outcome of a rehearsed request.
+//! The outcome of a request in a dry run.
 
 use tollgate_observe::Reason;
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RehearsedOutcome {
+pub enum DryRunOutcome {
     /// The gateway answers with its own error.
     Refused {
         /// The reason.
@@ -43,6 +43,6 @@ pub enum RehearsedOutcome {
 }
 
 /// Returns the outcome of a request that the gateway refuses.
-pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> RehearsedOutcome {
-    RehearsedOutcome::Refused { reason, status: reason.status(), detail }
+pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> DryRunOutcome {
+    DryRunOutcome::Refused { reason, status: reason.status(), detail }
 }

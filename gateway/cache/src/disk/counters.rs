@@ -1,0 +1,54 @@
+//! Counts what the disk tier does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The counters of the disk tier. They are shared with the metrics, and survive a change of its settings.
+#[derive(Clone, Debug, Default)]
+pub struct DiskCounters {
+    /// Objects that were found on disk.
+    pub hits: Arc<AtomicU64>,
+    /// Bytes of bodies that were read.
+    pub read_bytes: Arc<AtomicU64>,
+    /// Objects that were written.
+    pub writes: Arc<AtomicU64>,
+    /// Bytes that were written, with keys, heads and checksums.
+    pub written_bytes: Arc<AtomicU64>,
+    /// Objects that were not written, since too much waited to be written, or they are too long.
+    pub drops: Arc<AtomicU64>,
+    /// Objects that were removed to make room.
+    pub evictions: Arc<AtomicU64>,
+    /// Calls of the file system that failed, and records that were damaged.
+    pub errors: Arc<AtomicU64>,
+}
+
+impl DiskCounters {
+    pub(crate) fn count_hit(&self) {
+        add(&self.hits, 1);
+    }
+
+    pub(crate) fn count_read(&self, bytes: u64) {
+        add(&self.read_bytes, bytes);
+    }
+
+    pub(crate) fn count_write(&self, bytes: u64) {
+        add(&self.writes, 1);
+        add(&self.written_bytes, bytes);
+    }
+
+    pub(crate) fn count_drop(&self) {
+        add(&self.drops, 1);
+    }
+
+    pub(crate) fn count_evictions(&self, count: u64) {
+        add(&self.evictions, count);
+    }
+
+    pub(crate) fn count_error(&self) {
+        add(&self.errors, 1);
+    }
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}

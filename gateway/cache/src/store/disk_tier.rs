@@ -1,0 +1,131 @@
+//! The store in memory with the disk tier behind it.
+//!
+//! A response that enters memory is handed to the disk tier under the lock of its key's stripe. A request that finds
+//! nothing in memory takes a [turn](Store::poll_disk_turn), loads the [candidates](Store::disk_candidates) of its key one
+//! after another on a thread, and hands the first one that its `Vary` selects to [`Store::promote`]. That decides under the
+//! stripe's lock again whether the response is valid, and puts it in memory, or leaves a long one on disk.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tollgate_http::Head;
+
+use super::{Lookup, Store};
+use crate::Moment;
+use crate::disk::{Disk, DiskCandidate, DiskCounters, DiskSettings, DiskStatus, Loaded, LookupTurn, Verdict};
+
+impl Store {
+    /// Sets the disk tier, or ends it. Does nothing if the settings are those in use. A tier with other settings begins in
+    /// the background, once the folder is free.
+    pub fn set_disk(&self, settings: Option<DiskSettings>, counters: &DiskCounters) {
+        let current = self.disk.load_full();
+        if current.as_ref().map(|disk| disk.settings()) == settings.as_ref() {
+            return;
+        }
+        let next = settings.map(|settings| {
+            Disk::start(settings, self.settings.capacity_bytes, self.hasher.clone(), counters.clone())
+        });
+        self.disk.store(next);
+        if let Some(current) = current {
+            current.close();
+        }
+    }
+
+    /// Sets a disk tier that a test makes with the store's hash function.
+    #[cfg(test)]
+    pub(crate) fn attach_disk(
+        &self,
+        make: impl FnOnce(foldhash::quality::RandomState) -> std::sync::Arc<Disk>,
+    ) -> std::sync::Arc<Disk> {
+        let disk = make(self.hasher.clone());
+        self.disk.store(Some(disk.clone()));
+        disk
+    }
+
+    /// Ends the disk tier, and waits at most this long until another process can have its folder. Memory stays in use.
+    /// Returns whether the folder is free.
+    pub fn release_disk(&self, most: Duration) -> bool {
+        self.disk.swap(None).is_none_or(|disk| disk.close_and_wait(most))
+    }
+
+    /// Returns the state and the contents of the disk tier; `None`: there is none.
+    #[must_use]
+    pub fn disk_status(&self) -> Option<DiskStatus> {
+        self.disk.load().as_ref().map(|disk| disk.status())
+    }
+
+    /// Whether the disk tier may have something for a key that is not in memory. Reads no disk.
+    #[must_use]
+    pub fn may_be_on_disk(&self, key: &[u8]) -> bool {
+        self.disk.load().as_ref().is_some_and(|disk| disk.may_have(self.hash(key)))
+    }
+
+    /// Waits until no other request looks up a key on disk. `None`: there is no disk tier any more.
+    pub fn poll_disk_turn(&self, key: &[u8], cx: &mut Context<'_>) -> Poll<Option<LookupTurn>> {
+        match self.disk.load_full() {
+            Some(disk) => disk.poll_turn(self.hash(key), cx).map(Some),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// Looks in memory once more, for a request that has waited for its turn. It is counted already.
+    #[must_use]
+    pub fn look_again(&self, key: &[u8], request: &Head, now: Moment) -> Lookup {
+        match self.index.find(self.hash(key), key, request).filter(|stored| !stored.is_expired_mark(now)) {
+            Some(mark) if mark.is_uncacheable() => Lookup::Uncacheable,
+            Some(stored) => Lookup::Hit(stored),
+            None => Lookup::Miss,
+        }
+    }
+
+    /// Returns the candidates of the disk tier for a key, the newest first.
+    #[must_use]
+    pub fn disk_candidates(&self, key: &[u8]) -> Vec<DiskCandidate> {
+        self.disk.load_full().map(|disk| disk.candidates(self.hash(key), key)).unwrap_or_default()
+    }
+
+    /// Notes that a candidate did not load in time.
+    pub fn note_slow_disk(&self) {
+        if let Some(disk) = self.disk.load_full() {
+            disk.note_slow();
+        }
+    }
+
+    /// Takes over a response from the disk tier that a request selected. [`Lookup::Miss`]: a purge or another response came
+    /// first.
+    #[must_use]
+    pub fn promote(&self, loaded: Loaded, request: &Head, now: Moment) -> Lookup {
+        let Some(disk) = self.disk.load_full() else { return Lookup::Miss };
+        let stored = loaded.stored().clone();
+        let removed = {
+            let mut stripe = self.index.lock(stored.hash());
+            // Under the lock: a purge of memory that follows a purge of the disk tier finds what is inserted here.
+            match disk.recheck(&loaded) {
+                Verdict::Removed => return Lookup::Miss,
+                Verdict::Stale => stored.mark_stale(),
+                Verdict::Valid => {}
+            }
+            match self.look_again(stored.key(), request, now) {
+                Lookup::Miss => {}
+                found => return found,
+            }
+            disk.counters().count_hit();
+            if stored.disk_body().is_some() || !self.fits(&stored) {
+                return Lookup::Hit(stored);
+            }
+            self.index.insert(&mut stripe, stored.clone(), self.settings.variants_max)
+        };
+        stored.note_read();
+        self.queue(&stored, &removed);
+        Lookup::Hit(stored)
+    }
+}
+
+impl Drop for Store {
+    /// Ends the thread of the disk tier.
+    fn drop(&mut self) {
+        if let Some(disk) = self.disk.swap(None) {
+            disk.close();
+        }
+    }
+}

@@ -3,11 +3,13 @@
 mod admission;
 mod coalescing;
 mod disk;
+mod fleet;
 mod poisoning;
 mod protocols;
 mod purge;
 mod ranges;
 mod reuse;
+mod rules;
 mod stale;
 mod validation;
 

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tollgate_tests::{Browser, Gateway, Origin, refused_address};
 
 mod accessible;
+mod caching;
 mod editing;
 mod editor;
 mod explaining;
@@ -21,7 +22,7 @@ mod pictures;
 
 mod roles;
 
-const VIEWS: [&str; 12] = [
+const VIEWS: [&str; 13] = [
     "routes",
     "upstreams",
     "listeners",
@@ -29,6 +30,7 @@ const VIEWS: [&str; 12] = [
     "consumers",
     "certificates",
     "policies",
+    "cache",
     "capacity",
     "explain",
     "requests",

@@ -29,7 +29,7 @@ const TOOLS: [&str; 13] = [
     "gatling",
 ];
 
-const FEATURES: [&str; 41] = [
+const FEATURES: [&str; 42] = [
     "access_log",
     "request_id",
     "statistics",
@@ -66,6 +66,7 @@ const FEATURES: [&str; 41] = [
     "security_headers",
     "compression",
     "decompression",
+    "cache",
     "aggregate",
     "tracing",
     "tcp",
@@ -85,6 +86,7 @@ fn the_five_founding_studies_and_ours_are_read_and_planned() {
     for name in [
         "apisix-envoy",
         "bars",
+        "cache",
         "features",
         "four-gateways",
         "ingress",

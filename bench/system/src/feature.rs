@@ -100,6 +100,8 @@ features! {
     Compression = "compression",
     /// Bodies of requests and responses are decompressed.
     Decompression = "decompression",
+    /// Responses are stored for an hour, whatever they say, and later requests answered with them.
+    Cache = "cache",
     /// A request for `/aggregate` becomes two requests, whose answers are combined into one document.
     Aggregate = "aggregate",
     /// The spans of one request in ten are sent to a collector.

@@ -229,7 +229,7 @@ fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
         response_bytes: settings.response_body() as f64 + HEAD_BYTES,
         streams: settings.streams(),
         before: settings.ramp() + settings.warm_up(),
-        own_answers: settings.answer.is_some(),
+        own_answers: settings.answer.is_some() || settings.features().iter().any(|name| name == "cache"),
         extra_requests: settings.features().iter().any(|name| COPIES.contains(&name.as_str())),
     }
 }

@@ -19,7 +19,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::wire::{
-    ErrorResponse, LeaseResponse, RangeRequest, RangeResponse, TokenResponse, TxnResponse, encode_base64,
+    ErrorResponse, LeaseResponse, PutResponse, RangeRequest, RangeResponse, TokenResponse, TxnResponse,
+    encode_base64,
 };
 use crate::{ClientSettings, Error, EtcdEntry};
 
@@ -261,10 +262,20 @@ impl EtcdClient {
         self.request::<Value>("/v3/lease/revoke", &json!({ "ID": lease.to_string() })).await.map(drop)
     }
 
-    /// Writes a key that is attached to a lease.
-    pub(crate) async fn put(&self, key: &str, value: &[u8], lease: u64) -> Result<(), Error> {
+    /// Writes a key that is attached to a lease. Returns the revision.
+    pub(crate) async fn put(&self, key: &str, value: &[u8], lease: u64) -> Result<u64, Error> {
         let body = json!({ "key": encode_base64(key.as_bytes()), "value": encode_base64(value), "lease": lease.to_string() });
-        self.request::<Value>("/v3/kv/put", &body).await.map(drop)
+        let response: PutResponse = self.request("/v3/kv/put", &body).await?;
+        Ok(response.header.revision)
+    }
+
+    /// Writes a key that exists for some seconds. Returns the revision.
+    ///
+    /// # Errors
+    /// Returns an error if the member does not answer, or refuses.
+    pub async fn put_for(&self, key: &str, value: &[u8], seconds: u64) -> Result<u64, Error> {
+        let lease = self.grant_lease(seconds).await?;
+        self.put(key, value, lease).await
     }
 
     /// Opens the stream of a watch.

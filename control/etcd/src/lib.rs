@@ -77,6 +77,12 @@ impl ClientSettings {
         format!("{}/history/", self.prefix)
     }
 
+    /// Returns the prefix of the purges of caches: `PREFIX/purges/`.
+    #[must_use]
+    pub fn purges_prefix(&self) -> String {
+        format!("{}/purges/", self.prefix)
+    }
+
     /// Returns the prefix under which each gateway has a key: `PREFIX/gateways/`.
     #[must_use]
     pub fn gateways_prefix(&self) -> String {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::client::{ClusterState, EtcdClient, REQUEST_TIMEOUT};
@@ -22,11 +23,11 @@ pub(crate) fn with_jitter(pause_max: Duration) -> Duration {
 }
 
 /// Tries the members in turn, from `first`, until one answers. Returns its number and the state of its
-/// cluster. Calls `report` after the first round in which every member failed.
+/// cluster. Sends an event after the first round in which every member failed.
 pub(crate) async fn find_member(
     client: &EtcdClient,
     first: usize,
-    mut report: impl AsyncFnMut(EtcdEvent),
+    events: &mpsc::Sender<EtcdEvent>,
 ) -> (usize, ClusterState) {
     let mut attempts: JoinSet<(usize, Result<ClusterState, Error>)> = JoinSet::new();
     let (mut member, mut pause, mut failed) = (first, FIRST_PAUSE, 0);
@@ -49,7 +50,8 @@ pub(crate) async fn find_member(
                     Err(error) => {
                         failed += 1;
                         if failed == client.member_count() {
-                            report(EtcdEvent::Disconnected { why: error.to_string() }).await;
+                            // If no one receives it, the caller finds out by its next event.
+                            let _ = events.send(EtcdEvent::Disconnected { why: error.to_string() }).await;
                         }
                     }
                 },

@@ -57,7 +57,7 @@ impl EtcdThread {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("etcd".to_owned()).spawn(move || {
             runtime.block_on(async {
-                let job_client = client.clone();
+                let (job_client, prefix) = (client.clone(), client.settings().config_prefix());
                 tokio::spawn(async move {
                     while let Some(job) = job_receiver.recv().await {
                         tokio::spawn(job(job_client.clone()));
@@ -65,7 +65,7 @@ impl EtcdThread {
                 });
                 // The thread ends when `maintain_presence` ends.
                 tokio::select! {
-                    () = async { watch_entries(&client, 0, &event_sender).await; std::future::pending().await } => {}
+                    () = async { watch_entries(&client, &prefix, &event_sender).await; std::future::pending().await } => {}
                     () = maintain_presence(&client, presence_receiver) => {}
                 }
             });
@@ -122,6 +122,18 @@ impl EtcdHandle {
         let (job, answer_receiver) = make_job(act);
         self.jobs.send(job).await.map_err(|_| ended())?;
         answer_receiver.await.unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// Follows the entries under another prefix than the one of the configuration, until the receiver is dropped.
+    ///
+    /// # Errors
+    /// Returns [`Error::Unreachable`] if the thread is gone.
+    pub async fn follow(&self, prefix: String) -> Result<mpsc::Receiver<EtcdEvent>, Error> {
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let job: Job =
+            Box::new(move |client| Box::pin(async move { watch_entries(&client, &prefix, &sender).await }));
+        self.jobs.send(job).await.map_err(|_| Error::Unreachable("the gateway stops".to_owned()))?;
+        Ok(events)
     }
 
     /// Like [`run`](Self::run), for a thread that may block.

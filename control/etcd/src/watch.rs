@@ -23,15 +23,13 @@ const MESSAGE_MAX_BYTES: usize = 256 << 20;
 /// Pause after a member that answers, but wrongly.
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
 
-/// Sends all entries, then every change, until the receiver is dropped. `from` is the revision that is
-/// already known; 0: none.
-pub(crate) async fn watch_entries(client: &EtcdClient, from: u64, events: &mpsc::Sender<EtcdEvent>) {
-    let mut known = from;
+/// Sends all entries under a prefix, then every change, until the receiver is dropped.
+pub(crate) async fn watch_entries(client: &EtcdClient, prefix: &str, events: &mpsc::Sender<EtcdEvent>) {
+    let mut known = 0;
     let mut cluster = None;
     let mut next = client.current();
     loop {
-        let report = async |what: EtcdEvent| drop(events.send(what).await);
-        let (member, state) = find_member(client, next, report).await;
+        let (member, state) = find_member(client, next, events).await;
         // Another cluster, or a cluster restored to an earlier state: its revisions do not continue the known
         // ones.
         if cluster.replace(state.cluster).is_some_and(|before| before != state.cluster)
@@ -44,7 +42,7 @@ pub(crate) async fn watch_entries(client: &EtcdClient, from: u64, events: &mpsc:
         if events.send(EtcdEvent::Connected { endpoint: endpoint.clone() }).await.is_err() {
             return;
         }
-        let why = match watch_member(client, member, &mut known, events).await {
+        let why = match watch_member(client, member, prefix, &mut known, events).await {
             Ok(()) => return,
             Err(Error::Compacted(_)) => {
                 // The changes since then are no longer known: list everything again, from the same member.
@@ -66,13 +64,13 @@ pub(crate) async fn watch_entries(client: &EtcdClient, from: u64, events: &mpsc:
 async fn watch_member(
     client: &EtcdClient,
     member: usize,
+    prefix: &str,
     known: &mut u64,
     events: &mpsc::Sender<EtcdEvent>,
 ) -> Result<(), Error> {
-    let prefix = client.settings().config_prefix();
     if *known == 0 {
-        let listed = client.list(&RangeRequest::with_prefix(&prefix)).await?;
-        let entries = listed.entries.into_iter().map(|entry| without_prefix(&prefix, entry)).collect();
+        let listed = client.list(&RangeRequest::with_prefix(prefix)).await?;
+        let entries = listed.entries.into_iter().map(|entry| without_prefix(prefix, entry)).collect();
         *known = listed.revision;
         if events.send(EtcdEvent::Snapshot { revision: listed.revision, entries }).await.is_err() {
             return Ok(());
@@ -115,7 +113,7 @@ async fn watch_member(
             .map(|event| {
                 let value = (event.kind != "DELETE").then_some(event.kv.value.0);
                 let key = String::from_utf8_lossy(&event.kv.key.0).into_owned();
-                without_prefix(&prefix, EtcdEntry { key, value, revision: event.kv.mod_revision })
+                without_prefix(prefix, EtcdEntry { key, value, revision: event.kv.mod_revision })
             })
             .collect();
         // While a watcher catches up, a message can hold revisions before the header's.

@@ -85,6 +85,12 @@ pub(crate) struct TxnResponse {
 }
 
 #[derive(Debug, Default, Deserialize)]
+pub(crate) struct PutResponse {
+    #[serde(default)]
+    pub header: ResponseHeader,
+}
+
+#[derive(Debug, Default, Deserialize)]
 pub(crate) struct LeaseResponse {
     #[serde(default, rename = "ID", deserialize_with = "parse_u64")]
     pub id: u64,

@@ -27,7 +27,7 @@ use crate::{
     Action, Fallback, FallbackAction, Files, GatewaySettings, ListenerIndex, Plan, Rates, Respond, Rewrite,
     Route, Upstream,
 };
-use crate::{self_loops, semicolon_bypass, unreachable_hosts};
+use crate::{self_loops, semicolon_bypass, unkeyed, unreachable_hosts};
 
 mod rewrites;
 pub(crate) mod upstreams;
@@ -104,6 +104,7 @@ pub fn compile_with_cache(
         };
         warnings.extend(semicolon_bypass::warnings(&parts.routes, routers, &rules, guards));
     }
+    warnings.extend(unkeyed::warnings(parts, &policy_compiler, &routes));
     warnings.extend(self_loops::warnings(parts));
     warnings.extend(tls::unused_certificates(parts));
     let Compiler { mut problems, mut upstreams, .. } = compiler;

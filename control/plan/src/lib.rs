@@ -21,6 +21,7 @@ mod semicolon_bypass;
 mod stream_table;
 mod streams;
 mod tls;
+mod unkeyed;
 mod unreachable_hosts;
 mod upstream_change;
 

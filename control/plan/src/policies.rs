@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::Problem;
-use tollgate_policy::REGISTRY;
+use tollgate_policy::{Planned, REGISTRY};
 
 use crate::compile_cache::CompileCache;
 use crate::matches::path_rules;
@@ -141,12 +141,32 @@ impl PolicyCompiler {
         self.chains.sets.warnings()
     }
 
-    /// Returns the kinds of a route's policies that decide whether a client is admitted, at any listener.
-    pub fn guards(&self, chains: &RouteChains) -> Vec<&'static str> {
+    /// Returns the policies that a route's requests pass at a listener without policies of its own.
+    pub fn of_route(&self, chains: &RouteChains) -> impl Iterator<Item = &dyn Planned> {
         let chain = chains.default.and_then(|chain| self.chains.chains.get(chain as usize));
         let policies =
             chain.into_iter().flatten().filter_map(|index| self.chains.policies.get(*index as usize));
-        policies.map(|attached| attached.policy.kind()).filter(|kind| is_guard(kind)).collect()
+        policies.map(|attached| &*attached.policy)
+    }
+
+    /// Returns where the policy of a kind that a route's requests pass is written: at the route, in a set that it uses, or
+    /// at the gateway.
+    pub fn position(
+        &self,
+        parts: &config::CombinedResources<'_>,
+        route: &config::Route,
+        kind: &str,
+    ) -> Option<config::At> {
+        let places = [&route.policies, &parts.config.policies];
+        places
+            .into_iter()
+            .find_map(|policies| self.chains.sets.written(parts, policies, kind))
+            .map(|(attached, _)| attached.at)
+    }
+
+    /// Returns the kinds of a route's policies that decide whether a client is admitted, at any listener.
+    pub fn guards(&self, chains: &RouteChains) -> Vec<&'static str> {
+        self.of_route(chains).map(Planned::kind).filter(|kind| is_guard(kind)).collect()
     }
 
     /// Returns the policies, the chains, and the chain of each upstream.

@@ -9,6 +9,7 @@ import { preferred, t } from './text.js';
 import { TokenDialog } from './token-dialog.js';
 import { askAgain, forget } from './token.js';
 import { languages } from './words.js';
+import { Cache } from './views/cache.js';
 import { Capacity } from './views/capacity.js';
 import { Changes } from './views/changes.js';
 import { Explain } from './views/explain.js';
@@ -21,7 +22,7 @@ import { Upstreams } from './views/upstreams.js';
 
 const views = {
   overview: Overview, routes: Routes, upstreams: Upstreams, listeners: Listeners, streams: plain('streams'), consumers: plain('consumers'), certificates: plain('certificates'),
-  policies: plain('policies'), capacity: Capacity, explain: Explain, requests: Requests, changes: Changes,
+  policies: plain('policies'), cache: Cache, capacity: Capacity, explain: Explain, requests: Requests, changes: Changes,
 };
 const themes = ['auto', 'light', 'dark'];
 const system = matchMedia('(prefers-color-scheme: dark)');

@@ -43,10 +43,10 @@ pub(crate) const FILES: &[EmbeddedFile] = files! {
 
         "resources.js" SCRIPT, "store.js" SCRIPT, "targets.js" SCRIPT, "text.js" SCRIPT, "token.js" SCRIPT,
         "token-dialog.js" SCRIPT, "weights.js" SCRIPT, "words.js" SCRIPT, "yaml.js" SCRIPT,
-        "views/capacity.js" SCRIPT, "views/changes.js" SCRIPT, "views/explain.js" SCRIPT,
+        "views/cache.js" SCRIPT, "views/capacity.js" SCRIPT, "views/changes.js" SCRIPT, "views/explain.js" SCRIPT,
         "views/listeners.js" SCRIPT, "views/overview.js" SCRIPT, "views/plain.js" SCRIPT, "views/requests.js" SCRIPT,
         "views/resource.js" SCRIPT, "views/routes.js" SCRIPT, "views/upstreams.js" SCRIPT,
-        "words/change.js" SCRIPT, "words/explain.js" SCRIPT, "words/frame.js" SCRIPT, "words/live.js" SCRIPT,
+        "words/cache.js" SCRIPT, "words/change.js" SCRIPT, "words/explain.js" SCRIPT, "words/frame.js" SCRIPT, "words/live.js" SCRIPT,
         "words/pages.js" SCRIPT;
     "vendor/":
         "uPlot.iife.min.js" SCRIPT, "uPlot.min.css" CSS, "preact.mjs" SCRIPT, "htm.module.js" SCRIPT,

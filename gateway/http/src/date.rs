@@ -5,11 +5,24 @@ use std::time::{Duration, SystemTime};
 /// The last second of the year 9999, counted from 1970: the year of a date has four digits.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// Parses a date in one of the three formats, to seconds since 1970. `None`: it is malformed, or before 1970.
+/// Parses a date in one of the three formats, to seconds since 1970, in any case (RFC 9111, 4.2). `None`: it is
+/// malformed, or before 1970.
 #[must_use]
 pub fn parse_date(value: &[u8]) -> Option<u64> {
-    let date = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
+    let text = std::str::from_utf8(value).ok()?.trim();
+    let date =
+        httpdate::parse_http_date(text).or_else(|_| httpdate::parse_http_date(&in_usual_case(text))).ok()?;
     date.duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+/// Returns a date with the case of RFC 9110: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn in_usual_case(text: &str) -> String {
+    let mut is_first = true;
+    let usual = |letter: char| match std::mem::replace(&mut is_first, !letter.is_ascii_alphabetic()) {
+        true => letter.to_ascii_uppercase(),
+        false => letter.to_ascii_lowercase(),
+    };
+    text.chars().map(usual).collect::<String>().replace("Gmt", "GMT")
 }
 
 /// Writes a date, given in seconds since 1970. A later one than a date can say is written as the last one.
@@ -29,6 +42,9 @@ mod tests {
             "Sunday, 06-Nov-94 08:49:37 GMT",
             "Sun Nov  6 08:49:37 1994",
             " Sun, 06 Nov 1994 08:49:37 GMT ",
+            "sUn, 06 nOV 1994 08:49:37 gmt",
+            "SUNDAY, 06-NOV-94 08:49:37 Gmt",
+            "sun nov  6 08:49:37 1994",
         ] {
             assert_eq!(parse_date(text.as_bytes()), Some(784_111_777), "{text}");
         }
@@ -38,6 +54,13 @@ mod tests {
             "-1",
             "Sun, 06 Nov 1994",
             "Sun, 06 Nov 1994 25:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Sun, 06 Nov 1994 08:49:37 +0000",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 94 08:49:37 GMT",
+            "Sun, 06 Nov 1994 8:49:37 GMT",
+            "Sun,  06 Nov 1994 08:49:37 GMT",
+            "Sun 06 Nov 1994 08:49:37 GMT",
             "Mon, 01 Jan 1900 00:00:00 GMT",
         ] {
             assert_eq!(parse_date(text.as_bytes()), None, "{text}");

@@ -77,7 +77,9 @@ mod trace;
 pub use authenticator::Authenticator;
 pub use background::{BackgroundIo, BackgroundTask};
 pub use basic::{hash_password, is_password_hash};
-pub use cache::{ActiveCache, CacheIntent, CacheOutcome, CacheRules, CacheUse, KEY_SEPARATOR, StaleTimes};
+pub use cache::{
+    ActiveCache, CacheIntent, CacheOutcome, CacheRules, CacheUse, KEY_SEPARATOR, StaleTimes, bypasses_cache,
+};
 pub use client::Trust;
 pub use client_certificate::CertificateName;
 pub use consumers::{ConsumerEntry, Consumers, HmacSecret};
@@ -105,4 +107,4 @@ pub use registry::{REGISTRY, RegistryEntry, built_in, register};
 pub use request::{ForwardingRule, Origin, Request};
 pub use request_copy::{CopyMarks, CopyResult, CopyWatch, RequestCopy};
 pub use response::{BodyKind, Response, Transform};
-pub(crate) use template::{Template, TemplatePart};
+pub use template::{Template, TemplatePart};

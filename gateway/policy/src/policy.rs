@@ -16,7 +16,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 
-use crate::{Authenticator, PolicyStates, Request};
+use crate::{Authenticator, CacheRules, PolicyStates, Request, Template};
 
 /// A policy in a plan: configuration that is checked and compiled, without run-time state.
 pub trait Planned: Debug + Send + Sync {
@@ -32,6 +32,17 @@ pub trait Planned: Debug + Send + Sync {
     /// Returns the property of a real connection or client that the policy depends on, if any. `explain` has
     /// no connection and does not report a refusal that only the missing property causes.
     fn depends_on(&self) -> Option<Dependency> {
+        None
+    }
+
+    /// Returns the request fields that it makes of other parts of the request, so that the endpoint's response may depend
+    /// on these.
+    fn derived_fields(&self) -> Vec<(&str, &Template)> {
+        Vec::new()
+    }
+
+    /// Returns the rules of the cache, if it is one.
+    fn cache_rules(&self) -> Option<&CacheRules> {
         None
     }
 

@@ -93,6 +93,12 @@ impl Template {
         Self::parse(&header::value(text)?)
     }
 
+    /// Returns its pieces.
+    #[must_use]
+    pub fn parts(&self) -> &[TemplatePart] {
+        &self.0
+    }
+
     /// Returns the text if it has no placeholders.
     #[must_use]
     pub fn fixed(&self) -> Option<&[u8]> {

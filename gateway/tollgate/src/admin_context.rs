@@ -9,6 +9,7 @@ use tollgate_proxy::Rollout;
 use tollgate_sources::{PendingRequest, View};
 
 use crate::access::{AccessRules, FailedAttempts};
+use crate::fleet_purges::FleetPurges;
 use crate::operation::Operation;
 use crate::trace::RequestFollowers;
 
@@ -32,6 +33,8 @@ pub struct AdminContext {
     pub attempts: Arc<FailedAttempts>,
     /// The gateways that take their documents from this process; `None`: it is no controller.
     pub fleet: Option<FleetHandle>,
+    /// The purges that this gateway shares with others.
+    pub purges: Arc<FleetPurges>,
     /// The clients that follow requests.
     pub followers: Arc<RequestFollowers>,
 }

@@ -19,6 +19,7 @@ use tollgate_upstream::health::HealthMonitor;
 use tollgate_upstream::{EndpointEvent, EndpointNotice};
 use tracing::{debug, error, info, warn};
 
+use crate::admin_context::AdminContext;
 use crate::controller;
 use crate::diagnostics;
 use crate::etcd;
@@ -209,6 +210,7 @@ impl ControlThread {
         registry.set_cost(meter.reading());
         self.watch.watch_files(self.gateway.files.watched.clone()).await;
         self.gateway.serve_admin()?;
+        self.follow_purges();
         systemd::ready();
         let mut tick = tokio::time::interval(SAMPLE_INTERVAL);
         // After a delay the next sample comes a full interval later; a shorter interval would measure only
@@ -356,6 +358,14 @@ impl ControlThread {
         }
         self.update_etcd_status();
         self.start_pending_work();
+    }
+
+    /// Starts to carry out the purges that gateways with a common etcd share.
+    fn follow_purges(&self) {
+        let AdminContext { view, plan, purges, .. } = self.gateway.context();
+        if let Some(etcd) = view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone())) {
+            tokio::spawn(purges.follow(etcd, plan));
+        }
     }
 
     fn queue_source_event(&mut self, event: SourceEvent) {

@@ -33,6 +33,7 @@ use crate::build_info;
 use crate::diagnostics::{self, PreparedLog};
 use crate::endpoint_discovery;
 use crate::files::SourceFiles;
+use crate::fleet_purges::FleetPurges;
 use crate::listeners::{InheritedSockets, Listeners, ListenersChange, wanted_listeners};
 use crate::load::LoadedPlan;
 use crate::low_priority::spawn_low_priority;
@@ -83,6 +84,8 @@ pub struct Gateway {
     attempts: Arc<FailedAttempts>,
     /// The gateways that take their documents from this process; `None`: it is no controller.
     pub fleet: Option<FleetHandle>,
+    /// The purges of the cache that are shared with other gateways.
+    purges: Arc<FleetPurges>,
     /// The clients of the admin listener that follow requests.
     followers: Arc<RequestFollowers>,
     /// Earlier plans, on which requests may still run. They are kept here so that no worker drops the last
@@ -186,6 +189,7 @@ impl Gateway {
             access,
             attempts: Arc::default(),
             fleet: None,
+            purges: Arc::default(),
             followers,
             retired,
         })
@@ -244,6 +248,7 @@ impl Gateway {
             access: self.access.subscribe(),
             attempts: self.attempts.clone(),
             fleet: self.fleet.clone(),
+            purges: self.purges.clone(),
             followers: self.followers.clone(),
         }
     }

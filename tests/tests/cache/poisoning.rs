@@ -146,3 +146,153 @@ fn two_routes_with_one_url_do_not_share_it() {
     let text = |lines: &str| get(&gateway, "/", lines).text();
     assert_eq!([text("X-Beta: 1\r\n"), text(""), text("X-Beta: 1\r\n"), text("")], ["1", "2", "1", "2"]);
 }
+
+#[test]
+fn a_field_that_is_no_part_of_the_key_reaches_only_its_own_client() {
+    // The endpoint reflects what it should not, and says so in `Vary`.
+    let origin = answering(|number, request| {
+        let body = format!("{number} {}", request.headers.get("X-Forwarded-Prefix").unwrap_or("-"));
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: X-Forwarded-Prefix\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    let gateway = with_policies(&origin, "cache: on", "forwarded: {keep: X-Forwarded-Prefix}");
+    assert_eq!(get(&gateway, "/", "X-Forwarded-Prefix: /evil\r\n").text(), "1 /evil");
+    assert_eq!(get(&gateway, "/", "").text(), "2 -");
+    // A proxy field that is not kept reaches no endpoint.
+    let plain = gateway_without_kept_fields(&origin);
+    assert_eq!(get(&plain, "/", "X-Forwarded-Prefix: /evil\r\n").text(), "3 -");
+    assert_eq!(get(&plain, "/", "").text(), "3 -");
+}
+
+fn gateway_without_kept_fields(origin: &tollgate_tests::Origin) -> tollgate_tests::Gateway {
+    gateway(origin, "on")
+}
+
+#[test]
+fn an_error_that_one_odd_request_causes_is_not_stored() {
+    // The endpoint accepts smaller heads than the gateway, and refuses characters that the gateway passes on.
+    let origin = answering(|number, request| {
+        let is_odd = request.headers.get("X-Oversized").is_some_and(|value| value.len() > 4096)
+            || request.headers.get("X-Meta").is_some_and(|value| value.contains('\u{80}'));
+        let status = if is_odd { "400 Bad Request" } else { "200 OK" };
+        format!("HTTP/1.1 {status}\r\nETag: \"a\"\r\nContent-Length: {}\r\n\r\n{number}", digits(number))
+    });
+    for settings in ["on", "{default_ttl: 1m}"] {
+        let gateway = gateway(&origin, settings);
+        let odd = get(&gateway, "/", &format!("X-Oversized: {}\r\n", "x".repeat(6000)));
+        assert_eq!(odd.status, 400);
+        let plain = get(&gateway, "/", "");
+        assert_eq!(plain.status, 200, "{settings}: {plain:?}");
+    }
+}
+
+#[test]
+fn a_hidden_parameter_is_a_part_of_the_key() {
+    let origin = answering(|number, request| {
+        let body = format!("{number} {}", request.target);
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    let gateway = gateway(&origin, "{key: {query_without: [utm_*]}}");
+    assert_eq!(get(&gateway, "/?call=a&utm_source=x", "").text(), "1 /?call=a&utm_source=x");
+    assert_eq!(get(&gateway, "/?call=a", "").text(), "1 /?call=a&utm_source=x");
+    // Some servers take `;` for `&`, others do not: neither reading may give another URL's key.
+    assert_eq!(
+        get(&gateway, "/?call=a&utm_source=x;call=evil", "").text(),
+        "2 /?call=a&utm_source=x;call=evil"
+    );
+    assert_eq!(get(&gateway, "/?utm_source=x;call=a", "").text(), "3 /?utm_source=x;call=a");
+    assert_eq!(get(&gateway, "/?call=a", "").text(), "1 /?call=a&utm_source=x");
+}
+
+#[test]
+fn a_path_that_servers_read_in_two_ways_is_refused_or_a_key_of_its_own() {
+    let origin = answering(|number, request| {
+        let body = format!("{number} {}", request.target);
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    });
+    let gateway = gateway(&origin, "on");
+    assert_eq!(get(&gateway, "/account", "").text(), "1 /account");
+    for target in [
+        "/account/x.css",
+        "/account;x.css",
+        "/account%3Bx.css",
+        "/account%0Ax.css",
+        "/account%3Fx.css",
+        "/account%23x.css",
+        "/account%5Cx.css",
+    ] {
+        let odd = get(&gateway, target, "");
+        let is_own = odd.status == 200
+            && odd.text() != "1 /account"
+            && odd.text().ends_with(origin.requests().last().expect("one").target.as_str());
+        assert!(odd.status == 400 || is_own, "{target}: {odd:?}");
+        assert_eq!(get(&gateway, "/account", "").text(), "1 /account", "{target}");
+    }
+}
+
+#[test]
+fn check_warns_about_inputs_that_the_key_lacks() {
+    let file = std::env::temp_dir().join(format!("tollgate-unkeyed-{}.yaml", std::process::id()));
+    let checked = |text: &str| {
+        std::fs::write(&file, text).expect("the file is written");
+        let ran = tollgate_tests::tollgate(&["check", file.to_str().expect("text")]);
+        ran.out + &ran.err
+    };
+    let route = |policies: &str, more: &str| {
+        format!(
+            "listen: 127.0.0.1:8080\n{more}routes:\n  - name: r\n    match: {{path: \"/*\", headers: {{X-Plan: gold}}}}\n    to: a:80\n    policies:\n{policies}"
+        )
+    };
+    let set = "      headers: {request: {set: {X-Country: \"{header.CF-IPCountry}\"}}}\n";
+    let out = checked(&route(&format!("      cache: on\n{set}"), ""));
+    for part in [
+        ":8:7",
+        "`X-Country` may change the response, and the cache does not tell it apart",
+        "^",
+        "this is the cache",
+        "write `cache: {key: {headers: X-Country}}`, or let the upstream send `Vary: X-Country`",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let warning = "does not tell";
+    for (text, is_warned) in [
+        (route("      cache: {key: {headers: X-Country}}\n", "") + set, false),
+        (route("      cache: {key: {headers: CF-IPCountry}}\n", "") + set, false),
+        (route("      cache: off\n", "") + set, false),
+        (route("      cache: on\n      headers: {request: {set: {X-A: \"{path} {host}\"}}}\n", ""), false),
+        (route("      cache: on\n      headers: {request: {set: {X-A: \"{client}\"}}}\n", ""), true),
+        (route("      cache: on\n      headers: {request: {set: {X-A: \"{cookie.lang}\"}}}\n", ""), true),
+        (
+            route(
+                "      cache: {key: {cookies: lang}}\n      headers: {request: {set: {X-A: \"{cookie.lang}\"}}}\n",
+                "",
+            ),
+            false,
+        ),
+        (
+            route(
+                "      cache: {key: {query_without: utm_*}}\n      headers: {request: {set: {X-A: \"{query.utm_id}\"}}}\n",
+                "",
+            ),
+            true,
+        ),
+        (route("      cache: on\n", "forwarded: {keep: X-Forwarded-Prefix}\n"), true),
+        (route("      cache: on\n", "forwarded: {keep: X-Original-URL}\n"), false),
+        (route("      cache: on\n", "forwarded: {x_forwarded: off}\n"), true),
+        (route("      cache: on\n", "").replace("X-Plan: gold", "X-Plan: true"), true),
+        (route("      cache: on\n", ""), false),
+    ] {
+        let out = checked(&text);
+        assert_eq!(out.contains(warning), is_warned, "{text}\n{out}");
+        assert!(!out.contains("error"), "{text}\n{out}");
+    }
+    std::fs::remove_file(file).expect("removed");
+}

@@ -67,3 +67,90 @@ fn a_partial_response_is_not_taken_for_the_whole() {
     }
     assert_eq!(origin.count(), 2);
 }
+
+/// Starts an origin that serves ranges of [`body`], with these lines in each response.
+fn serving_ranges(lines: &'static str) -> Origin {
+    answering(move |_, request| {
+        let body = body();
+        let range =
+            request.headers.get("Range").and_then(|range| range.strip_prefix("bytes=")).map(str::to_owned);
+        let Some((first, last)) = range.as_deref().and_then(|range| range.split_once('-')) else {
+            return format!("HTTP/1.1 200 OK\r\n{lines}Content-Length: {}\r\n\r\n{body}", body.len());
+        };
+        let (first, last): (usize, usize) =
+            (first.parse().expect("a number"), last.parse().expect("a number"));
+        format!(
+            "HTTP/1.1 206 Partial Content\r\n{lines}Content-Range: bytes {first}-{last}/5000\r\nContent-Length: {}\r\n\r\n{}",
+            last - first + 1,
+            &body[first..=last]
+        )
+    })
+}
+
+#[test]
+fn a_range_of_what_is_not_stored_comes_from_the_origin() {
+    for (lines, settings) in [
+        ("Cache-Control: no-store\r\n", "on"),
+        ("Cache-Control: private, max-age=60\r\n", "on"),
+        // Too long to be stored.
+        ("Cache-Control: max-age=60\r\nETag: \"a\"\r\n", "{max_object: 1KiB}"),
+    ] {
+        let origin = serving_ranges(lines);
+        let gateway = gateway(&origin, settings);
+        for _ in 0..3 {
+            let part = get(&gateway, "/", "Range: bytes=5-8\r\n");
+            assert_eq!((part.status, part.text().as_str()), (206, "0001"), "{lines}");
+            assert_eq!(part.header("Content-Range"), Some("bytes 5-8/5000"));
+        }
+        // The first time the whole was asked for; from then on the key is known as one that is not stored.
+        let ranges: Vec<bool> = origin.requests().iter().map(|it| it.headers.has("Range")).collect();
+        assert_eq!(ranges, [false, true, true, true], "{lines}");
+        let whole = get(&gateway, "/", "");
+        assert!(whole.status == 200 && whole.text() == body(), "{lines}");
+    }
+}
+
+#[test]
+fn a_long_response_is_not_fetched_whole_for_a_range() {
+    let length: usize = 64 << 20;
+    let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let origin = {
+        let sent = sent.clone();
+        Origin::play(move |conn| {
+            while let Some(request) = conn.request() {
+                if request.headers.has("Range") {
+                    conn.send("HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nContent-Range: bytes 0-1/67108864\r\nContent-Length: 2\r\n\r\nab");
+                    continue;
+                }
+                conn.send(format!(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {length}\r\n\r\n"
+                ));
+                let piece = vec![b'x'; 1 << 20];
+                for _ in 0..length >> 20 {
+                    if !conn.send(&piece) {
+                        return;
+                    }
+                    sent.fetch_add(piece.len(), std::sync::atomic::Ordering::SeqCst);
+                }
+            }
+        })
+    };
+    let gateway = gateway(&origin, "on");
+    let part = get(&gateway, "/", "Range: bytes=0-1\r\n");
+    assert_eq!((part.status, part.text().as_str()), (206, "ab"));
+    let sent = sent.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(sent < length / 2, "{sent} bytes of the whole were fetched");
+}
+
+#[test]
+fn an_unasked_partial_response_poisons_nothing() {
+    // The origin answers every request with a part, whatever it asks for.
+    let origin = answering(|_, _| {
+        "HTTP/1.1 206 Partial Content\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Range: bytes 0-1/4\r\nContent-Length: 2\r\n\r\nab".to_owned()
+    });
+    let gateway = gateway(&origin, "on");
+    for (lines, asked) in [("Range: bytes=0-1\r\n", 1), ("", 2), ("Range: bytes=0-1\r\n", 3)] {
+        let part = get(&gateway, "/", lines);
+        assert_eq!((part.status, origin.count()), (206, asked), "{lines}");
+    }
+}

@@ -127,3 +127,143 @@ fn an_unsafe_method_removes_what_is_stored() {
     assert_eq!(ask(&gateway, "OPTIONS", "/", "").status, 200);
     assert_eq!(text("/"), "7");
 }
+
+/// Starts an origin with two variants, `"de"` and `"en"`, that answers each validation as `validated` says: the entity tag
+/// and further lines.
+fn variants(validated: &'static str) -> tollgate_tests::Origin {
+    answering(move |_, request| {
+        let language = request.headers.get("Accept-Language").unwrap_or("en").to_owned();
+        match request.headers.has("If-None-Match") {
+            true => format!(
+                "HTTP/1.1 304 Not Modified\r\n{validated}Cache-Control: max-age=60\r\nVary: Accept-Language\r\n\r\n"
+            ),
+            false => format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nVary: Accept-Language\r\nETag: \"{language}\"\r\nContent-Length: 2\r\n\r\n{language}"
+            ),
+        }
+    })
+}
+
+#[test]
+fn a_304_may_name_another_stored_variant() {
+    let (de, en) = ("Accept-Language: de\r\n", "Accept-Language: en\r\n");
+    // The endpoint has decided that German readers get the English page.
+    let origin = variants("ETag: \"en\"\r\n");
+    let gateway = gateway(&origin, "on");
+    assert_eq!([get(&gateway, "/", de).text(), get(&gateway, "/", en).text()], ["de", "en"]);
+    let validated = get(&gateway, "/", de);
+    assert_eq!(
+        (validated.status, validated.text().as_str(), validated.header("ETag")),
+        (200, "en", Some("\"en\""))
+    );
+    assert_eq!(origin.count(), 3);
+    let hit = get(&gateway, "/", de);
+    assert_eq!((hit.text().as_str(), origin.count()), ("en", 3), "it is stored for German too");
+}
+
+#[test]
+fn a_304_that_names_nothing_stored_is_asked_again_without_conditions() {
+    let origin = variants("ETag: \"fr\"\r\n");
+    let gateway = gateway(&origin, "on");
+    assert_eq!(get(&gateway, "/", "").text(), "en");
+    let again = get(&gateway, "/", "");
+    assert_eq!((again.status, again.text().as_str()), (200, "en"));
+    let conditions: Vec<bool> = origin.requests().iter().map(|it| it.headers.has("If-None-Match")).collect();
+    assert_eq!(conditions, [false, true, false]);
+    // What could not be validated is gone: the next request stores anew.
+    assert_eq!(get(&gateway, "/", "").text(), "en");
+    assert!(!origin.requests()[3].headers.has("If-None-Match"));
+}
+
+#[test]
+fn a_304_updates_only_what_it_may() {
+    let origin = answering(|_, request| {
+        match request.headers.has("If-None-Match") {
+        true => "HTTP/1.1 304 Not Modified\r\nETag: W/\"a\"\r\nCache-Control: max-age=60\r\nX-New: 1\r\nX-A: new\r\n\
+                 Content-Encoding: br\r\nContent-Range: bytes 0-0/9\r\nContent-Type: text/html\r\nConnection: X-Hop\r\n\
+                 X-Hop: new\r\nKeep-Alive: 1\r\n\r\n"
+            .to_owned(),
+        false => "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"a\"\r\nX-A: old\r\nX-A: older\r\nX-Kept: 1\r\n\
+                  X-Hop: old\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nbody"
+            .to_owned(),
+    }
+    });
+    let gateway = gateway(&origin, "on");
+    get(&gateway, "/", "");
+    for _ in 0..2 {
+        let updated = get(&gateway, "/", "");
+        assert_eq!((updated.status, updated.text().as_str()), (200, "body"));
+        for (name, values) in [
+            ("X-A", &["new"][..]),
+            ("X-New", &["1"]),
+            ("X-Kept", &["1"]),
+            ("X-Hop", &["old"]),
+            ("Content-Type", &["text/html"]),
+            ("Content-Encoding", &[]),
+            ("Content-Range", &[]),
+            ("Content-Length", &["4"]),
+            ("Keep-Alive", &[]),
+            ("Cache-Control", &["max-age=60"]),
+        ] {
+            assert_eq!(updated.headers.all(name), values, "{name}");
+        }
+    }
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn a_304_that_forbids_storing_answers_once_more() {
+    let origin = answering(|_, request| match request.headers.has("If-None-Match") {
+        true => "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\nCache-Control: no-store\r\n\r\n".to_owned(),
+        false => {
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=0\r\nETag: \"a\"\r\nContent-Length: 4\r\n\r\nbody"
+                .to_owned()
+        }
+    });
+    let gateway = gateway(&origin, "on");
+    for _ in 0..2 {
+        assert_eq!(get(&gateway, "/", "").text(), "body");
+    }
+}
+
+/// Starts an origin whose GET says `max-age=0` and which has these lines in its responses to HEAD, and gives the lines of
+/// a GET after a GET, a HEAD and a pause.
+fn after_head(stored: &'static str, head: &'static str) -> (tollgate_tests::Response, usize) {
+    let origin = answering(move |number, request| match request.method.as_str() {
+        "HEAD" => format!("HTTP/1.1 200 OK\r\n{head}\r\n"),
+        _ => format!("HTTP/1.1 200 OK\r\n{stored}X-Number: {number}\r\nContent-Length: 4\r\n\r\nbody"),
+    });
+    let gateway = gateway(&origin, "on");
+    get(&gateway, "/", "");
+    let forced = "Cache-Control: no-cache\r\n";
+    assert_eq!(ask(&gateway, "HEAD", "/", forced).status, 200);
+    assert_eq!(origin.count(), 2, "a HEAD that must be validated is forwarded");
+    (get(&gateway, "/", ""), origin.count())
+}
+
+#[test]
+fn a_head_refreshes_what_is_stored_or_ends_its_freshness() {
+    const STALE: &str = "Cache-Control: max-age=0\r\nETag: \"a\"\r\n";
+    const FRESH: &str = "Cache-Control: max-age=60\r\nETag: \"a\"\r\n";
+    // The same: fields and lifetime are new.
+    let (response, asked) =
+        after_head(STALE, "Cache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Length: 4\r\nX-New: 1\r\n");
+    assert_eq!(
+        (response.text().as_str(), response.header("X-New"), response.header("X-Number"), asked),
+        ("body", Some("1"), Some("1"), 2)
+    );
+    // Without validators, the length decides.
+    let (response, asked) = after_head(
+        "Cache-Control: max-age=60\r\n",
+        "Cache-Control: max-age=60\r\nContent-Length: 4\r\nX-New: 1\r\n",
+    );
+    assert_eq!((response.header("X-New"), asked), (Some("1"), 2));
+    for contradiction in [
+        "Cache-Control: max-age=60\r\nETag: \"b\"\r\nContent-Length: 4\r\n",
+        "Cache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Length: 5\r\n",
+        "Cache-Control: max-age=60\r\nLast-Modified: Tue, 15 Nov 1994 12:45:26 GMT\r\nContent-Length: 4\r\n",
+    ] {
+        let (response, asked) = after_head(FRESH, contradiction);
+        assert_eq!((response.text().as_str(), asked), ("body", 3), "{contradiction}");
+    }
+}

@@ -8,7 +8,7 @@ use super::view;
 const READER: &str = "reader-reader-reader";
 const WRITER: &str = "writer-writer-writer";
 
-fn give(browser: &Browser, token: &str) {
+pub(super) fn give(browser: &Browser, token: &str) {
     browser.wait("document.querySelector('dialog input[name=token]')");
     browser.fill("dialog input[name=token]", token);
     browser.click("dialog button.primary");

@@ -20,7 +20,8 @@ pub struct Admission {
     /// Whether responses with `Set-Cookie` are stored if nothing else forbids it. They concern one client, as a rule,
     /// but RFC 9111, 7.3 leaves them to `Cache-Control`.
     pub stores_cookies: bool,
-    /// The lifetime of responses that give none, in seconds, in place of a guess.
+    /// The lifetime of responses that give none, in seconds, in place of a guess. Like a guess, it is only for
+    /// statuses that are cacheable by default, or `public`: an error that one odd request causes must not be stored.
     pub default_seconds: Option<u32>,
     /// The lifetime of all responses from their arrival on, in seconds. It replaces the lifetimes that they give, but
     /// does not allow to store a response that forbids it.
@@ -148,14 +149,13 @@ pub(super) fn may_be_stored(
     if control.private {
         return Err(NotStored::Private);
     }
-    let may_be_shared = control.public || control.must_revalidate || control.s_maxage.is_some();
-    if request.head.has(Name::Authorization) && !may_be_shared {
+    if request.head.has(Name::Authorization) && !control.allows_credentials() {
         return Err(NotStored::Authorization);
     }
     if facts.sets_cookie && !admission.stores_cookies && !facts.is_withheld(b"set-cookie") {
         return Err(NotStored::SetCookie);
     }
-    let is_configured = admission.forced_seconds.is_some() || admission.default_seconds.is_some();
+    let is_configured = admission.forced_seconds.is_some();
     let has_expires = facts.dates.expires.is_some() && !control.is_targeted;
     let is_allowed = control.public || control.has_lifetime() || has_expires || is_configured;
     if is_allowed || is_heuristically_cacheable(status) { Ok(()) } else { Err(NotStored::NoLifetime) }
@@ -212,10 +212,10 @@ fn lifetime(status: u16, facts: &Facts<'_>, admission: &Admission, received: u64
     if let Some(seconds) = explicit_lifetime(&facts.control, &facts.dates, received) {
         return Lifetime::Explicit(seconds);
     }
-    if let Some(seconds) = admission.default_seconds {
+    let may_be_guessed = is_heuristically_cacheable(status) || facts.control.public;
+    if let Some(seconds) = admission.default_seconds.filter(|_| may_be_guessed) {
         return Lifetime::Explicit(seconds);
     }
-    let may_be_guessed = is_heuristically_cacheable(status) || facts.control.public;
     let most = if may_be_guessed { admission.heuristic_seconds_max } else { 0 };
     Lifetime::Heuristic(heuristic_lifetime(&facts.dates, received, most))
 }
@@ -360,6 +360,12 @@ mod tests {
         let forced = || Admission { forced_seconds: Some(8), ..Admission::default() };
         assert_eq!(seconds("", default()), Ok(7));
         assert_eq!(seconds("Cache-Control: max-age=5\r\n", default()), Ok(5));
+        for (status, expected) in
+            [(404, Ok(7)), (400, Err(NotStored::NoLifetime)), (500, Err(NotStored::NoLifetime))]
+        {
+            let decided = decide(&asked, status, "", &default());
+            assert_eq!(decided.map(|head| head.freshness().lifetime_seconds()), expected, "{status}");
+        }
         assert_eq!(seconds("Cache-Control: max-age=5\r\n", forced()), Ok(8));
         assert_eq!(seconds("Age: 100\r\n", forced()), Ok(108), "8 from now on");
         assert_eq!(seconds("Cache-Control: no-store\r\n", forced()), Err(NotStored::NoStore));

@@ -36,6 +36,8 @@ const ARRIVED_FRESH: u8 = 16;
 const OWN_WHILE_REVALIDATE: u8 = 32;
 /// RFC 5861, 4: the response gives a time.
 const OWN_IF_ERROR: u8 = 64;
+/// Requests with credentials may share it.
+const OPEN: u8 = 128;
 
 /// A lifetime, and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +105,7 @@ impl Freshness {
             (initial_age_millis < u64::from(lifetime_seconds) * 1000, ARRIVED_FRESH),
             (control.stale_while_revalidate.is_some(), OWN_WHILE_REVALIDATE),
             (control.stale_if_error.is_some(), OWN_IF_ERROR),
+            (control.allows_credentials(), OPEN),
         ] {
             flags |= if is_set { flag } else { 0 };
         }
@@ -160,6 +163,13 @@ impl Freshness {
     #[must_use]
     pub const fn must_revalidate(&self) -> bool {
         self.has(MUST_REVALIDATE)
+    }
+
+    /// Whether it allows a shared cache to store it for a request with credentials, and to answer others with it
+    /// (RFC 9111, 3.5).
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.has(OPEN)
     }
 
     /// Whether requests that waited for it may use it: it was fresh when it arrived, and need not be validated for
@@ -290,6 +300,21 @@ mod tests {
         let old = Freshness::new(&control(""), Lifetime::Explicit(2), received, 2_000);
         assert!(!old.can_be_shared() && !old.is_fresh(received));
         assert!(!Freshness::new(&control("no-cache"), Lifetime::Explicit(2), received, 0).can_be_shared());
+    }
+
+    #[test]
+    fn directives_that_open_a_response_as_in_rfc_9111_3_5() {
+        for (text, expected) in [
+            ("max-age=60", false),
+            ("max-age=60, proxy-revalidate", false),
+            ("x=\"public\"", false),
+            ("max-age=60, Public", true),
+            ("s-maxage=1", true),
+            ("must-revalidate", true),
+        ] {
+            let freshness = Freshness::new(&control(text), Lifetime::Explicit(1), Moment::default(), 0);
+            assert_eq!(freshness.is_open(), expected, "{text}");
+        }
     }
 
     #[test]

@@ -102,6 +102,12 @@ impl ResponseControl {
         self.max_age.is_some() || self.s_maxage.is_some()
     }
 
+    /// Whether a shared cache may store the response to a request with credentials (RFC 9111, 3.5).
+    #[must_use]
+    pub const fn allows_credentials(&self) -> bool {
+        self.public || self.must_revalidate || self.s_maxage.is_some()
+    }
+
     /// The lifetime that it gives a shared cache, in seconds (RFC 9111, 4.2.1).
     #[must_use]
     pub fn lifetime(&self) -> Option<u32> {

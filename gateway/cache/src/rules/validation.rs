@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_http::{Name, RequestHead, ResponseHead, is_entity_tag, parse_date};
+use tollgate_http::{Field, Name, RequestHead, ResponseHead, is_entity_tag, parse_date};
 
 use super::admit::{Admission, build, may_be_stored};
 use super::age::Received;
@@ -36,8 +36,9 @@ pub fn write_conditions(stored: &[Arc<Stored>], lines: &mut Vec<u8>) -> bool {
     has_tag || modified.is_some()
 }
 
-/// Returns which of the stored responses that were validated together a 304 means (4.3.4): the newest with its entity
-/// tag, or else with its date, or else the first one if the 304 names neither.
+/// Returns which of the stored responses of a key a 304 means (4.3.4): one with its entity tag, or else with its date,
+/// or else the first one if the 304 names neither. The first one is the response that the request selects, so it counts
+/// before the others; of these, the newest counts. `None`: the 304 means none of them.
 #[must_use]
 pub fn select_validated<'s>(
     stored: &'s [Arc<Stored>],
@@ -45,8 +46,10 @@ pub fn select_validated<'s>(
 ) -> Option<&'s Arc<Stored>> {
     let head = &not_modified.head;
     let of_newest = |is_meant: &dyn Fn(&StoredHead) -> bool| {
-        // Of two with the same date, the first one is newer.
-        stored.iter().rev().filter(|stored| is_meant(stored.head())).max_by_key(|stored| stored.head().date())
+        let first = stored.first().filter(|first| is_meant(first.head()));
+        // Of two with the same date, the earlier one in the list is newer.
+        let others = stored.iter().rev().filter(|stored| is_meant(stored.head()));
+        first.or_else(|| others.max_by_key(|stored| stored.head().date()))
     };
     if let Some(tag) = head.get_by_text(b"etag").filter(|tag| is_entity_tag(tag)) {
         // Endpoints that compress drop or add `W/` on the way, so without an equal tag a similar one counts.
@@ -82,7 +85,10 @@ impl StoredHead {
         let mut lines = Lines::with_capacity(self.lines().len() + head.bytes().len());
         for (name, value) in self.fields() {
             // A 304 without a date is as new as its arrival (RFC 9110, 6.6.1).
-            let is_replaced = may_update(name) && head.get_by_text(name).is_some();
+            let is_sent = |field: &&Field| head.slice(field.name).eq_ignore_ascii_case(name);
+            // A field of the connection replaces nothing.
+            let is_replaced = may_update(name)
+                && head.fields().iter().find(is_sent).is_some_and(|field| !not_modified.is_nominated(field));
             if !is_replaced && !name.eq_ignore_ascii_case(b"date") {
                 lines.push(name, value);
             }
@@ -193,14 +199,15 @@ mod tests {
         let all = [
             one("\"a\"", EARLY),
             one("W/\"a\"", LATE),
+            one("\"a\"", "Date: Sun, 09 Sep 2001 01:46:40 GMT\r\n"),
             one("\"b\"", "Date: Sun, 09 Sep 2001 01:46:38 GMT\r\n"),
             one("\"b\"", "Date: Sun, 09 Sep 2001 01:46:39 GMT\r\n"),
         ];
         for (fields, expected) in [
             ("ETag: \"a\"\r\n", Some(0)),
             ("ETag: W/\"a\"\r\n", Some(1)),
-            ("ETag: W/\"b\"\r\n", Some(3)),
-            ("ETag: \"b\"\r\n", Some(3)),
+            ("ETag: W/\"b\"\r\n", Some(4)),
+            ("ETag: \"b\"\r\n", Some(4)),
             ("ETag: \"c\"\r\n", None),
             (LATE, Some(1)),
             ("Last-Modified: Sun, 06 Nov 1994 08:49:39 GMT\r\n", None),
@@ -216,7 +223,7 @@ mod tests {
     #[test]
     fn a_304_updates_fields_and_lifetime() {
         let old = head(
-            "Date: Sun, 09 Sep 2001 01:46:40 GMT\r\nCache-Control: max-age=10\r\nX-A: 1\r\nx-a: 2\r\nX-B: 3\r\n\
+            "Date: Sun, 09 Sep 2001 01:46:40 GMT\r\nCache-Control: max-age=10\r\nX-A: 1\r\nx-a: 2\r\nX-B: 3\r\nX-Hop: 0\r\n\
              Content-Encoding: gzip\r\nContent-Type: text/plain\r\nETag: \"a\"\r\n",
         );
         let new = response(
@@ -229,7 +236,7 @@ mod tests {
             old.updated_by(&asked, &new, &Admission::default(), times(1_000_000_600)).expect("stored");
         assert_eq!(
             String::from_utf8_lossy(updated.lines()),
-            "X-B: 3\r\nContent-Encoding: gzip\r\nETag: \"a\"\r\nDate: Sun, 09 Sep 2001 01:56:40 GMT\r\n\
+            "X-B: 3\r\nX-Hop: 0\r\nContent-Encoding: gzip\r\nETag: \"a\"\r\nDate: Sun, 09 Sep 2001 01:56:40 GMT\r\n\
              Cache-Control: max-age=20\r\nX-A: 9\r\nContent-Type: text/html\r\nX-New: 1\r\n"
         );
         assert_eq!((updated.status(), updated.freshness().lifetime_seconds()), (200, 20));

@@ -217,7 +217,12 @@ fn write_normal(normal: Normal, name: &[u8], request: &Head, out: &mut impl Sink
     for line in request.all_by_text(name) {
         occurs = true;
         match normal {
-            Normal::Exact => write_member(line, &mut is_first, out)?,
+            // As RFC 9110, 5.3 joins lines, and clients write lists.
+            Normal::Exact if !std::mem::take(&mut is_first) => {
+                out.put(b", ")?;
+                out.put(line)?;
+            }
+            Normal::Exact => out.put(line)?,
             Normal::List => {
                 for member in members(line) {
                     write_member(member, &mut is_first, out)?;
@@ -315,7 +320,8 @@ mod tests {
             ("X-A, X-B", "X-A: 1\r\nX-B: 2\r\n", "X-A: 1\r\nX-B: 3\r\n", false),
             // Unknown fields count as written; lines are joined.
             ("X-A", "X-A: 1,2\r\n", "X-A: 1, 2\r\n", false),
-            ("X-A", "X-A: 1,2\r\n", "X-A: 1\r\nX-A: 2\r\n", true),
+            ("X-A", "X-A: 1, 2\r\n", "X-A: 1\r\nX-A: 2\r\n", true),
+            ("X-A", "X-A: 1,2\r\n", "X-A: 1\r\nX-A: 2\r\n", false),
             ("X-A", "X-A: a\r\n", "X-A: A\r\n", false),
             ("User-Agent", "User-Agent: a (b, c)\r\n", "User-Agent: a (b,c)\r\n", false),
             (

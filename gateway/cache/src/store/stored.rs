@@ -115,6 +115,13 @@ impl Stored {
         self.has(STALE)
     }
 
+    /// Whether it is fresh and may be used without validation.
+    #[must_use]
+    pub fn is_usable(&self, now: Moment) -> bool {
+        let freshness = self.head.freshness();
+        freshness.is_fresh(now) && !freshness.is_always_validated() && !self.is_marked_stale()
+    }
+
     /// Whether it is still in the store: neither evicted, replaced nor purged.
     #[must_use]
     pub fn is_stored(&self) -> bool {
@@ -172,7 +179,8 @@ impl Stored {
         self.reads.store(reads, Ordering::Relaxed);
     }
 
-    pub(crate) fn mark_stale(&self) {
+    /// Marks it as stale: it must be validated, unless it may be served stale.
+    pub fn mark_stale(&self) {
         self.set(STALE);
     }
 

@@ -49,6 +49,12 @@ pub struct StaleTimes {
 }
 
 impl CacheRules {
+    /// Returns a key with another path, in normal form, and another query.
+    #[must_use]
+    pub fn key_with_target(&self, key: &[u8], path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+        self.key.with_target(key, path, query)
+    }
+
     /// Returns what is stored of responses with this status.
     #[must_use]
     pub fn admission(&self, status: u16) -> &Admission {

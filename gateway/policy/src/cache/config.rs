@@ -41,8 +41,8 @@ pub(crate) struct CacheSettings {
         also = ["ttls", "valid", "proxy_cache_valid", "cache_ttl", "status_ttl"],
     )]
     ttl: Vec<((u16, u16), Duration)>,
-    /// How long responses are fresh that do not say it. `off`: a tenth of the time since `Last-Modified`, at most
-    /// a day.
+    /// How long responses are fresh that do not say it, if their status is cacheable by default, as 200 and 404 are.
+    /// `off`: a tenth of the time since `Last-Modified`, at most a day.
     #[key(time = "0s"..="365d", off, default = off, also = ["default", "expires", "min_ttl"])]
     default_ttl: Option<Duration>,
     /// How long a stale response is still served while a fresh one is fetched, if the response does not say it.
@@ -236,6 +236,15 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, cache: &mut CacheSettings) {
         let problem = Problem::error(field.at, "`methods` of `cache` needs `GET`");
         reader.problems.push(problem.help("a response to HEAD has no body that could be stored"));
     }
+    if let Some(field) = fields.get("vary_ignore")
+        && let Some(name) = cache.vary_ignore.iter().find(|name| is_personal(name))
+    {
+        let message = format!("clients with other values of `{name}` get the same response");
+        let problem = Problem::warning(field.at, message);
+        reader
+            .problems
+            .push(problem.help("ignore it only if no response depends on it, whatever `Vary` says"));
+    }
     let key = &cache.key;
     let chooses = !(key.query_only.is_empty() && key.query_without.is_empty());
     if let Some(field) = fields.get("key")
@@ -252,6 +261,11 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, cache: &mut CacheSettings) {
         let problem = Problem::warning(field.at, message);
         reader.problems.push(problem.help("leave `host: off` out unless no host has content of its own"));
     }
+}
+
+/// Returns whether a field tells clients apart, or what they can read.
+fn is_personal(name: &str) -> bool {
+    ["cookie", "authorization", "accept-encoding"].iter().any(|personal| name.eq_ignore_ascii_case(personal))
 }
 
 fn method(text: &str) -> Result<String, ScalarError> {

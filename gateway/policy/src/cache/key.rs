@@ -45,6 +45,26 @@ pub(crate) enum QueryRule {
     Without(Box<[Box<[u8]>]>),
 }
 
+impl QueryRule {
+    /// Returns whether all parameters count.
+    pub fn is_all(&self) -> bool {
+        matches!(self, Self::All)
+    }
+
+    /// Returns whether a parameter with this name counts.
+    pub fn counts_parameter(&self, name: &[u8]) -> bool {
+        let is = |listed: &[u8]| match listed.strip_suffix(b"*") {
+            Some(begin) => name.starts_with(begin),
+            None => name == listed,
+        };
+        match self {
+            Self::All => true,
+            Self::Only(names) => names.iter().any(|own| **own == *name),
+            Self::Without(names) => !names.iter().any(|own| is(own)),
+        }
+    }
+}
+
 impl KeyRules {
     /// Appends the key of a request.
     pub fn write(&self, out: &mut Vec<u8>, request: &Keyed<'_>) {
@@ -61,10 +81,23 @@ impl KeyRules {
         }
         for name in &self.cookies {
             out.push(KEY_SEPARATOR);
-            if let Some(value) = request.head.cookie(name.as_bytes()) {
+            // All of them: endpoints disagree about which of two cookies with one name counts.
+            for value in request.head.cookies(name.as_bytes()) {
                 write_value(out, value);
             }
         }
+    }
+
+    /// Returns a key with another path and query, in place of those of the request that it was made for.
+    pub fn with_target(&self, key: &[u8], path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+        let separator = key.iter().position(|byte| *byte == KEY_SEPARATOR).unwrap_or(key.len());
+        let authority = key.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
+        let own = key[authority..separator].iter().position(|byte| matches!(byte, b'/' | b'?'));
+        let mut out = key[..own.map_or(separator, |at| authority + at)].to_vec();
+        out.extend_from_slice(path);
+        self.write_query(&mut out, query);
+        out.extend_from_slice(&key[separator..]);
+        out
     }
 
     /// Appends scheme and authority: `https://example.com`.
@@ -81,7 +114,9 @@ impl KeyRules {
 
     fn write_query(&self, out: &mut Vec<u8>, query: Option<&[u8]>) {
         let Some(query) = query else { return };
-        if matches!(self.query, QueryRule::All) && !self.sorts {
+        // Servers disagree about whether `;` separates parameters, so a choice between them would be another one than
+        // the endpoint's: such a query counts whole.
+        if matches!(self.query, QueryRule::All) && !self.sorts || query.contains(&b';') {
             out.push(b'?');
             out.extend_from_slice(query);
             return;
@@ -172,6 +207,23 @@ mod tests {
         assert_eq!(begin(&without, "/?utm_source=1&a=b&x=2&xy=3"), "http://h/?a=b&xy=3");
         let none = KeyRules { query: QueryRule::Only(Box::default()), ..rules() };
         assert_eq!(begin(&none, "/?a"), "http://h/");
+        let hidden = "/?utm_source=1;a=b&x=2";
+        assert_eq!(begin(&without, hidden), format!("http://h{hidden}"), "endpoints read it in two ways");
+    }
+
+    #[test]
+    fn a_target_replaces_path_and_query() {
+        let key = |url: &str| [url.as_bytes(), &[KEY_SEPARATOR], b"route/r"].concat();
+        let without = QueryRule::Without([Box::from(b"x".as_slice())].into());
+        let rules = KeyRules { query: without, ..rules() };
+        for (url, path, query, expected) in [
+            ("http://a/x?y", "/z", None, "http://a/z"),
+            ("https://a:8443/", "/z", Some("q&x=1"), "https://a:8443/z?q"),
+            ("http:///x", "/z", None, "http:///z"),
+        ] {
+            let made = rules.with_target(&key(url), path.as_bytes(), query.map(str::as_bytes));
+            assert_eq!(made, key(expected), "{url}");
+        }
     }
 
     #[test]
@@ -189,6 +241,7 @@ mod tests {
             key(&rules, "h", "/", "X-A: \r\n"),
             key(&rules, "h", "/", ""),
             key(&rules, "h", "/", "Cookie: c=1; d=2\r\n"),
+            key(&rules, "h", "/", "Cookie: c=1; c=2\r\n"),
             key(&rules, "h", "/", "Cookie: d=1; c=2\r\n"),
         ];
         for (number, one) in keys.iter().enumerate() {

@@ -10,6 +10,7 @@ mod conditions;
 mod config;
 mod key;
 mod outcome;
+mod told_apart;
 mod uses;
 
 use std::sync::Arc;
@@ -43,6 +44,10 @@ impl Planned for CacheRules {
             parts.push("with exceptions".to_owned());
         }
         parts.join(", ")
+    }
+
+    fn cache_rules(&self) -> Option<&CacheRules> {
+        Some(self)
     }
 
     fn activate(self: Arc<Self>, key: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
@@ -100,6 +105,12 @@ impl ActiveCache {
 /// to such a request would be stored for the URL that it seems to be for.
 const OVERRIDES: [&str; 5] =
     ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
+
+/// Returns whether requests with this field bypass the cache.
+#[must_use]
+pub fn bypasses_cache(field: &str) -> bool {
+    OVERRIDES.iter().any(|name| name.eq_ignore_ascii_case(field))
+}
 
 fn is_grpc(content_type: Option<&[u8]>) -> bool {
     let grpc = b"application/grpc";

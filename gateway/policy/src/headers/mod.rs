@@ -121,6 +121,14 @@ impl Planned for HeaderRules {
         format!("{} of the request, {} of the response", self.request.count(), self.response.count())
     }
 
+    fn derived_fields(&self) -> Vec<(&str, &Template)> {
+        let written = self.request.set.iter().chain(&self.request.add);
+        written
+            .map(|(name, value)| (name.as_str(), value))
+            .filter(|(_, value)| value.fixed().is_none())
+            .collect()
+    }
+
     fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let set = self.request.set.iter().map(|(name, _)| name);
         let reserved = Reserved::new(self.request.remove.iter().chain(set).cloned());

@@ -106,6 +106,8 @@ fn required_role(method: &Method, path: &str) -> Option<Role> {
         path if reads && path.starts_with("/dashboard/") => None,
         // A trace shows what others send. A client that may write could route their requests to itself.
         "/api/v1/trace" => Some(Role::Write),
+        // Neither do URLs that others have asked for belong to readers.
+        "/api/v1/cache/objects" => Some(Role::Write),
         // A POST, but only a query.
         "/api/v1/explain" => Some(Role::Read),
         _ if reads => Some(Role::Read),
@@ -417,6 +419,9 @@ mod tests {
             (Method::GET, "/metrics", Some(Role::Read)),
             (Method::GET, "/api/v1/config", Some(Role::Read)),
             (Method::GET, "/api/v1/trace", Some(Role::Write)),
+            (Method::GET, "/api/v1/cache", Some(Role::Read)),
+            (Method::GET, "/api/v1/cache/objects", Some(Role::Write)),
+            (Method::POST, "/api/v1/cache/purge", Some(Role::Write)),
             (Method::POST, "/api/v1/explain", Some(Role::Read)),
             (Method::POST, "/api/v1/explain/", Some(Role::Write)),
             (Method::PUT, "/api/v1/routes/a", Some(Role::Write)),

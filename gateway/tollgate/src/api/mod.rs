@@ -6,6 +6,7 @@
 
 pub(crate) mod body;
 mod cache;
+mod cache_objects;
 mod changes;
 mod history;
 mod listeners;
@@ -42,6 +43,7 @@ pub fn router(context: &AdminContext) -> Router {
         .route("/api/v1/store/compact", post(history::compact))
         .route("/api/v1/listeners", get(listeners::list))
         .route("/api/v1/cache", get(cache::get))
+        .route("/api/v1/cache/objects", get(cache_objects::list))
         .route("/api/v1/cache/purge", post(cache::purge))
         .route("/api/v1/log", get(log::get).put(log::put))
         .route("/api/v1/reload", post(process::reload))

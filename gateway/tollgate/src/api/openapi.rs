@@ -10,8 +10,8 @@ use self::operations::{
     query, query_of, refusals, version,
 };
 use self::schemas::{
-    cache_purge, cache_state, done, live_page, log_levels, log_state, problem, recent_rates, reloaded,
-    stopping, transaction,
+    cache_objects, cache_purge, cache_state, done, live_page, log_levels, log_state, problem, recent_rates,
+    reloaded, stopping, transaction,
 };
 
 mod operations;
@@ -132,9 +132,26 @@ pub fn openapi() -> Value {
         "Removes stored responses, or marks them as stale.",
         json!([]),
         Some(cache_purge()),
-        ok(json!({ "type": "object", "properties": { "purged": { "type": "integer" } } })),
-        &[400, 401, 403, 415],
+        ok(json!({ "type": "object", "properties": {
+            "purged": { "type": ["integer", "null"], "description": "Stored responses of this gateway; null: not known yet." },
+            "version": { "type": "integer", "description": "Only with etcd: the revision of the purge." },
+            "gateways": { "type": ["integer", "null"], "description": "Only with etcd: the connected gateways." },
+        } })),
+        &[400, 401, 403, 415, 503],
     );
+    let objects = operation(
+        "getCacheObjects",
+        "Returns the stored responses that lead in hits, bytes or age. Needs the role `write`.",
+        json!([
+            query_of("sort", &["hits", "bytes", "age"]),
+            query("prefix", "string"),
+            query("limit", "integer")
+        ]),
+        None,
+        ok(cache_objects()),
+        &[400, 401, 403],
+    );
+    paths.insert("/api/v1/cache/objects".to_owned(), json!({ "get": objects }));
     paths.insert("/api/v1/cache/purge".to_owned(), json!({ "post": purge }));
     paths.insert(
         "/api/v1/trace".to_owned(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tollgate_cache::{
-    Admission, CacheStatus, Forward, Moment, Received, Stored, StoredHead, admit, directives,
-    may_serve_on_error, write_cache_status, write_conditions,
+    CacheStatus, Forward, Moment, Purge, PurgeMode, Received, Stored, StoredHead, admit, may_serve_on_error,
+    select_validated, write_cache_status, write_conditions,
 };
 use tollgate_http::h1::BodyLength;
 use tollgate_http::{Head, Name, RequestHead, ResponseHead};
@@ -26,7 +26,8 @@ pub(super) struct Fetch<'a> {
     caching: Caching<'a>,
     /// The stored response that is validated.
     stale: Option<Arc<Stored>>,
-    /// Whether the client asks for a part of the response, or for none if it is unchanged.
+    /// Whether the client asks for a part of the response, or for none if it is unchanged. The endpoint was asked for
+    /// the whole.
     wants_part: bool,
     requested: Moment,
     key: Box<[u8]>,
@@ -35,7 +36,10 @@ pub(super) struct Fetch<'a> {
 /// What happens with a response.
 pub(super) enum Admitted {
     /// The stored response is still valid. Its new head; `None`: it is used once more, and not stored any longer.
-    NotModified(Option<StoredHead>),
+    NotModified(Arc<Stored>, Option<StoredHead>),
+    /// The response is of no use to the client, because the gateway asked for something else than the client did: send
+    /// the client's own request.
+    AskAgain,
     /// The stale response is served in place of this error.
     StaleOnError,
     /// It is stored.
@@ -54,11 +58,6 @@ impl<'a> Fetch<'a> {
     pub fn new(caching: &Caching<'a>, key: &[u8], stale: Option<Arc<Stored>>, wants_part: bool) -> Self {
         let requested = Moment::from(tollgate_net::wall_clock());
         Self { caching: *caching, stale, wants_part, requested, key: key.into() }
-    }
-
-    /// Returns the stored response that is validated.
-    pub fn stale(&self) -> Option<&Arc<Stored>> {
-        self.stale.as_ref()
     }
 
     /// Returns the rules of the policy.
@@ -96,10 +95,16 @@ impl<'a> Fetch<'a> {
         if response.status == 304
             && let Some(stale) = &self.stale
         {
-            let head = stale.head();
+            let Some(valid) = self.validated_by(stale, response) else {
+                // What is stored is not what the endpoint has, and cannot be validated.
+                self.caching.cache.store.purge(Purge::Key(&self.key), PurgeMode::Remove);
+                return Admitted::AskAgain;
+            };
+            let head = valid.head();
             let admission = rules.admission(head.status());
             let updated = head.updated_by(request, response, admission, times);
-            return Admitted::NotModified(updated.filter(|_| self.caching.may_store));
+            let updated = updated.filter(|head| self.caching.may_store && self.may_share(head));
+            return Admitted::NotModified(valid, updated);
         }
         if self.serves_stale(response.status) {
             return Admitted::StaleOnError;
@@ -109,25 +114,43 @@ impl<'a> Fetch<'a> {
             BodyLength::Exactly(length) => Some(length),
             BodyLength::Chunked | BodyLength::UntilClose => None,
         };
-        if !self.caching.may_store || length.is_some_and(|length| length > rules.max_object) {
-            return Admitted::Refused;
+        if !self.caching.may_store {
+            return self.refused(response.status);
         }
         let admission = rules.admission(response.status);
-        if self.caching.is_identified && !allows_sharing(&response.head, admission) {
-            self.remember_refusal(response.status, times.received);
-            return Admitted::Refused;
-        }
+        let is_too_long = length.is_some_and(|length| length > rules.max_object);
         match admit(request, &self.caching.control, response, admission, times) {
-            Ok(head) => Admitted::Stored {
+            Ok(head) if !is_too_long && self.may_share(&head) => Admitted::Stored {
                 is_part_wanted: self.wants_part && length.is_some() && head.status() == 200,
                 head,
                 length,
             },
-            Err(_) => {
+            _ => {
                 self.remember_refusal(response.status, times.received);
-                Admitted::Refused
+                self.refused(response.status)
             }
         }
+    }
+
+    /// Returns the stored response that a 304 means: the one that is validated, or another one of its key that the 304
+    /// names. `None`: it means a response that is not stored (RFC 9111, 4.3.4).
+    fn validated_by(&self, stale: &Arc<Stored>, not_modified: &ResponseHead) -> Option<Arc<Stored>> {
+        let mut stored = self.caching.cache.store.variants(&self.key);
+        stored.retain(|other| !Arc::ptr_eq(other, stale));
+        stored.insert(0, stale.clone());
+        select_validated(&stored, not_modified).cloned()
+    }
+
+    /// Returns whether this request may share a response with this head: others may use it, or this request has no
+    /// identity.
+    fn may_share(&self, head: &StoredHead) -> bool {
+        !self.caching.is_identified || head.freshness().is_open()
+    }
+
+    /// Decides about a response that is not stored. A client that asked for a part of a response gets a part, not
+    /// the whole, which may be long.
+    fn refused(&self, status: u16) -> Admitted {
+        if self.wants_part && status == 200 { Admitted::AskAgain } else { Admitted::Refused }
     }
 
     /// Remembers for a while that responses to this key are not stored, so that requests do not wait for each other
@@ -138,12 +161,24 @@ impl<'a> Fetch<'a> {
         }
     }
 
+    /// Remembers for a while that a response turned out to be too long, so that requests for a part of it are forwarded as
+    /// they are.
+    pub fn remember_too_long(&self) {
+        self.remember_refusal(200, Moment::from(tollgate_net::wall_clock()));
+    }
+
     /// Adds what the cache did to the head of a response that goes to the client as it came.
     pub fn write_status(&self, head: &mut Vec<u8>, is_stored: bool) {
         if !self.rules().status || !head.ends_with(b"\r\n\r\n") {
             return;
         }
-        let forward = if self.stale.is_some() { Forward::Stale } else { Forward::UriMiss };
+        let forward = match &self.stale {
+            // The request did not accept it.
+            Some(stored) if stored.is_usable(self.requested) => Forward::Request,
+            Some(_) => Forward::Stale,
+            None if self.caching.cache.store.variants(&self.key).is_empty() => Forward::UriMiss,
+            None => Forward::VaryMiss,
+        };
         let status = CacheStatus { forward: Some(forward), is_stored, ..CacheStatus::default() };
         head.truncate(head.len() - 2);
         write_line(head, &status);
@@ -156,31 +191,6 @@ pub(super) fn write_line(out: &mut Vec<u8>, status: &CacheStatus<'_>) {
     out.extend_from_slice(b"Cache-Status: ");
     write_cache_status(out, CACHE_NAME, status);
     out.extend_from_slice(b"\r\n");
-}
-
-/// Returns whether requests with an identity may be answered with a stored response (RFC 9111, 3.5).
-pub(super) fn is_shared(stored: &Stored, rules: &CacheRules) -> bool {
-    let head = stored.head();
-    let admission = rules.admission(head.status());
-    allows(
-        |name| head.fields().filter(move |(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value),
-        admission,
-    )
-}
-
-fn allows_sharing(head: &Head, admission: &Admission) -> bool {
-    allows(|name| head.all_by_text(name), admission)
-}
-
-/// Returns whether the directives that count allow a shared cache to store the response to a request with credentials.
-fn allows<'h, I: Iterator<Item = &'h [u8]>>(
-    values: impl Fn(&'h [u8]) -> I,
-    admission: &'h Admission,
-) -> bool {
-    let targeted = admission.targeted_fields.iter().map(|name| name.as_bytes());
-    let name = targeted.clone().find(|name| values(name).next().is_some()).unwrap_or(b"cache-control");
-    let allowing = ["public", "s-maxage", "must-revalidate"];
-    values(name).flat_map(directives).any(|directive| allowing.iter().any(|name| directive.is(name)))
 }
 
 /// Fields by which a client asks for a part of a response, or for none if it is unchanged.
@@ -212,36 +222,4 @@ pub(super) fn add_conditions(request: &mut RequestHead, stale: &Arc<Stored>) {
 /// Removes these fields, because the whole response is fetched.
 pub(super) fn remove_conditions(request: &mut RequestHead) {
     CONDITIONS.iter().for_each(|name| request.remove_all(name));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn directives_that_allow_sharing() {
-        let admission = Admission::default();
-        let allowed = |fields: &[(&str, &str)]| {
-            let of = |name: &[u8]| {
-                let name = name.to_vec();
-                fields
-                    .iter()
-                    .filter(move |(own, _)| own.as_bytes().eq_ignore_ascii_case(&name))
-                    .map(|(_, value)| value.as_bytes())
-            };
-            allows(of, &admission)
-        };
-        for (fields, expected) in [
-            (&[][..], false),
-            (&[("Cache-Control", "max-age=60")], false),
-            (&[("Cache-Control", "max-age=60, Public")], true),
-            (&[("cache-control", "max-age=60"), ("Cache-Control", "s-maxage=1")], true),
-            (&[("Cache-Control", "must-revalidate")], true),
-            (&[("Cache-Control", "x=\"public\"")], false),
-            (&[("Cache-Control", "public"), ("CDN-Cache-Control", "max-age=60")], false),
-            (&[("CDN-Cache-Control", "max-age=60, public")], true),
-        ] {
-            assert_eq!(allowed(fields), expected, "{fields:?}");
-        }
-    }
 }

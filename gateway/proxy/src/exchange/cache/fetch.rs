@@ -46,7 +46,10 @@ pub(super) async fn fetch<S: ClientSide>(
         Lookup::Miss => (None, false),
     };
     let is_stored = caching.may_store && caching.cache.is_used_enough(&key);
-    if !is_stored && stale.is_none() || is_for_endpoint(&state.request.head) {
+    let head = &state.request.head;
+    // Of a response that is not stored, such as one that is too long, the endpoint sends the part.
+    let is_part_for_endpoint = is_uncacheable && asks_for_part(head);
+    if !is_stored && stale.is_none() || is_for_endpoint(head) || is_part_for_endpoint {
         return pass(client, worker, state, active, caching).await;
     }
     if is_uncacheable || caching.is_identified || !is_stored {
@@ -163,10 +166,16 @@ async fn lead<S: ClientSide>(
             let outcome = validated.unwrap_or(outcome);
             answer(client, worker, state, active, caching, &stored, outcome).await
         }
-        Fetched::Stale(outcome) => match &stale {
-            Some(stale) => answer(client, worker, state, active, caching, stale, outcome).await,
+        Fetched::Stale => match &stale {
+            Some(stale) => answer(client, worker, state, active, caching, stale, CacheOutcome::Stale).await,
             None => nothing(client, worker, state, active, caching, outcome).await,
         },
+        Fetched::Again => {
+            state.to_client.clear();
+            state.record.reason = Reason::None;
+            state.record.bytes_out = 0;
+            Box::pin(pass(client, worker, state, active, caching)).await
+        }
         Fetched::Nothing => nothing(client, worker, state, active, caching, outcome).await,
     }
 }

@@ -1,12 +1,13 @@
 //! Removes what a successful request with an unsafe method makes out of date (RFC 9111, 4.4).
 
 use tollgate_cache::{Invalidated, Purge, PurgeMode, invalidated};
-use tollgate_policy::{ActiveCache, KEY_SEPARATOR};
+use tollgate_policy::ActiveCache;
+use tollgate_route::{Normalised, PathRules, normalise};
 
 use crate::state::request_state::RequestState;
 
 /// Removes the stored responses of the request's URL, and of those that its response names on the same host.
-pub(super) fn after(state: &RequestState, cache: &ActiveCache) {
+pub(super) fn after(state: &RequestState, cache: &ActiveCache, paths: &PathRules) {
     // A response of the gateway itself says nothing about the resource.
     if state.record.status != state.response.status || state.record.upstream.is_none() {
         return;
@@ -17,35 +18,24 @@ pub(super) fn after(state: &RequestState, cache: &ActiveCache) {
     for target in invalidated(&state.request, is_secure, &state.response) {
         match target {
             Invalidated::Own => cache.store.purge(Purge::Key(key), PurgeMode::Remove),
-            Invalidated::Target(target) => {
-                cache.store.purge(Purge::Key(&with_target(key, &target)), PurgeMode::Remove)
-            }
+            Invalidated::Target(target) => match key_of(key, &target, cache, paths) {
+                Some(key) => cache.store.purge(Purge::Key(&key), PurgeMode::Remove),
+                None => 0,
+            },
         };
     }
 }
 
-/// Returns a key with another path and query.
-fn with_target(key: &[u8], target: &[u8]) -> Vec<u8> {
-    let separator = key.iter().position(|byte| *byte == KEY_SEPARATOR).unwrap_or(key.len());
-    let authority = key.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
-    let path = key[authority..separator].iter().position(|byte| matches!(byte, b'/' | b'?'));
-    let base = path.map_or(separator, |at| authority + at);
-    [&key[..base], target, &key[separator..]].concat()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_target_replaces_path_and_query() {
-        let key = |url: &str| [url.as_bytes(), &[KEY_SEPARATOR], b"route/r"].concat();
-        for (url, target, expected) in [
-            ("http://a/x?y", "/z", "http://a/z"),
-            ("https://a:8443/", "/z?q", "https://a:8443/z?q"),
-            ("http:///x", "/z", "http:///z"),
-        ] {
-            assert_eq!(with_target(&key(url), target.as_bytes()), key(expected), "{url}");
-        }
-    }
+/// Returns the key of another target on the same host. `None`: no request could have such a path.
+fn key_of(key: &[u8], target: &[u8], cache: &ActiveCache, paths: &PathRules) -> Option<Vec<u8>> {
+    let (path, query) = match target.iter().position(|byte| *byte == b'?') {
+        Some(mark) => (&target[..mark], Some(&target[mark + 1..])),
+        None => (target, None),
+    };
+    let mut normal = Vec::new();
+    let path = match normalise(path, paths, &mut normal).ok()? {
+        Normalised::Unchanged => path,
+        Normalised::Changed => &normal,
+    };
+    Some(cache.rules.key_with_target(key, path, query))
 }

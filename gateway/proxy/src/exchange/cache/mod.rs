@@ -11,13 +11,15 @@
 //!    to the store ([`admission`] decides whether), and withholds it if the client gets its response from the store: after
 //!    a 304, in place of an error, or because it asked for a part.
 //! 4. A stale response that may be served is [refreshed](refresh) by a task of its own.
-//! 5. A request with an unsafe method [removes](invalidate) what its success makes wrong.
+//! 5. A request with an unsafe method [removes](invalidate) what its success makes wrong, and the response to a HEAD
+//!    [refreshes](head) what is stored, or ends its freshness.
 //!
 //! Invariant: a request without the policy never comes here.
 
 mod admission;
 mod caching;
 mod fetch;
+mod head;
 mod invalidate;
 mod on_disk;
 mod outcome;
@@ -35,7 +37,6 @@ use tollgate_observe::Reason;
 use tollgate_plan::Action;
 use tollgate_policy::{CacheIntent, CacheOutcome, CacheUse, KEY_SEPARATOR};
 
-use self::admission::is_shared;
 use self::caching::Caching;
 use self::outcome::note;
 use self::respond::{Served, respond};
@@ -87,7 +88,7 @@ pub(crate) async fn serve<S: ClientSide>(
         CacheIntent::Invalidate if !is_call => {
             name_upstream(state, active, routed);
             let next = dispatch(client, worker, state, active, routed, close).await;
-            invalidate::after(state, &cache);
+            invalidate::after(state, &cache, &active.plan.settings.paths);
             note(state, &cache, CacheOutcome::Bypass);
             return next;
         }
@@ -119,7 +120,7 @@ pub(crate) async fn serve<S: ClientSide>(
         found => (found, false),
     };
     let found = match found {
-        Lookup::Hit(stored) if is_identified && !is_shared(&stored, &cache.rules) => Lookup::Uncacheable,
+        Lookup::Hit(stored) if is_identified && !stored.head().freshness().is_open() => Lookup::Uncacheable,
         found => found,
     };
     if let Lookup::Hit(stored) = &found {
@@ -150,6 +151,7 @@ pub(crate) async fn serve<S: ClientSide>(
     // A response to HEAD has no body that could be stored.
     if state.request.method == Method::Head {
         let next = dispatch(client, worker, state, active, routed, close).await;
+        head::after(state, &caching, now);
         let outcome =
             if matches!(found, Lookup::Hit(_)) { CacheOutcome::Expired } else { CacheOutcome::Miss };
         note(state, &cache, outcome);

@@ -3,12 +3,13 @@
 //! [`Tap`] stands between the exchange and the client of a miss. It lets the response through as it arrives and copies it
 //! to the [`Fill`], so the client gets exactly what it would get without a cache. It withholds a response that the client
 //! must not see: a 304 to the gateway's own condition, an error in whose place a stale response is served, and a whole
-//! response of which the client asked for a part. The caller then answers from the store.
+//! response of which the client asked for a part. The caller then answers from the store, or sends the client's own request
+//! if the response is not stored.
 //!
 //! While others may wait for the response, a client that leaves or is slow stops nothing: the exchange goes on, and the
 //! backlog keeps what the client has not taken, up to the policy's bound of an object.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -26,6 +27,8 @@ use crate::state::peer_error::PeerError;
 
 /// How much is read at once for a client that takes nothing at the moment, while others may wait for the response.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
+/// A response that is of no use is read to its end, to keep the connection, if it is at most this long.
+const USELESS_BYTES_MAX: u64 = 64 * 1024;
 
 /// The client's side of an exchange that fetches for the cache.
 pub(super) struct Tap<'a> {
@@ -39,6 +42,8 @@ pub(super) struct Tap<'a> {
     /// Bytes that went there.
     copied: u64,
     withheld: Option<Withheld>,
+    /// Bytes of a response that is of no use.
+    skipped: u64,
     /// Whether the client has left, so that nothing is written to it any more.
     is_gone: bool,
     stored: Option<Arc<Stored>>,
@@ -53,6 +58,8 @@ enum Withheld {
     Error,
     /// The client asked for a part of it.
     Whole,
+    /// It is of no use to the client.
+    Useless,
 }
 
 /// How an exchange with a tap has ended.
@@ -64,9 +71,10 @@ pub(super) enum Fetched {
     Gone,
     /// The client has nothing yet, and is to be answered with this, which was validated or fetched.
     Stored(Arc<Stored>, Option<CacheOutcome>),
-    /// The client has nothing yet, and is to be answered with the stale response: it was validated but is not stored
-    /// any more, or it replaces an error.
-    Stale(CacheOutcome),
+    /// The client has nothing yet, and is to be answered with the stale response in place of an error.
+    Stale,
+    /// The client has nothing yet, and its own request is to be sent.
+    Again,
     /// The client has nothing yet, and there is nothing for it.
     Nothing,
 }
@@ -81,6 +89,7 @@ impl<'a> Tap<'a> {
             is_filling: false,
             copied: 0,
             withheld: None,
+            skipped: 0,
             is_gone: false,
             stored: None,
         }
@@ -94,10 +103,10 @@ impl<'a> Tap<'a> {
             (Some(Withheld::NotModified), Some(stored)) => {
                 Fetched::Stored(stored, Some(CacheOutcome::Revalidated))
             }
+            (Some(Withheld::Useless), _) => Fetched::Again,
             (Some(_), Some(stored)) => Fetched::Stored(stored, None),
-            (Some(Withheld::NotModified), None) => Fetched::Stale(CacheOutcome::Revalidated),
-            (Some(Withheld::Error), None) => Fetched::Stale(CacheOutcome::Stale),
-            (Some(Withheld::Whole), None) => Fetched::Nothing,
+            (Some(Withheld::Error), None) => Fetched::Stale,
+            (Some(Withheld::NotModified | Withheld::Whole), None) => Fetched::Nothing,
         }
     }
 
@@ -125,9 +134,13 @@ impl<'a> Tap<'a> {
     /// Copies a part of the body to the fill.
     fn copy(&mut self, body: &BodyReader, data: &[u8]) {
         let Some(fill) = self.fill.as_mut().filter(|_| self.is_filling) else { return };
+        let (before, most) = (self.copied, self.fetch.rules().max_object);
         self.copied += data.len() as u64;
-        if self.copied > self.fetch.rules().max_object {
+        if self.copied > most {
             fill.give_up();
+            if before <= most {
+                self.fetch.remember_too_long();
+            }
         }
         if !data.is_empty() && fill.push(data) == Pushed::Unused {
             self.fill = None;
@@ -237,12 +250,21 @@ impl ClientStream for Tap<'_> {
         self.has_head = true;
         let Some(mut fill) = self.fill.take() else { return };
         match self.fetch.admit(request, response) {
-            Admitted::NotModified(head) => {
+            Admitted::NotModified(valid, head) => {
                 self.withheld = Some(Withheld::NotModified);
-                match self.fetch.stale().zip(head) {
-                    Some((stale, head)) => self.stored = fill.freshen(stale, head),
-                    None => fill.refuse(),
-                }
+                let updated = match head {
+                    Some(head) => fill.freshen(&valid, head),
+                    None => {
+                        fill.refuse();
+                        None
+                    }
+                };
+                // What is not stored any more answers this request still.
+                self.stored = updated.or(Some(valid));
+            }
+            Admitted::AskAgain => {
+                self.withheld = Some(Withheld::Useless);
+                fill.refuse();
             }
             Admitted::StaleOnError => {
                 self.withheld = Some(Withheld::Error);
@@ -296,6 +318,13 @@ impl ClientStream for Tap<'_> {
     ) -> Result<(), PeerError> {
         // First the copy: a client that has the whole response may count on it being stored.
         self.copy(body, data);
+        if self.withheld == Some(Withheld::Useless) {
+            self.skipped = self.skipped.saturating_add(data.len() as u64);
+            let length = self.skipped.saturating_add(body.remaining().unwrap_or(0));
+            if !body.is_done() && length > USELESS_BYTES_MAX {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+        }
         if self.writes_nothing() {
             return Ok(());
         }

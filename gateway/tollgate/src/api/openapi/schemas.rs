@@ -45,6 +45,19 @@ pub(super) fn cache_state() -> Value {
     json!({ "type": "object", "properties": properties })
 }
 
+pub(super) fn cache_objects() -> Value {
+    let texts = json!({ "type": "array", "items": { "type": "string" } });
+    let item = json!({ "type": "object", "properties": {
+        "url": { "type": "string" }, "place": { "type": "string" }, "status": { "type": "integer" },
+        "bytes": { "type": "integer" }, "cost": { "type": "integer" }, "age": { "type": "integer" },
+        "ttl": { "type": "integer" }, "hits": { "type": "integer" }, "stale": { "type": "boolean" },
+        "vary": texts, "tags": texts,
+    } });
+    json!({ "type": "object", "properties": {
+        "found": { "type": "integer" }, "items": { "type": "array", "items": item },
+    } })
+}
+
 pub(super) fn cache_purge() -> Value {
     json!({
         "type": "object",

@@ -1,0 +1,101 @@
+//! A purge of stored responses, as the body of a request to the admin API and as the record of a fleet.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate_cache::{Purge, PurgeMode, Store};
+use tollgate_policy::KEY_SEPARATOR;
+
+/// How long a purge waits until the disk tier has written it.
+pub const DISK_WAIT: Duration = Duration::from_secs(10);
+
+/// What is purged.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    /// One URL: the keys that begin with it and a separator.
+    Key(String),
+    Prefix(String),
+    Tag(String),
+    All,
+}
+
+/// A purge: what, and how.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PurgeRequest {
+    target: Target,
+    is_soft: bool,
+}
+
+impl PurgeRequest {
+    /// Parses the body of a request.
+    ///
+    /// # Errors
+    /// Returns a readable reason why the value is invalid.
+    pub fn parse(value: &Value) -> Result<Self, String> {
+        const EXPECTED: &str = "give one of `key`, `prefix`, `tag` and `all: true`";
+        let entries = value.as_object().ok_or("the body is not a mapping")?;
+        let (mut target, mut is_soft) = (None, false);
+        for (name, value) in entries {
+            let text = || value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+            let text = || text().ok_or_else(|| format!("`{name}` is not a text"));
+            let next = match name.as_str() {
+                "key" => Target::Key(text()?),
+                "prefix" => Target::Prefix(text()?),
+                "tag" => Target::Tag(text()?),
+                "all" if *value == json!(true) => Target::All,
+                "soft" => {
+                    is_soft = value.as_bool().ok_or("`soft` is neither true nor false")?;
+                    continue;
+                }
+                _ => return Err(format!("`{}`: {EXPECTED}", name.chars().take(64).collect::<String>())),
+            };
+            if target.replace(next).is_some() {
+                return Err(format!("the request names more than one thing: {EXPECTED}"));
+            }
+        }
+        let target = target.ok_or_else(|| format!("the request names nothing: {EXPECTED}"))?;
+        Ok(Self { target, is_soft })
+    }
+
+    /// Returns how many responses in memory it concerned, and whether it holds after a restart too.
+    pub fn carry_out(&self, store: &Store) -> (u64, bool) {
+        let mode = if self.is_soft { PurgeMode::MarkStale } else { PurgeMode::Remove };
+        let purge = |what: Purge<'_>| store.purge_durably(what, mode, DISK_WAIT);
+        match &self.target {
+            Target::Key(url) => purge(Purge::Prefix(&[url.as_bytes(), &[KEY_SEPARATOR]].concat())),
+            Target::Prefix(prefix) => purge(Purge::Prefix(prefix.as_bytes())),
+            Target::Tag(tag) => purge(Purge::Tags(&[tag.as_bytes()])),
+            Target::All => purge(Purge::All),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_purge_names_exactly_one_thing() {
+        let parse = |value: Value| PurgeRequest::parse(&value);
+        let key = Target::Key("http://a/".to_owned());
+        assert_eq!(parse(json!({ "key": "http://a/" })), Ok(PurgeRequest { target: key, is_soft: false }));
+        assert_eq!(
+            parse(json!({ "all": true, "soft": true })),
+            Ok(PurgeRequest { target: Target::All, is_soft: true })
+        );
+        for (value, part) in [
+            (json!([]), "not a mapping"),
+            (json!({}), "names nothing"),
+            (json!({ "soft": true }), "names nothing"),
+            (json!({ "key": "a", "tag": "b" }), "more than one"),
+            (json!({ "tags": "b" }), "`tags`"),
+            (json!({ "tag": ["b"] }), "`tag` is not a text"),
+            (json!({ "key": "" }), "`key` is not a text"),
+            (json!({ "all": false }), "`all`"),
+            (json!({ "all": true, "soft": 1 }), "`soft`"),
+        ] {
+            let message = parse(value.clone()).expect_err("invalid");
+            assert!(message.contains(part), "{value}: {message}");
+        }
+    }
+}

@@ -14,8 +14,8 @@ use tollgate_config::{
 use tollgate_documents::{DocumentChanges, DocumentKey, Refused, SourceEvent};
 use tollgate_fleet::FleetThread;
 use tollgate_kubernetes::{
-    AddressBlock, AddressPool, ClusterAccess, KubernetesThread, LeaseSettings, ObjectName, ServiceKind, ServiceSettings,
-    TranslationSettings,
+    AddressBlock, AddressPool, ClusterAccess, KubernetesThread, LeaseSettings, ObjectName, ServiceKind,
+    ServiceSettings, TranslationSettings,
 };
 
 use crate::batch::CompileParts;

@@ -18,8 +18,9 @@ use super::stream::Stream;
 use super::texts::ZONE;
 use super::upstream::{UPSTREAM_VALUE, zone};
 use super::{
-    AccessLog, Buffer, CacheStore, ControllerSettings, DiagnosticLog, ErrorBodies, EtcdSettings, FleetSettings,
-    Forwarded, KubernetesSettings, Limits, Metrics, Overload, Paths, RequestId, RouteBuffer, StoreSettings, Timeouts, WorkerCount,
+    AccessLog, Buffer, CacheStore, ControllerSettings, DiagnosticLog, ErrorBodies, EtcdSettings,
+    FleetSettings, Forwarded, KubernetesSettings, Limits, Metrics, Overload, Paths, RequestId, RouteBuffer,
+    StoreSettings, Timeouts, WorkerCount,
 };
 
 static PATTERN_SHAPE: Shape = Shape::Text(&Text {

@@ -166,7 +166,8 @@ impl<'a> Compiler<'a> {
         let first = schemes.next()?;
         if let Some((_, at)) = schemes.find(|(scheme, _)| *scheme != first.0) {
             let problem = Problem::error(at, "this endpoint speaks another protocol than the first one");
-            let problem = problem.help("the endpoints of an upstream speak one protocol: make two upstreams of them");
+            let problem =
+                problem.help("the endpoints of an upstream speak one protocol: make two upstreams of them");
             self.problems.push(problem.related(first.1, "the first one"));
         }
         Some(first)

@@ -11,7 +11,8 @@ pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Pr
     let mut password = |written: &config::ConsumerSpec| {
         let hash = written.password.as_ref()?;
         if !is_password_hash(hash.value.reveal()) {
-            let problem = Problem::error(hash.at, "this is no hash that can be verified at an acceptable cost");
+            let problem =
+                Problem::error(hash.at, "this is no hash that can be verified at an acceptable cost");
             problems.push(problem.expected(
                 "argon2 (1 GiB and 20 passes at most) in the PHC format, or bcrypt (a cost of 15 at most)",
             ));

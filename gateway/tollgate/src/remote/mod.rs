@@ -28,8 +28,8 @@ mod versions;
 use std::process::ExitCode;
 
 pub use args::{
-    BackupArgs, CacheCommand, ControllerArgs, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs, HistoryArgs, ImportArgs,
-    ImportFrom, LogArgs, ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
+    BackupArgs, CacheCommand, ControllerArgs, CostArgs, DeleteArgs, DiffArgs, ExportArgs, GetArgs,
+    HistoryArgs, ImportArgs, ImportFrom, LogArgs, ReloadArgs, RollbackArgs, SetArgs, StatusArgs, StopArgs,
 };
 pub use bulk::{backup, diff, export, import};
 pub use cache::cache;

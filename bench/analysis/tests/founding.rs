@@ -107,8 +107,8 @@ fn without_measurements_there_is_a_reason_in_the_place_of_each_size_and_price() 
         .collect();
     assert_eq!(
         prices.len(),
-        4 * (7 + 25 + 2),
-        "four systems; plain and six features, plain and twenty-four policies, plain and one over TLS"
+        4 * (7 + 25 + 2 + 2),
+        "four systems; plain and six features, plain and twenty-four policies, plain and one over TLS, plain and the cache"
     );
     for price in &prices {
         assert!(price.cpu_us.figure().is_none() && price.p99_us.figure().is_none(), "{price:?}");

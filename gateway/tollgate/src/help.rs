@@ -15,7 +15,7 @@ use crate::print::print_error;
 
 /// The groups, in the order of the help.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Server", &["run", "check", "explain", "demo", "hash"]),
+    ("Server", &["run", "controller", "check", "explain", "demo", "hash"]),
     (
         "A running gateway",
         &[

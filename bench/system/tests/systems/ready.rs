@@ -251,7 +251,8 @@ fn arms(system: &System) -> Vec<Arm> {
     let switched: BTreeSet<Feature> =
         Feature::ALL.into_iter().filter(|feature| system.support(*feature) == Support::Switched).collect();
     let of = |features| Arm { features, ..Arm::default() };
-    // The features of requests need plain HTTP, which a relay of bytes does not read.
+    // The features of requests need plain HTTP, which a relay of bytes does not read. A cache answers requests that
+    // the other features would spread over several origins.
     let others = [
         Feature::Tls,
         Feature::ClientCertificate,
@@ -259,6 +260,7 @@ fn arms(system: &System) -> Vec<Arm> {
         Feature::Tcp,
         Feature::Passthrough,
         Feature::Udp,
+        Feature::Cache,
     ];
     let clear: BTreeSet<Feature> = switched.iter().copied().filter(|one| !others.contains(one)).collect();
     let mut arms = vec![Arm::default(), of(clear.clone())];

@@ -23,8 +23,7 @@ const PARTS: [(&str, &str, &str); 3] = [
 ];
 
 /// Examples of files that are not the gateway's: their page and their first words.
-const OTHERS: [(&str, &str); 5] = [
-    ("docs/kubernetes.md", "apiVersion: cert-manager.io/v1\n"),
+const OTHERS: [(&str, &str); 4] = [
     ("docs/laboratory.md", "title: My gateway\n"),
     ("docs/laboratory.md", "title: Over the network\n"),
     ("docs/laboratory.md", "title: Two gateways at our own size\n"),

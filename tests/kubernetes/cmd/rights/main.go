@@ -54,7 +54,7 @@ var plurals = map[string]string{
 	"TLSRoute": "tlsroutes", "TCPRoute": "tcproutes", "UDPRoute": "udproutes", "BackendTLSPolicy": "backendtlspolicies",
 	"TollgatePolicy": "tollgatepolicies",
 	"Ingress":        "ingresses", "Service": "services", "ConfigMap": "configmaps", "Secret": "secrets", "Lease": "leases",
-	"GatewayClass": "gatewayclasses", "TollgatePolicy": "tollgatepolicies",
+	"GatewayClass": "gatewayclasses",
 }
 
 // right is one right of a role.

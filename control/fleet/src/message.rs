@@ -76,7 +76,7 @@ pub enum ToController {
         /// The position.
         position: Position,
         /// Documents that the gateway refused, as `kind/name`, with the reasons. The last valid version of each stays in
-        /// force. At most [`REFUSED_MAX`] of them.
+        /// force. At most `REFUSED_MAX` of them.
         refused: BTreeMap<String, String>,
         /// How many it refused.
         refused_count: usize,

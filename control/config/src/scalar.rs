@@ -5,6 +5,7 @@ mod braces;
 pub(crate) mod cidr;
 pub mod field;
 pub(crate) mod file_path;
+pub(crate) mod gateway_name;
 pub(crate) mod host;
 pub(crate) mod name;
 pub(crate) mod path;

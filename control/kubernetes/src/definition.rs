@@ -174,10 +174,7 @@ fn secret() -> Value {
         &json!({
             "name": { "description": "The name of the Secret.", "type": "string", "minLength": 1, "maxLength": 253 },
             "key": { "description": "The entry.", "type": "string", "minLength": 1, "maxLength": 253 },
-            "namespace": {
-                "description": "Its namespace, if a ReferenceGrant permits it. Default: the policy's.",
-                "type": "string", "minLength": 1, "maxLength": 63,
-            },
+            "namespace": granted_namespace(),
         }),
         &["name", "key"],
     )
@@ -191,13 +188,18 @@ fn upstream() -> Value {
         &json!({
             "name": { "description": "The name of the Service.", "type": "string", "minLength": 1, "maxLength": 253 },
             "port": { "description": "Its port.", "type": "integer", "minimum": 1, "maximum": 65_535 },
-            "namespace": {
-                "description": "Its namespace, if a ReferenceGrant permits it. Default: the policy's.",
-                "type": "string", "minLength": 1, "maxLength": 63,
-            },
+            "namespace": granted_namespace(),
         }),
         &["name", "port"],
     )
+}
+
+/// Returns the schema of the namespace of an object that a policy refers to.
+fn granted_namespace() -> Value {
+    json!({
+        "description": "Its namespace, if a ReferenceGrant permits it. Default: the policy's.",
+        "type": "string", "minLength": 1, "maxLength": 63,
+    })
 }
 
 fn reference(key: &str, doc: &str, properties: &Value, required: &[&str]) -> Value {

@@ -1,22 +1,14 @@
 //! The translation as a table: `cases/NAME.yaml` has objects, `cases/NAME.out.yaml` the documents and statuses
 //! that they become. `BLESS=1` writes the latter.
 
+mod settings;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use tollgate_kubernetes::{
-    AddressBlock, AddressPool, Kind, Objects, RawObject, Translation, TranslationSettings, translate,
-};
+use tollgate_kubernetes::{Kind, Objects, RawObject, Translation, translate};
 
-fn settings() -> TranslationSettings {
-    let block = AddressBlock { first: "192.0.2.0".parse().expect("an address"), prefix: 24 };
-    TranslationSettings {
-        controller: "tollgate.dev/gateway".to_owned(),
-        addresses: AddressPool::new(vec![block]),
-        services: None,
-        external_names: false,
-    }
-}
+use settings::settings;
 
 fn objects(text: &str) -> Vec<(Kind, Value)> {
     let all: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML");

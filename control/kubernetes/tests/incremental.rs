@@ -1,20 +1,13 @@
 //! A translation that follows changes is the same as a translation of all objects.
 
+mod settings;
+
 use serde_json::{Value, json};
 use tollgate_kubernetes::{
-    AddressBlock, AddressPool, Compact, Kind, ObjectName, Objects, RawObject, Translation,
-    TranslationSettings, Translator, translate,
+    Compact, Kind, ObjectName, Objects, RawObject, Translation, Translator, translate,
 };
 
-fn settings() -> TranslationSettings {
-    let block = AddressBlock { first: "192.0.2.0".parse().expect("an address"), prefix: 24 };
-    TranslationSettings {
-        controller: "tollgate.dev/gateway".to_owned(),
-        addresses: AddressPool::new(vec![block]),
-        services: None,
-        external_names: false,
-    }
-}
+use settings::settings;
 
 /// A small world in which objects often concern each other. The names are few, so that they meet.
 struct World {

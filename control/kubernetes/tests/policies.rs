@@ -1,11 +1,13 @@
 //! The examples of the page about policies: each one fits the definition, is in force, and becomes valid documents.
 
+mod settings;
+
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tollgate_kubernetes::{
-    AddressBlock, AddressPool, Kind, Objects, RawObject, Translation, TranslationSettings, translate,
-};
+use tollgate_kubernetes::{Kind, Objects, RawObject, Translation, translate};
+
+use settings::settings;
 
 /// What the examples refer to.
 const WORLD: &str = r#"
@@ -49,16 +51,6 @@ kind: Secret
 metadata: {name: redis, namespace: demo}
 data: {password: c2VjcmV0}
 "#;
-
-fn settings() -> TranslationSettings {
-    let block = AddressBlock { first: "192.0.2.0".parse().expect("an address"), prefix: 24 };
-    TranslationSettings {
-        controller: "tollgate.dev/gateway".to_owned(),
-        addresses: AddressPool::new(vec![block]),
-        services: None,
-        external_names: false,
-    }
-}
 
 fn values(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("{error}\n{text}"))

@@ -6,6 +6,7 @@ use crate::model::Secret;
 use crate::position::Spanned;
 use crate::scalar::address::{self, Address, EndpointAddress, Scheme};
 use crate::scalar::file_path::file_path;
+use crate::scalar::gateway_name::gateway_name;
 use crate::section::{
     Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Text, Value, from_one_key, one_or_many,
 };
@@ -62,7 +63,7 @@ struct EtcdKeys {
     cache: Option<PathBuf>,
     /// Name of this gateway in etcd. Default: the host name and the process id.
     #[key(
-        expected = "a name such as `gateway-1`", pattern = r"^[A-Za-z0-9_.:-]+$", loose, parse = name,
+        expected = "a name such as `gateway-1`", pattern = r"^[A-Za-z0-9_.:-]+$", loose, parse = gateway_name,
         also = ["id", "node", "instance"]
     )]
     name: Option<String>,
@@ -115,12 +116,6 @@ fn etcd(reader: &mut Reader, fields: &Fields<'_>, keys: EtcdKeys) -> Option<Etcd
 
 fn endpoints_of(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Spanned<EndpointAddress>>> {
     Some(endpoints(reader, field.node))
-}
-
-fn name(text: &str) -> Result<String, ScalarError> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-    let good = (1..=200).contains(&text.len()) && text.bytes().all(fits);
-    if good { Ok(text.to_owned()) } else { Err(ScalarError::new("{} is not a valid name")) }
 }
 
 fn user(text: &str) -> Result<String, ScalarError> {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use crate::position::Spanned;
 use crate::scalar::address::{self, Address, EndpointAddress, Scheme};
 use crate::scalar::file_path::file_path;
+use crate::scalar::gateway_name::gateway_name;
 use crate::scalar::host;
 use crate::section::{Field, Fields, Node, Reader, ScalarError, Section, Shape, Text, one_or_many};
 
@@ -119,7 +120,7 @@ struct ControllerKeys {
     cache: Option<PathBuf>,
     /// Name of this gateway at the controller. Default: the host name and the process id.
     #[key(
-        expected = "a name such as `gateway-1`", pattern = r"^[A-Za-z0-9_.:-]+$", loose, parse = name,
+        expected = "a name such as `gateway-1`", pattern = r"^[A-Za-z0-9_.:-]+$", loose, parse = gateway_name,
         also = ["id", "node", "instance"]
     )]
     name: Option<String>,
@@ -183,12 +184,4 @@ fn listen(text: &str) -> Result<SocketAddr, ScalarError> {
 
 fn bind(text: &str) -> Result<IpAddr, ScalarError> {
     text.parse().map_err(|_| ScalarError::new("{} is not an IP address"))
-}
-
-fn name(text: &str) -> Result<String, ScalarError> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-    match (1..=200).contains(&text.len()) && text.bytes().all(fits) {
-        true => Ok(text.to_owned()),
-        false => Err(ScalarError::new("{} is not a valid name")),
-    }
 }

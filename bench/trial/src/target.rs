@@ -196,6 +196,7 @@ impl Target {
         used: &mut SystemUsed,
     ) -> Result<Self, Failure> {
         let External { url, cpu, .. } = external;
+        used.version.clone_from(&external.version);
         used.title = arm.title.clone().unwrap_or_else(|| format!("{} ({url})", arm.name));
         let address = resolve(url)?;
         let certificate = certificate(ground, external, address)?;
@@ -418,7 +419,7 @@ impl Target {
         });
         let certificate = match &url {
             Some(url) if url.tls && links == 0 => {
-                let external = External { url: url.clone(), certificate: None, cpu: None };
+                let external = External { url: url.clone(), certificate: None, cpu: None, version: String::new() };
                 certificate(ground, &external, SocketAddr::new(at, port))?
             }
             _ => last.as_ref().and_then(|setting: &Setting| setting.tls.clone()),

@@ -293,7 +293,8 @@ mod tests {
     #[test]
     fn the_images_of_the_pods_are_the_version() {
         let of = |containers: Value, init: Value| -> Pod {
-            serde_json::from_value(json!({"spec": {"containers": containers, "initContainers": init}})).unwrap()
+            serde_json::from_value(json!({"spec": {"containers": containers, "initContainers": init}}))
+                .unwrap()
         };
         let envoy = of(
             json!([{"name": "envoy", "image": "docker.io/envoyproxy/envoy:v1.40.0"}, {"name": "bare"}]),

@@ -31,7 +31,9 @@ use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
 use tollgate_lab_study::{CpuSource, CpuSubject, External, Relay, Settings, Url};
 use tollgate_lab_system::ready::{Probe, wait};
-use tollgate_lab_system::{Address, Feature, Setting, Status, System, TlsFiles, Upstream, VirtualHost};
+use tollgate_lab_system::{
+    Address, Feature, Setting, Status, System, TlsFiles, Upstream, VirtualHost, WorkerMetrics, WorkerReading,
+};
 
 /// Longest recorded configuration file, in bytes. A configuration of 10,000 routes is cut here.
 const LONGEST_FILE: usize = 16 * 1024;
@@ -71,6 +73,8 @@ pub struct Target {
     paused: bool,
     /// The setting that it was rendered from; `None` for a direct run.
     pub setting: Option<Setting>,
+    /// The counters of its workers, if it has several and they are on.
+    workers: Option<WorkerMetrics>,
     /// Whether the origin runs within this system's quota.
     pub beside: bool,
 }
@@ -236,6 +240,7 @@ impl Target {
             account: None,
             paused: false,
             setting: None,
+            workers: None,
             beside: false,
         })
     }
@@ -295,6 +300,7 @@ impl Target {
             account: None,
             paused: false,
             setting: None,
+            workers: None,
             beside: false,
         }))
     }
@@ -419,11 +425,16 @@ impl Target {
         });
         let certificate = match &url {
             Some(url) if url.tls && links == 0 => {
-                let external = External { url: url.clone(), certificate: None, cpu: None, version: String::new() };
+                let external =
+                    External { url: url.clone(), certificate: None, cpu: None, version: String::new() };
                 certificate(ground, &external, SocketAddr::new(at, port))?
             }
             _ => last.as_ref().and_then(|setting: &Setting| setting.tls.clone()),
         };
+        let has_workers = settings.workers() > 1
+            && links == 1
+            && last.as_ref().is_some_and(|setting| setting.features.contains(&Feature::Statistics));
+        let workers = system.description().workers.clone().filter(|_| has_workers);
         Ok(Self {
             name: arm.name.clone(),
             port,
@@ -439,6 +450,7 @@ impl Target {
             account,
             paused: false,
             setting: last,
+            workers,
             beside,
         })
     }
@@ -523,6 +535,14 @@ impl Target {
             Some(Afar::Counted(counter)) => counter.borrow_mut().read().map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Reads the counters of its workers; `None` if it has none, or does not answer in time.
+    pub(crate) fn read_workers(&self) -> Option<WorkerReading> {
+        if let Some(read) = self.at_agent(Ask::Workers) {
+            return read.ok()?;
+        }
+        self.workers.as_ref()?.read(&self.name, self.setting.as_ref()?).ok()
     }
 
     /// Asks its agent for an operation, if one started it.

@@ -5,17 +5,9 @@
 //! feature `statistics` opens. The kernel cannot tell them: workers that are threads of one process share its
 //! sockets.
 
-use crate::error::SystemError;
 use crate::setting::Setting;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// The longest wait for the metrics. A worker at its limit may serve them, too.
-const LIMIT: Duration = Duration::from_secs(2);
-
-/// The longest answer, in bytes.
-const LONGEST: u64 = 16 << 20;
 
 /// The metrics of a system's workers, in Prometheus' text format.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -45,39 +37,21 @@ pub struct WorkerReading {
 }
 
 impl WorkerMetrics {
-    /// Reads the counters of a system that runs with this setting.
-    ///
-    /// # Errors
-    /// If the admin listener does not answer with these metrics.
-    pub fn read(&self, name: &str, setting: &Setting) -> Result<WorkerReading, SystemError> {
-        let url = format!("http://{}:{}{}", setting.listen.host, setting.admin_port, self.path);
-        let wrong = |what: &dyn std::fmt::Display| SystemError::new(name, format!("{url}: {what}"));
-        let config = ureq::Agent::config_builder()
-            .timeout_global(Some(LIMIT))
-            .max_redirects(0)
-            .proxy(None)
-            .max_idle_connections(0)
-            .build();
-        let mut answer = config.new_agent().get(&url).call().map_err(|error| wrong(&error))?;
-        let text =
-            answer.body_mut().with_config().limit(LONGEST).read_to_string().map_err(|error| wrong(&error))?;
-        let reading = self.parse(&text);
-        if reading.connections.is_empty() {
-            return Err(wrong(&format!("no series of {}", self.connections)));
-        }
-        Ok(reading)
+    /// Returns the address of the metrics of a system that runs with this setting.
+    pub fn url(&self, setting: &Setting) -> String {
+        format!("http://{}:{}{}", setting.listen.host, setting.admin_port, self.path)
     }
 
-    fn parse(&self, text: &str) -> WorkerReading {
-        WorkerReading {
-            connections: series(text, &self.connections),
+    /// Reads the metrics; `None` if the connections are not among them.
+    pub fn parse(&self, text: &str) -> Option<WorkerReading> {
+        let connections = series(text, &self.connections);
+        let between =
+            self.between.iter().map(|(short, metric)| (short.clone(), series(text, metric).iter().sum()));
+        (!connections.is_empty()).then(|| WorkerReading {
+            connections,
             requests: self.requests.as_deref().map(|metric| series(text, metric)).unwrap_or_default(),
-            between: self
-                .between
-                .iter()
-                .map(|(short, metric)| (short.clone(), series(text, metric).iter().sum()))
-                .collect(),
-        }
+            between: between.collect(),
+        })
     }
 }
 
@@ -124,8 +98,6 @@ fn series(text: &str, metric: &str) -> Vec<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::io::{Read, Write};
-    use std::net::TcpListener;
 
     const TEXT: &str = "\
 # HELP open Client connections, by worker.
@@ -150,14 +122,17 @@ strange NaN
 
     #[test]
     fn series_are_those_of_the_metric_alone() {
-        let read = metrics().parse(TEXT);
+        let read = metrics().parse(TEXT).unwrap();
         assert_eq!((read.connections, read.requests), (vec![17, 15], vec![1_200, 800]));
         let between: Vec<(&str, u64)> =
             read.between.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         assert_eq!(between, [("messages", 12), ("moved", 7), ("none", 0)]);
         assert_eq!(series(TEXT, "strange"), []);
         let fewer: WorkerMetrics = serde_saphyr::from_str("{path: /, connections: open}").unwrap();
-        assert!(fewer.parse(TEXT).requests.is_empty());
+        assert!(fewer.parse(TEXT).unwrap().requests.is_empty());
+        assert_eq!(fewer.parse("another 1"), None);
+        let setting = Setting::new(1, 9_911, 1, std::path::PathBuf::new());
+        assert_eq!(metrics().url(&setting), "http://127.0.0.1:9911/metrics");
     }
 
     #[test]
@@ -171,30 +146,6 @@ strange NaN
         assert_eq!(since, at(&[8, 8], &[50, 0], 2));
         let restarted = at(&[9, 9], &[3], 0).since(&at(&[8, 8], &[100, 90], 5));
         assert_eq!(restarted, at(&[9, 9], &[0], 0), "a worker that began again is no failure");
-    }
-
-    #[test]
-    fn the_admin_listener_is_asked() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut asked = [0; 1_024];
-            let length = stream.read(&mut asked).unwrap();
-            // In chunks, as Envoy answers.
-            let half = TEXT.len() / 2;
-            write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
-            for part in [&TEXT[..half], &TEXT[half..], ""] {
-                write!(stream, "{:x}\r\n{part}\r\n", part.len()).unwrap();
-            }
-            String::from_utf8_lossy(&asked[..length]).into_owned()
-        });
-        let setting = Setting::new(1, port, 1, std::path::PathBuf::new());
-        let read = metrics().read("any", &setting).unwrap();
-        assert_eq!(read, metrics().parse(TEXT));
-        assert!(server.join().unwrap().starts_with("GET /metrics HTTP/1.1\r\n"));
-        let error = metrics().read("any", &setting).unwrap_err().to_string();
-        assert!(error.contains(&port.to_string()), "{error}");
     }
 
     proptest! {

@@ -6,12 +6,11 @@
 //! both ends of a measurement; load precedes the first end, so the figure is too low by at most that span.
 
 use crate::agent::{Agent, Ask, Identity};
-use crate::external::resolve;
 use crate::failure::Failure;
+use crate::http::get;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
@@ -30,6 +29,9 @@ pub(crate) const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The longest wait for Prometheus.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The longest answer of Prometheus, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// CPU time of a set of processes since their start, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -65,7 +67,7 @@ enum How {
     },
     Sum(Vec<Counter>),
     Agent(Rc<Agent>, CpuSubject),
-    Prometheus(SocketAddr, Url, String),
+    Prometheus(Url, String),
 }
 
 impl Counter {
@@ -104,7 +106,7 @@ impl Counter {
                 })?;
                 How::Agent(Agent::connect(address, identity, None)?, subject.clone())
             }
-            CpuSource::Prometheus(url, query) => How::Prometheus(resolve(url)?, url.clone(), query.clone()),
+            CpuSource::Prometheus(url, query) => How::Prometheus(url.clone(), query.clone()),
             CpuSource::Sum(sources) => {
                 let all = sources.iter().map(|source| Self::open(source, identity, groups));
                 How::Sum(all.collect::<Result<_, _>>()?)
@@ -135,7 +137,7 @@ impl Counter {
                 Ok(sum)
             }
             How::Agent(agent, subject) => agent.ask(&Ask::Cpu(subject.clone())),
-            How::Prometheus(address, url, query) => prometheus(*address, url, query),
+            How::Prometheus(url, query) => prometheus(url, query),
         }
     }
 }
@@ -309,43 +311,21 @@ fn parse_tree(root: u32, text: &str) -> Option<CpuTime> {
 }
 
 /// Asks Prometheus for the value of a query, a counter of CPU seconds.
-fn prometheus(address: SocketAddr, url: &Url, query: &str) -> Result<CpuTime, Failure> {
-    let wrong = |what: &dyn std::fmt::Display| Failure(format!("{url}: {what}"));
-    let mut encoded = String::new();
-    for byte in query.bytes() {
-        if byte.is_ascii_alphanumeric() {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    let ask = || -> std::io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        let (base, host) = (url.path.trim_end_matches('/'), url.authority());
-        // HTTP/1.0: the answer ends with the connection and has no chunks.
-        let request = format!("GET {base}/api/v1/query?query={encoded} HTTP/1.0\r\nHost: {host}\r\n\r\n");
-        stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(1 << 20).read_to_end(&mut answer)?;
-        Ok(answer)
-    };
-    let answer = ask().map_err(|error| wrong(&error))?;
-    let text = String::from_utf8_lossy(&answer);
-    let seconds = prometheus_value(&text).ok_or_else(|| {
-        wrong(&format!(
-            "the query `{query}` has no single number: {}",
-            text.lines().last().unwrap_or_default()
-        ))
+fn prometheus(url: &Url, query: &str) -> Result<CpuTime, Failure> {
+    let page = format!("http://{}{}/api/v1/query", url.authority(), url.path.trim_end_matches('/'));
+    let answer = get(&page, &[("query", query)], LIMIT, LONGEST).map_err(|error| Failure::of(url, error))?;
+    let seconds = prometheus_value(&answer.body).ok_or_else(|| {
+        let text = String::from_utf8_lossy(&answer.body);
+        let last = text.lines().last().unwrap_or_default();
+        Failure(format!("{url}: the query `{query}` has no single number: {last}"))
     })?;
     // The split is not known; the sum is what a cost needs.
     Ok(CpuTime { user_us: seconds * 1e6, system_us: 0.0 })
 }
 
 /// Returns the number of an answer that is a scalar or a vector of one element.
-fn prometheus_value(answer: &str) -> Option<f64> {
-    let (_, body) = answer.split_once("\r\n\r\n")?;
-    let value: serde_json::Value = serde_json::from_str(body).ok()?;
+fn prometheus_value(body: &[u8]) -> Option<f64> {
+    let value: serde_json::Value = serde_json::from_slice(body).ok()?;
     let result = value.get("data")?.get("result")?.as_array()?;
     let number = match result.as_slice() {
         [one] => one.get("value")?.get(1)?,
@@ -414,13 +394,12 @@ mod tests {
 
     #[test]
     fn prometheus_answers() {
-        let vector =
-            "HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"result\":[{\"metric\":{},\"value\":[1,\"12.5\"]}]}}";
+        let vector = br#"{"data":{"result":[{"metric":{},"value":[1,"12.5"]}]}}"#;
         assert_eq!(prometheus_value(vector), Some(12.5));
-        let scalar = "HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"resultType\":\"scalar\",\"result\":[1,\"2\"]}}";
+        let scalar = br#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#;
         assert_eq!(prometheus_value(scalar), Some(2.0));
-        assert_eq!(prometheus_value("HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"result\":[]}}"), None);
-        assert_eq!(prometheus_value("nothing"), None);
+        assert_eq!(prometheus_value(br#"{"data":{"result":[]}}"#), None);
+        assert_eq!(prometheus_value(b"nothing"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::generator::Aim;
 use crate::ground::{Ground, tail};
 use crate::host::{Host, Remote};
+use crate::http::get;
 use crate::origin::{Counted, Origin, READY_BODY, READY_PATH};
 use crate::server::Server;
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,6 +42,12 @@ const LONGEST_FILE: usize = 16 * 1024;
 /// Factor by which a start may take longer under valgrind. Valgrind executes about 50 times the instructions,
 /// but a start is not all computation.
 const COUNTING: f64 = 20.0;
+
+/// The longest wait for the counters of workers. A worker at its limit may serve them, too.
+const WORKERS_LIMIT: Duration = Duration::from_secs(2);
+
+/// The longest page of metrics, in bytes.
+const LONGEST_METRICS: u64 = 16 << 20;
 
 /// How long the slow link may take to start.
 const RELAY_LIMIT: Duration = Duration::from_secs(5);
@@ -542,7 +549,10 @@ impl Target {
         if let Some(read) = self.at_agent(Ask::Workers) {
             return read.ok()?;
         }
-        self.workers.as_ref()?.read(&self.name, self.setting.as_ref()?).ok()
+        let workers = self.workers.as_ref()?;
+        let url = workers.url(self.setting.as_ref()?);
+        let answer = get(&url, &[], WORKERS_LIMIT, LONGEST_METRICS).ok()?;
+        workers.parse(&String::from_utf8_lossy(&answer.body))
     }
 
     /// Asks its agent for an operation, if one started it.

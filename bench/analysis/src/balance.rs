@@ -32,6 +32,7 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
                 count.to_string(),
                 over(&|trial| cpu_spread(trial, count as usize)),
                 counted(|workers| &workers.connections),
+                counted(|workers| &workers.accepted),
                 counted(|workers| &workers.requests),
                 between(&trials),
                 over(&switches),
@@ -52,6 +53,7 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
                 "Workers",
                 "CPU time, busiest over mean",
                 "Connections, most over mean",
+                "Accepted, most over mean",
                 "Requests, most over mean",
                 "Between workers, for each 1,000 requests",
                 "Switches for each request",
@@ -62,8 +64,8 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
         note(
             section,
             "1 is a perfect balance; with W workers, W is all work at one of them. CPU time is that of as many of the \
-             system's busiest threads as it has workers. Connections, requests and what passes between workers are the \
-             system's own counters. A switch is a thread that left its core, to wait or for another. All are medians of \
+             system's busiest threads as it has workers. Open and accepted connections, requests and what passes \
+             between workers are the system's own counters. A switch is a thread that left its core, to wait or for another. All are medians of \
              the rounds."
                 .to_owned(),
         ),
@@ -143,6 +145,7 @@ sections: [{title: Workers, systems: [direct, envoy, nginx], axis: workers, poin
                 let round = u64::from(trial.round);
                 trial.evidence.workers = Some(Workers {
                     connections: vec![10, 30],
+                    accepted: Vec::new(),
                     requests: vec![500, 500],
                     between: [("messages".to_owned(), round * 20), ("moved".to_owned(), 0)].into(),
                 });
@@ -159,9 +162,9 @@ sections: [{title: Workers, systems: [direct, envoy, nginx], axis: workers, poin
         // 0.9 over 0.75; 30 over 20; 40 of 1,000; 2,000 switches.
         assert_eq!(
             tables[0][1],
-            ["The envoy", "2", "1.20", "1.50", "1.00", "40.00 messages, 0.00 moved", "2.00"]
+            ["The envoy", "2", "1.20", "1.50", "-", "1.00", "40.00 messages, 0.00 moved", "2.00"]
         );
-        assert_eq!(tables[0][2], ["The nginx", "2", "1.20", "-", "-", "-", "2.00"]);
+        assert_eq!(tables[0][2], ["The nginx", "2", "1.20", "-", "-", "-", "-", "2.00"]);
         assert!(made::notes(&lines).contains("1 is a perfect balance"));
     }
 

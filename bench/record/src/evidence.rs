@@ -111,6 +111,8 @@ pub struct Connections {
 pub struct Workers {
     /// Open client connections of each worker, at the end of the interval with more of them.
     pub connections: Vec<u64>,
+    /// Client connections that each worker accepted; empty if the system does not count them.
+    pub accepted: Vec<u64>,
     /// Requests of each worker; empty if the system does not count them.
     pub requests: Vec<u64>,
     /// How often something passed between workers, by its name in the system's description.

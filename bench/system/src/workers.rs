@@ -17,7 +17,10 @@ pub struct WorkerMetrics {
     pub path: String,
     /// A gauge of open client connections, with one series for each worker.
     pub connections: String,
-    /// A counter of requests, or of accepted connections, with one series for each worker.
+    /// A counter of accepted client connections, with one series for each worker.
+    #[serde(default)]
+    pub accepted: Option<String>,
+    /// A counter of requests, with one series for each worker.
     #[serde(default)]
     pub requests: Option<String>,
     /// Counters of what one worker does for another, by a short name.
@@ -30,6 +33,8 @@ pub struct WorkerMetrics {
 pub struct WorkerReading {
     /// Open client connections of each worker.
     pub connections: Vec<u64>,
+    /// Client connections that each worker accepted so far; empty if the system does not count them.
+    pub accepted: Vec<u64>,
     /// Requests of each worker so far; empty if the system does not count them.
     pub requests: Vec<u64>,
     /// What passed between workers so far, by its short name.
@@ -49,6 +54,7 @@ impl WorkerMetrics {
             self.between.iter().map(|(short, metric)| (short.clone(), series(text, metric).iter().sum()));
         (!connections.is_empty()).then(|| WorkerReading {
             connections,
+            accepted: self.accepted.as_deref().map(|metric| series(text, metric)).unwrap_or_default(),
             requests: self.requests.as_deref().map(|metric| series(text, metric)).unwrap_or_default(),
             between: between.collect(),
         })
@@ -59,22 +65,21 @@ impl WorkerReading {
     /// Returns the counts since `earlier`. The connections are those of the moment with more of them: a
     /// generator closes its own as soon as it has finished.
     pub fn since(&self, earlier: &Self) -> Self {
-        let fuller = if self.connections.iter().sum::<u64>() > earlier.connections.iter().sum() {
-            self
-        } else {
-            earlier
+        let is_fuller = self.connections.iter().sum::<u64>() > earlier.connections.iter().sum();
+        let increase = |now: &[u64], before: &[u64]| -> Vec<u64> {
+            let before = before.iter().chain(std::iter::repeat(&0));
+            now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)).collect()
         };
-        let mut since =
-            Self { connections: fuller.connections.clone(), requests: Vec::new(), between: BTreeMap::new() };
-        for (at, now) in self.requests.iter().enumerate() {
-            let before = earlier.requests.get(at).copied().unwrap_or_default();
-            since.requests.push(now.saturating_sub(before));
-        }
-        for (name, now) in &self.between {
+        let between = self.between.iter().map(|(name, now)| {
             let before = earlier.between.get(name).copied().unwrap_or_default();
-            since.between.insert(name.clone(), now.saturating_sub(before));
+            (name.clone(), now.saturating_sub(before))
+        });
+        Self {
+            connections: if is_fuller { self } else { earlier }.connections.clone(),
+            accepted: increase(&self.accepted, &earlier.accepted),
+            requests: increase(&self.requests, &earlier.requests),
+            between: between.collect(),
         }
-        since
     }
 }
 
@@ -139,6 +144,7 @@ strange NaN
     fn counts_are_those_of_the_interval_and_connections_those_of_the_fuller_end() {
         let at = |connections: &[u64], requests: &[u64], messages: u64| WorkerReading {
             connections: connections.to_vec(),
+            accepted: Vec::new(),
             requests: requests.to_vec(),
             between: [("messages".to_owned(), messages)].into(),
         };

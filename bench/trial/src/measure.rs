@@ -390,8 +390,8 @@ fn until_over(
 
 /// Returns what the workers counted between two readings.
 fn since(later: Option<WorkerReading>, earlier: Option<WorkerReading>) -> Option<Workers> {
-    let WorkerReading { connections, requests, between } = later?.since(&earlier?);
-    Some(Workers { connections, requests, between })
+    let WorkerReading { connections, accepted, requests, between } = later?.since(&earlier?);
+    Some(Workers { connections, accepted, requests, between })
 }
 
 fn upstream(counted: Option<Counted>, unseen_us: f64) -> Connections {

@@ -65,7 +65,7 @@ impl WorkerReading {
     /// Returns the counts since `earlier`. The connections are those of the moment with more of them: a
     /// generator closes its own as soon as it has finished.
     pub fn since(&self, earlier: &Self) -> Self {
-        let is_fuller = self.connections.iter().sum::<u64>() > earlier.connections.iter().sum();
+        let is_fuller = self.connections.iter().sum::<u64>() > earlier.connections.iter().sum::<u64>();
         let increase = |now: &[u64], before: &[u64]| -> Vec<u64> {
             let before = before.iter().chain(std::iter::repeat(&0));
             now.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)).collect()

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
 
 /// An agent, stopped when dropped.
-struct Running {
+pub struct Running {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Drop for Running {
@@ -26,7 +26,7 @@ impl Drop for Running {
 }
 
 /// Starts an agent, in a network namespace if `command` begins so, and waits until it listens.
-fn agent(bench: &Bench, key: &str, within: Option<&str>, listen: &str) -> Running {
+pub fn agent(bench: &Bench, key: &str, within: Option<&str>, listen: &str) -> Running {
     agent_with(bench, key, within, listen, &[])
 }
 
@@ -56,7 +56,8 @@ fn agent_with(bench: &Bench, key: &str, within: Option<&str>, listen: &str, opti
     Running { child, address }
 }
 
-fn key(bench: &Bench, name: &str) -> String {
+/// Creates a shared key in a file of this name.
+pub fn key(bench: &Bench, name: &str) -> String {
     let file = bench.path(name).display().to_string();
     bench.run(&["agent", "--new-key", &file]).well();
     file

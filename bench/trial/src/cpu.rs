@@ -222,15 +222,15 @@ fn script(subject: &CpuSubject, groups: &Path) -> Result<String, Failure> {
 }
 
 /// Returns the script for the control groups of a pod. The kubelet names the folder of a pod `podUID`, or with
-/// systemd `kubepods-burstable-podUID.slice` with underscores in the id. Runtimes put the id of a container into
-/// the name of a folder in it. The shell searches once and keeps the folders in a variable.
+/// systemd `kubepods-burstable-podUID.slice` with underscores in the id. Runtimes name the folder of
+/// a container by its id, or with systemd `RUNTIME-ID.scope`. The shell searches once and keeps the folders in a variable.
 fn pod_script(pod: &PodGroup, root: &str) -> String {
     let PodGroup { uid, containers } = pod;
     let slice = uid.replace('-', "_");
     let folders = match containers.as_slice() {
         [] => "d=$p".to_owned(),
         ids => format!(
-            "d=; for c in {}; do d=\"$d $(find \"$p\" -mindepth 1 -maxdepth 1 -type d -name \"*$c*\" | head -n 1)\"; done",
+            "d=; for c in {}; do d=\"$d $(find \"$p\" -mindepth 1 -maxdepth 1 -type d \\( -name \"*$c\" -o -name \"*$c.scope\" \\) | head -n 1)\"; done",
             ids.join(" ")
         ),
     };
@@ -390,6 +390,13 @@ mod tests {
             write(&format!("one/cpuacct/kubepods/besteffort/pod7-f/cpuacct.{name}"), ns);
         }
         assert_eq!(read("one", "7-f", &[]), Ok(CpuTime { user_us: 6.0, system_us: 3.0 }));
+        // The id of one container may be the start of another's.
+        for (id, ns) in [("c1-init", "7000"), ("c1", "2000"), ("c1-next", "9000")] {
+            for name in ["usage_user", "usage_sys"] {
+                write(&format!("one/cpuacct/kubepods/besteffort/pod7-f/{id}/cpuacct.{name}"), ns);
+            }
+        }
+        assert_eq!(read("one", "7-f", &["c1"]), Ok(CpuTime { user_us: 2.0, system_us: 2.0 }));
     }
 
     #[test]

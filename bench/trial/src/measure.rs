@@ -445,9 +445,11 @@ pub(crate) fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree
     threads.retain(|thread| thread.share > 0.0);
     threads.truncate(Tree::LISTED);
     let memory: Vec<Memory> = ids.iter().map(|id| Memory::read(*id)).collect();
+    // Whole numbers, because the sum of no floats is -0, which a report would show.
+    let sum_us = |of: fn(&Used) -> u64| used.iter().map(of).sum::<u64>() as f64 / 1e3;
     Tree {
-        user_us: used.iter().map(|used| used.user_ns as f64 / 1e3).sum(),
-        system_us: used.iter().map(|used| used.system_ns as f64 / 1e3).sum(),
+        user_us: sum_us(|used| used.user_ns),
+        system_us: sum_us(|used| used.system_ns),
         threads,
         thread_count,
         rss_kib: memory.iter().map(|memory| memory.rss_kib).sum(),

@@ -93,9 +93,9 @@ pub fn compile_with_cache(
     let streams: Vec<_> = streams::written(parts)
         .into_iter()
         .map(|written| {
-            let CompiledTargets { targets, only_named } =
+            let CompiledTargets { targets, closing, only_named } =
                 compiler.forward(written.stream.to.as_deref().unwrap_or_default());
-            (written, StreamTargets { shares: targets.shares, only_named })
+            (written, StreamTargets { shares: targets.shares, closing, only_named })
         })
         .collect();
     if let Some(routers) = &routers {

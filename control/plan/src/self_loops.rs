@@ -18,7 +18,7 @@ pub(crate) fn warnings(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let in_place = in_place.chain(fallbacks.filter_map(|fallback| fallback.instead.target()));
     let in_place = in_place.filter_map(|target| match &target.to {
         TargetKind::Endpoint(endpoint) => Some((endpoint, target.at)),
-        TargetKind::Upstream(_) | TargetKind::Respond(_) => None,
+        TargetKind::Upstream(_) | TargetKind::Respond(_) | TargetKind::Close => None,
     });
     // Each of thousands of endpoints is compared with the listeners of its port alone; Unix sockets are under 0.
     let mut by_port: HashMap<u16, Vec<&config::Listener>> = HashMap::new();

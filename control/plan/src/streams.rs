@@ -29,6 +29,8 @@ pub(crate) struct WrittenStream<'a> {
 #[derive(Debug)]
 pub(crate) struct StreamTargets {
     pub shares: Vec<UpstreamShare>,
+    /// The weight of the targets that close.
+    pub closing: Option<u32>,
     /// The only upstream among them, if it is a named one: its index among those of all sources. Its timeouts apply.
     pub only_named: Option<usize>,
 }
@@ -124,6 +126,7 @@ pub(crate) fn tables(
                 if !Arc::ptr_eq(first, stream) {
                     problems.push(taken(name, stream, first, listener));
                 }
+                warnings.extend(name.and_then(|name| host_without_requests(name, listener)));
             }
         }
         if !attached && written.stream.listeners.is_empty() {
@@ -150,6 +153,10 @@ pub(crate) fn tables(
         let table = tables.entry(address).or_insert_with(|| {
             let mut table = StreamTable::default();
             place.into_iter().flatten().for_each(|(name, stream)| table.insert(*name, stream));
+            if place.is_some() && !is_layer4 {
+                let sharing = listeners.iter().zip(&addresses).filter(|(_, other)| *other == address);
+                sharing.flat_map(|(other, _)| &other.hosts).for_each(|host| table.leave(&host.value));
+            }
             Arc::new(table)
         });
         out.push((is_layer4 || place.is_some()).then(|| table.clone()));
@@ -205,6 +212,15 @@ fn attaches(written: &WrittenStream<'_>, listener: &config::Listener) -> Attachm
     Attachment::Wrong(problem.related(listener.bind.at, "the listener"))
 }
 
+/// Returns a warning if a listener of HTTP has a host that is the server name of a stream: the stream takes its connections.
+fn host_without_requests(name: &Spanned<String>, listener: &config::Listener) -> Option<Problem> {
+    let is_http = listener.protocol == ListenerProtocol::Http;
+    let host = listener.hosts.iter().find(|host| is_http && host.value == name.value)?;
+    let message = format!("clients that ask for `{}` by TLS reach this stream, not the listener", name.value);
+    let problem = Problem::warning(name.at, message).help("remove the name from one of them");
+    Some(problem.related(host.at, "a listener of the same address has the host"))
+}
+
 fn taken(
     name: Option<&Spanned<String>>,
     stream: &Stream,
@@ -242,18 +258,18 @@ fn plan(
         Some(own) => own.name.as_ref().map_or_else(|| own.bind.value.to_string(), |name| name.value.clone()),
         None => stream.display_name(),
     };
+    let shares = targets.shares.iter().map(|share| StreamShare {
+        upstream: Some(upstreams[share.upstream].name.clone()),
+        weight: share.weight,
+    });
+    // A stream whose targets all close has none.
+    let closing = targets.closing.filter(|_| !targets.shares.is_empty());
+    let closing = closing.map(|weight| StreamShare { upstream: None, weight });
     Stream {
         name,
         at: stream.at,
         passthrough: stream.passthrough,
-        shares: targets
-            .shares
-            .iter()
-            .map(|share| StreamShare {
-                upstream: upstreams[share.upstream].name.clone(),
-                weight: share.weight,
-            })
-            .collect(),
+        shares: shares.chain(closing).collect(),
         connect: stream
             .timeouts
             .connect

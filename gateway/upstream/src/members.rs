@@ -148,6 +148,14 @@ impl Members {
         })
     }
 
+    /// Returns whether an endpoint is a member that takes requests.
+    pub fn takes(&self, planned: &Planned, endpoint: &Address) -> bool {
+        self.refresh_if_changed(planned);
+        let now = self.current.borrow();
+        let at = now.pools.iter().position(|pool| pool.state().address == *endpoint);
+        at.is_some_and(|at| now.balance.takes(at))
+    }
+
     /// Whether a sticky cookie names an endpoint that takes requests.
     pub fn accepts_cookie(&self, planned: &Planned, cookie: &[u8]) -> bool {
         self.refresh_if_changed(planned);

@@ -112,6 +112,12 @@ impl Upstream {
         self.members.has_other(&self.planned, failed)
     }
 
+    /// Returns whether an endpoint is one of its own, and takes requests.
+    #[cold]
+    pub fn takes(&self, pool: &Pool) -> bool {
+        self.members.takes(&self.planned, &pool.state().address)
+    }
+
     /// Returns whether the plan gives it no endpoints, and no way to discover any.
     #[must_use]
     #[cold]

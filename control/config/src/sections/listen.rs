@@ -15,7 +15,6 @@ use super::listen_address::{
     ListenAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
 };
 use super::stream::{self, ListenerProtocol, Stream};
-use super::target::Target;
 use super::texts::{ADDRESS, LISTENER_NAME};
 use super::{ListenTls, ListenerTimeouts, blocks};
 
@@ -27,8 +26,6 @@ static LISTENER_HOST: Text = Text {
     pattern: Some(r"^(\*\.)?[A-Za-z0-9.-]+$"),
     loose: false,
 };
-static TARGET: Shape = <Target as Value>::SHAPE;
-const TARGETS: Shape = Shape::OneOrMany(&TARGET);
 const BIND: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]);
 
 /// One listening address.
@@ -55,7 +52,7 @@ pub struct Listener {
     /// Relays everything that arrives to endpoints or upstreams, chosen by weight: a stream without an entry under
     /// `streams`. Needs `protocol: tcp` or `udp`.
     #[key(
-        shape = TARGETS, read = stream::of_listener,
+        shape = stream::TARGETS, read = stream::of_listener,
         also = ["proxy_pass", "upstream", "backend", "target", "forward", "default_backend"]
     )]
     pub to: Option<Stream>,

@@ -74,7 +74,7 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
             return Taken::Stream;
         }
     };
-    let named = hello.server_name.as_deref().and_then(|name| table.named(name));
+    let named = hello.server_name.as_deref().and_then(|name| table.named(name.as_bytes()));
     let named = named.filter(|stream| stream.passthrough || !is_terminated);
     if named.is_none() && goes_on {
         return Taken::Tls(client, received);
@@ -87,7 +87,7 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
 /// Takes a connection whose TLS the gateway has terminated.
 pub(crate) fn take_terminated(client: Box<Client>, table: &StreamTable) {
     let name = client.stream.tls().and_then(|tls| tls.server_name.clone());
-    let stream = name.as_deref().and_then(|name| table.named(name)).or(table.other());
+    let stream = name.as_deref().and_then(|name| table.named(name.as_bytes())).or(table.other());
     start(client, stream, tollgate_net::now(), PassedTls::default(), Vec::new());
 }
 

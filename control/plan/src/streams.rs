@@ -25,6 +25,13 @@ pub(crate) struct WrittenStream<'a> {
     listener: Option<&'a config::Listener>,
 }
 
+impl WrittenStream<'_> {
+    /// Whether the stream takes something of what arrives at a listener.
+    pub fn is_attached_to(&self, listener: &config::Listener) -> bool {
+        matches!(attaches(self, listener), Attachment::Yes)
+    }
+}
+
 /// The compiled targets of a stream.
 #[derive(Debug)]
 pub(crate) struct StreamTargets {

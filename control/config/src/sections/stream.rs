@@ -132,8 +132,8 @@ pub struct StreamLimits {
     /// answers, such as syslog.
     #[key(size = "1KiB"..="1GiB", off, default = "1MiB")]
     pub unanswered: Option<u64>,
-    /// UDP: bytes that a session sends to its client before the client sends again, and so shows that its address is
-    /// not forged.
+    /// UDP: bytes that a session sends to its client before the client sends again after an answer. One datagram with
+    /// a forged address causes no more.
     #[key(size = "1KiB"..="1GiB", off, default = "64KiB", also = ["amplification"])]
     pub unconfirmed: Option<u64>,
 }

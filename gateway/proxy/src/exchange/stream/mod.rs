@@ -74,7 +74,6 @@ async fn relay(established: &mut Established) {
             return Poll::Ready(End::TimedOut);
         }
         let before = (up.bytes(), down.bytes());
-        let kept = to_endpoint.len() + to_client.len();
         let worker = client.connection_context.worker();
         to_endpoint.lend(|| worker.stream_buffers.take());
         to_client.lend(|| worker.stream_buffers.take());
@@ -85,13 +84,9 @@ async fn relay(established: &mut Established) {
         reclaim(worker, to_endpoint);
         reclaim(worker, to_client);
         let moved = (up.bytes() - before.0, down.bytes() - before.1);
-        let is_drained = to_endpoint.len() + to_client.len() < kept;
         if moved != (0, 0) {
             (record.bytes_in, record.bytes_out) = (up.bytes(), down.bytes());
             record.count_moved(moved.0, moved.1);
-        }
-        // A receiver that takes kept bytes slowly is not idle.
-        if moved != (0, 0) || is_drained {
             let now = tollgate_net::now();
             client.deadline.set(now, total.within(now, state.stream.idle));
         }

@@ -195,6 +195,14 @@ mod tests {
                 "listener `a` receives datagrams, which have no server name",
             ),
             (
+                "listen: {bind: \":1\", protocol: udp, to: \"https://h:1\"}",
+                "datagrams to upstream `https://h:1` would be plain text, although it has TLS",
+            ),
+            (
+                "listen: {bind: \":1\", protocol: udp, to: \"unix:/run/a.sock\"}",
+                "upstream `unix:/run/a.sock` has a Unix socket, which takes no datagrams of UDP",
+            ),
+            (
                 "listen: {bind: \":1\", name: a, protocol: tcp, to: \"h:1\"}\nroutes: [{listeners: a, respond: 204}]",
                 "no request arrives at listener `a`: it has `protocol: tcp`",
             ),

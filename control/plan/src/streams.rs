@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tollgate_config as config;
 use tollgate_config::{ListenerProtocol, Problem, Spanned};
+use tollgate_net::Address;
 
 use crate::Upstream;
 use crate::plan::UpstreamShare;
@@ -121,9 +122,14 @@ pub(crate) fn tables(
                     continue;
                 }
             }
-            let stream = compiled
-                .entry(listener.protocol)
-                .or_insert_with(|| Arc::new(plan(parts, written, targets, upstreams, listener)));
+            let stream = compiled.entry(listener.protocol).or_insert_with(|| {
+                if listener.protocol == ListenerProtocol::Udp {
+                    for share in &targets.shares {
+                        without_datagrams(written.stream, &upstreams[share.upstream], problems, warnings);
+                    }
+                }
+                Arc::new(plan(parts, written, targets, upstreams, listener))
+            });
             let names = written.stream.server_names.iter().map(Some);
             let names = names.chain(written.stream.server_names.is_empty().then_some(None));
             let place = places.entry(address).or_default();
@@ -217,6 +223,29 @@ fn attaches(written: &WrittenStream<'_>, listener: &config::Listener) -> Attachm
     };
     let problem = Problem::error(named.at, message).help(help);
     Attachment::Wrong(problem.related(listener.bind.at, "the listener"))
+}
+
+/// Reports settings of an upstream that a stream of UDP cannot keep.
+fn without_datagrams(
+    stream: &config::Stream,
+    upstream: &Upstream,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<Problem>,
+) {
+    let name = &upstream.name;
+    if upstream.tls.is_some() {
+        let message = format!("datagrams to upstream `{name}` would be plain text, although it has TLS");
+        problems
+            .push(Problem::error(stream.at, message).help("TLS needs TCP: name another upstream for UDP"));
+    }
+    if upstream.endpoints.iter().any(|endpoint| matches!(endpoint.address, Address::Unix(_))) {
+        let message = format!("upstream `{name}` has a Unix socket, which takes no datagrams of UDP");
+        problems.push(Problem::error(stream.at, message).help("write endpoints with a host and a port"));
+    }
+    if upstream.proxy_protocol.is_some() {
+        let message = format!("datagrams to upstream `{name}` have no PROXY protocol header");
+        warnings.push(Problem::warning(stream.at, message).help("the endpoint sees the gateway's address"));
+    }
 }
 
 /// Returns a warning if a listener of HTTP has a host that is the server name of a stream: the stream takes its connections.

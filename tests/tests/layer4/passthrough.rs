@@ -361,6 +361,15 @@ fn a_host_of_a_listener_is_more_specific_than_a_wildcard_of_a_stream() {
     assert!(code == Some(0) && said.contains("stream    passed"), "{said}");
     let (_, said) = explain("web.example.com");
     assert!(said.contains("its TLS is terminated"), "{said}");
+    let file = gateway.config().display().to_string();
+    let url = |host: &str| format!("https://{host}:{}/", gateway.address().port());
+    let ran = tollgate(&["explain", &file, "GET", &url("db.example.com"), "--listener", "web"]);
+    assert!(
+        ran.code == Some(1) && ran.out.contains("a stream takes the connections of this host"),
+        "{ran:?}"
+    );
+    let ran = tollgate(&["explain", &file, "GET", &url("web.example.com"), "--listener", "web"]);
+    assert!(ran.code == Some(0), "{ran:?}");
 }
 
 #[test]

@@ -104,6 +104,13 @@ pub fn dry_run(
         }
     }
     dry_run.listener = listener.map(|listener| (listener.name.clone(), listener.bind.clone()));
+    if let Some(streams) = listener.filter(|_| secure).and_then(|listener| listener.streams.as_ref())
+        && streams.named(state.request.slice(state.request.host)).is_some()
+    {
+        let detail = "a stream takes the connections of this host: `--listener` and `--sni` explain it";
+        dry_run.outcome = refused(Reason::MisdirectedRequest, Some(detail));
+        return dry_run;
+    }
     let router = plan.routers.get(listener.map_or(0, |listener| listener.router));
     let route = match decide(plan, router, &mut state, listener) {
         Err(Reason::BadPath) => {

@@ -404,3 +404,30 @@ fn a_listener_moves_and_comes_back_while_sessions_are_busy() {
     stop.store(true, Ordering::Relaxed);
     keeps.join().expect("no panic");
 }
+
+#[test]
+fn clients_and_endpoints_may_use_ipv6() {
+    let endpoint = UdpSocket::bind("[::1]:0").expect("the machine has an IPv6 loopback");
+    let to = endpoint.local_addr().expect("bound");
+    thread::spawn(move || {
+        let mut buffer = [0; 64];
+        while let Ok((count, from)) = endpoint.recv_from(&mut buffer) {
+            let _ = endpoint.send_to(&buffer[..count], from);
+        }
+    });
+    let port = free_port();
+    let yaml = format!(
+        "listen: [$LISTEN, {{bind: \":{port}\", protocol: udp, to: \"{to}\"}}]\nroutes: []\ntimeouts: {{drain: 1s}}\n"
+    );
+    let mut gateway = Gateway::start(&yaml);
+    for own in ["127.0.0.1", "[::1]"] {
+        let client = UdpSocket::bind(format!("{own}:0")).expect("a port");
+        client.connect(format!("{own}:{port}")).expect("an address");
+        client.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        assert_eq!(ask(&client, own), own);
+    }
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    let clients: HashSet<_> = gateway.records().iter().map(|record| record["client"].to_string()).collect();
+    assert_eq!(clients, HashSet::from(["\"127.0.0.1\"".to_owned(), "\"::1\"".to_owned()]));
+}

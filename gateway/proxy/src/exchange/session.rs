@@ -8,7 +8,7 @@
 //! of bytes; until the client has sent again after an answer, the client gets a bounded number.
 //!
 //! Datagrams to an endpoint that is gone vanish without an error, and a busy client would keep such a session alive. So a
-//! session ends with the first datagram of its client after the upstream takes its endpoint out of the balance.
+//! session ends with the first datagram of its client after the upstream has lost its endpoint.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
@@ -65,7 +65,7 @@ pub(crate) struct Session {
     is_confirmed: Cell<bool>,
     /// Why the session ends at once, after a datagram of the client.
     ends: Cell<Option<Reason>>,
-    /// The plan's generation and the upstream's epoch under which the endpoint was found in the balance.
+    /// The plan's generation and the upstream's epoch under which the endpoint was last looked for.
     checked: Cell<(u64, u64)>,
     task: RefCell<Option<Waker>>,
 }
@@ -146,8 +146,8 @@ impl Session {
         }
     }
 
-    /// Returns whether the upstream has taken the endpoint out of its balance. An upstream that has left the plan keeps
-    /// its sessions, as it keeps its connections.
+    /// Returns whether the upstream has lost the endpoint. An upstream that has left the plan keeps its sessions, as it
+    /// keeps its connections.
     fn has_lost_endpoint(&self) -> bool {
         let record = self.record.borrow();
         let (Some(upstream), Some(pool)) = (&record.upstream, &record.endpoint) else { return false };
@@ -156,7 +156,7 @@ impl Session {
         if self.checked.replace(now) == now {
             return false;
         }
-        active.by_name(&upstream.name).is_some_and(|current| !current.takes(pool))
+        active.by_name(&upstream.name).is_some_and(|current| current.has_lost(pool))
     }
 
     /// Makes the session's task end it.
@@ -297,6 +297,8 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
     for datagram in std::mem::take(&mut *session.waiting.borrow_mut()) {
         session.send(endpoint, &datagram);
     }
+    // The time in the queue is not idle.
+    session.wait();
     Ok((upstream, pool, permit))
 }
 

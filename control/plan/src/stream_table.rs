@@ -195,6 +195,11 @@ mod tests {
                 "listener `a` receives datagrams, which have no server name",
             ),
             (
+                "listen:\n- {bind: \":1\", name: a, protocol: tcp, to: \"h:1\"}\n- {bind: \":2\", name: b, protocol: tcp}\n\
+                 streams: [{name: a, listeners: b, to: \"h:1\"}]",
+                "two streams are named `a`",
+            ),
+            (
                 "listen: {bind: \":1\", protocol: udp, to: \"https://h:1\"}",
                 "datagrams to upstream `https://h:1` would be plain text, although it has TLS",
             ),

@@ -1,12 +1,13 @@
 //! Compiles `streams`, and the shorthand `to` of listeners, to the [`StreamTable`] of each listener. Finds streams that
 //! exclude each other, or that a listener cannot have.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_config as config;
-use tollgate_config::{ListenerProtocol, Problem, Spanned};
+use tollgate_config::{At, ListenerProtocol, Problem, Spanned};
 use tollgate_net::Address;
 
 use crate::Upstream;
@@ -27,6 +28,16 @@ pub(crate) struct WrittenStream<'a> {
 }
 
 impl WrittenStream<'_> {
+    /// Returns the name in logs and metrics. The shorthand of a listener is named like the listener.
+    fn name(&self) -> String {
+        match self.listener {
+            Some(own) => {
+                own.name.as_ref().map_or_else(|| own.bind.value.to_string(), |name| name.value.clone())
+            }
+            None => self.stream.display_name(),
+        }
+    }
+
     /// Whether the stream takes something of what arrives at a listener.
     pub fn is_attached_to(&self, listener: &config::Listener) -> bool {
         matches!(attaches(self, listener), Attachment::Yes)
@@ -109,7 +120,9 @@ pub(crate) fn tables(
         })
         .collect();
     let mut places: HashMap<&SharedAddress, NamedStreams<'_>> = HashMap::new();
+    let mut names: HashMap<String, At> = HashMap::new();
     for (written, targets) in streams {
+        problems.extend(same_name(written, &mut names));
         let mut compiled: HashMap<ListenerProtocol, Arc<Stream>> = HashMap::new();
         let mut attached = false;
         for (&listener, address) in listeners.iter().zip(&addresses) {
@@ -225,6 +238,26 @@ fn attaches(written: &WrittenStream<'_>, listener: &config::Listener) -> Attachm
     Attachment::Wrong(problem.related(listener.bind.at, "the listener"))
 }
 
+/// Returns an error if an earlier stream has the name: limits, metrics and the log go by it.
+fn same_name(written: &WrittenStream<'_>, names: &mut HashMap<String, At>) -> Option<Problem> {
+    if written.listener.is_some_and(|own| own.name.is_none()) {
+        // Its name is an address, which no other stream has. Free ports look alike.
+        return None;
+    }
+    let at = written.stream.name.as_ref().map_or(written.stream.at, |name| name.at);
+    match names.entry(written.name()) {
+        Entry::Vacant(free) => {
+            free.insert(at);
+            None
+        }
+        Entry::Occupied(first) => {
+            let problem = Problem::error(at, format!("two streams are named `{}`", first.key()));
+            let help = "the stream that `to` of a listener makes has the name of the listener";
+            Some(problem.help(help).related(*first.get(), "the other stream"))
+        }
+    }
+}
+
 /// Reports settings of an upstream that a stream of UDP cannot keep.
 fn without_datagrams(
     stream: &config::Stream,
@@ -289,11 +322,6 @@ fn plan(
     let gateway = &parts.config.timeouts;
     let is_udp = listener.protocol == ListenerProtocol::Udp;
     let upgraded = upstream.and_then(|it| it.upgraded).unwrap_or(gateway.upgraded);
-    let name = match written.listener {
-        // The shorthand is named like its listener.
-        Some(own) => own.name.as_ref().map_or_else(|| own.bind.value.to_string(), |name| name.value.clone()),
-        None => stream.display_name(),
-    };
     let shares = targets.shares.iter().map(|share| StreamShare {
         upstream: Some(upstreams[share.upstream].name.clone()),
         weight: share.weight,
@@ -302,7 +330,7 @@ fn plan(
     let closing = targets.closing.filter(|_| !targets.shares.is_empty());
     let closing = closing.map(|weight| StreamShare { upstream: None, weight });
     Stream {
-        name,
+        name: written.name(),
         at: stream.at,
         passthrough: stream.passthrough,
         shares: shares.chain(closing).collect(),

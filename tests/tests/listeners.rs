@@ -168,13 +168,12 @@ fn a_file_with_an_address_that_cannot_be_opened_changes_nothing() {
     let (internal, gateway) = two_ports(ROUTES);
     let taken = std::net::TcpListener::bind(free_address()).expect("a port");
     let datagrams = std::net::UdpSocket::bind(free_address()).expect("a port");
-    let (taken, datagrams) =
-        (taken.local_addr().map(|it| (it, taken)), datagrams.local_addr().map(|it| (it, datagrams)));
-    let ((taken, _held), (datagrams, _too)) = (taken.expect("bound"), datagrams.expect("bound"));
+    let of_datagrams = datagrams.local_addr().expect("bound");
     let free = free_address();
-    for bad in
-        [format!("\"{taken}\""), format!("{{bind: \"{datagrams}\", protocol: udp, to: \"127.0.0.1:9\"}}")]
-    {
+    for bad in [
+        format!("\"{}\"", taken.local_addr().expect("bound")),
+        format!("{{bind: \"{of_datagrams}\", protocol: udp, to: \"127.0.0.1:9\"}}"),
+    ] {
         gateway.write_config(&format!(
             "listen: [{{bind: \"$LISTEN\", name: public}}, \"{free}\", {bad}]\nroutes: [{{respond: changed}}]\n"
         ));

@@ -372,7 +372,7 @@ fn a_share_of_the_connections_can_be_closed() {
     }
     assert_eq!(seen, [10, 30]);
     assert_eq!(server.accepted(), 30);
-    assert_eq!(relay.sum("tollgate_streams_total", "reason=\"no_stream\""), 10.0);
+    eventually("the count", || relay.sum("tollgate_streams_total", "reason=\"no_stream\"") == 10.0);
     let ran = tollgate(&["explain", &relay.gateway.config().display().to_string(), "--listener", "l4"]);
     assert!(
         ran.out.contains("to        a, weight 3") && ran.out.contains("`respond: close`, weight 1"),

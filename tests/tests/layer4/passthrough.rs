@@ -113,6 +113,12 @@ fn the_most_specific_name_wins_and_the_certificate_is_the_endpoints() {
             _ => assert_eq!(record["sni"], name, "{record}"),
         }
         assert_eq!(record["alpn"], "http/1.1,h2", "{record}");
+        let ja4 = record["ja4"].as_str().unwrap_or_default();
+        let named = if name == "127.0.0.1" { 'i' } else { 'd' };
+        assert!(
+            ja4.len() == 36 && ja4.starts_with(&format!("t13{named}")) && ja4[8..].starts_with("h1_"),
+            "{record}"
+        );
     }
 }
 

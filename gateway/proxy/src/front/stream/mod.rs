@@ -17,7 +17,7 @@ use tollgate_listen::StreamFull;
 use tollgate_net::component;
 use tollgate_observe::Reason;
 use tollgate_plan::{ListenerProtocol, Stream, StreamTable};
-use tollgate_tls::{ClientHello, FirstBytes};
+use tollgate_tls::{ClientHello, FirstBytes, ja4};
 use tracing::debug;
 
 use self::hello::{HelloEnd, read_hello};
@@ -79,7 +79,9 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
     if named.is_none() && goes_on {
         return Taken::Tls(client, received);
     }
-    let passed = PassedTls { server_name: hello.server_name.clone(), alpn: hello.alpn };
+    let is_logged = client.worker().log.borrow().takes(None);
+    let fingerprint = if is_logged { ja4(&received) } else { None };
+    let passed = PassedTls { server_name: hello.server_name.clone(), alpn: hello.alpn, ja4: fingerprint };
     start(client, named.or(table.other()), started, passed, received);
     Taken::Stream
 }
@@ -102,7 +104,7 @@ fn start(
     let worker = client.worker().clone();
     let mut record = StreamRecord::new(&worker, "TCP", client.peer, started);
     record.tls = client.connection_context.tls.clone();
-    if passed.server_name.is_some() || !passed.alpn.is_empty() {
+    if passed.server_name.is_some() || !passed.alpn.is_empty() || passed.ja4.is_some() {
         record.passed = Some(Box::new(passed));
     }
     record.bytes_in = received.len() as u64;

@@ -383,8 +383,12 @@ fn a_host_of_a_listener_is_more_specific_than_a_wildcard_of_a_stream() {
 fn a_host_that_passes_through_is_misdirected_on_the_connection_of_another_one() {
     let (gateways, endpoints) = (Authority::called("gateway"), Authority::called("endpoint"));
     let passed = origin(&endpoints, "db.example.com");
-    for hosts in ["", "hosts: \"*.example.com\", "] {
-        let (gateway, _file) = beside(hosts, "db.example.com", &gateways, &passed);
+    for (hosts, names, other) in [
+        ("", "db.example.com", 200),
+        ("hosts: \"*.example.com\", ", "db.example.com", 200),
+        ("hosts: web.example.com, ", "*.example.com", 421),
+    ] {
+        let (gateway, _file) = beside(hosts, names, &gateways, &passed);
         let mut one =
             TlsPeer::trusting(&gateways).connect(gateway.address(), "web.example.com").expect("TLS");
         let front = TlsFront::start(gateway.address(), "web.example.com", || TlsPeer::trusting(&gateways));
@@ -392,7 +396,7 @@ fn a_host_that_passes_through_is_misdirected_on_the_connection_of_another_one() 
         // The certificate covers all three, so browsers reuse the connection for them.
         for (host, status) in [
             ("web.example.com", 200),
-            ("other.example.com", 200),
+            ("other.example.com", other),
             ("db.example.com", 421),
             ("DB.example.com.", 421),
         ] {

@@ -14,7 +14,13 @@ use tollgate_tests::{DEADLINE, Gateway, Signal, eventually, free_address, free_p
 
 /// A server of datagrams. `answers` returns what it sends back for each.
 fn server(answers: impl Fn(&[u8], SocketAddr) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    serve(UdpSocket::bind("127.0.0.1:0").expect("loopback"), answers)
+}
+
+fn serve(
+    socket: UdpSocket,
+    answers: impl Fn(&[u8], SocketAddr) -> Vec<Vec<u8>> + Send + 'static,
+) -> SocketAddr {
     let address = socket.local_addr().expect("bound");
     thread::spawn(move || {
         let mut buffer = vec![0; 65536];
@@ -270,8 +276,10 @@ fn an_idle_session_does_not_hold_a_drain_up() {
 
 /// A server of datagrams that answers with its name, and a listener of TCP at the same address, for probes.
 fn probed(name: &'static str) -> (SocketAddr, TcpListener) {
-    let address = server(move |_, _| vec![name.into()]);
-    (address, TcpListener::bind(address).expect("the same port of TCP"))
+    let listener = TcpListener::bind(free_address()).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let socket = UdpSocket::bind(address).expect("the same port of UDP");
+    (serve(socket, move |_, _| vec![name.into()]), listener)
 }
 
 #[test]

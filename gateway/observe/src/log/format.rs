@@ -197,7 +197,7 @@ mod tests {
         assert!(time.len() == "2026-01-31T23:59:59.123Z".len() && time.ends_with('Z'), "{time}");
         let (_, rest) = rest.split_once("+0000 ").unwrap();
         let expected = "192.0.2.7 40312 192.0.2.7 40312 https GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
-                        TLS_AES_128_GCM_SHA256 api.example.com - - - - 504 - \
+                        TLS_AES_128_GCM_SHA256 api.example.com - - - - - 504 - \
                         http_response_timeout no head items shop 10.0.0.1:8080 10.0.0.2:80, 10.0.0.1:8080 -, 504 \
                         connection_refused, http_response_timeout 1.500, 2.500 expired 0 1234 \
                         0123456789abcdef0123456789abcdef alice 4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7 \

@@ -43,6 +43,22 @@ fn a_request_that_is_always_refused_uses_up_its_attempts() {
     reconcile(&gateway, &origin);
 }
 
+/// An overloaded endpoint refuses streams. Requests that went on to the others without an attempt would spread the overload.
+#[test]
+fn a_refused_stream_costs_an_attempt_although_other_endpoints_are_left() {
+    let origins = [(); 4].map(|()| resetting(usize::MAX, Reason::REFUSED_STREAM));
+    let endpoints: Vec<_> = origins.iter().map(|origin| format!("\"h2c://{}\"", origin.address())).collect();
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes: [{{match: /*, to: up}}]\nupstreams:\n  up:\n    endpoints: [{}]\n    outlier: off\n\
+         \x20   retry: {{attempts: 2, on: [connect_failure], budget: 100%}}\n",
+        endpoints.join(", ")
+    ));
+    let response = gateway.client().get("/");
+    assert_eq!((response.status, response.reason()), (502, "connection_refused"));
+    assert_eq!(gateway.wait_records(1)[0]["attempts"], 2);
+    assert_eq!(origins.iter().map(Http2Origin::count).sum::<usize>(), 2);
+}
+
 #[test]
 fn a_request_refused_in_mid_body_is_not_retried() {
     for hedge in ["off", "{after: 10s}"] {

@@ -39,7 +39,9 @@ pub(super) fn without_head<U: UpstreamSide>(
 ) -> HeadFailure {
     let (reason, blame, is_free) = match no_head {
         NoHead::Bad(reason) => return HeadFailure { reason, blame: by_endpoint(reason), stale: false },
-        NoHead::Unseen if repeatable.is_whole() => (Reason::ConnectionTerminated, Outcome::NoConnection, true),
+        NoHead::Unseen if repeatable.is_whole() => {
+            (Reason::ConnectionTerminated, Outcome::NoConnection, true)
+        }
         // The endpoint is there, and perhaps overloaded: the request must not move on without an attempt, as it does
         // from an endpoint that refuses the connection.
         NoHead::Refused => (Reason::ConnectionRefused, Outcome::Broken, false),

@@ -1,10 +1,13 @@
 //! Fields that an endpoint sends as never indexed (RFC 7541, 6.2.3) reach an HTTP/2 client in the same form, wherever in
 //! the response they are.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo};
 use tollgate_tests::{Gateway, Origin};
 
-use super::rules::first_request_with;
+use super::rules::{first_request_with, next_of};
 
 /// `:status: 200` of the static table, and `:status: 103`.
 const OK: &[u8] = &[0x88];
@@ -65,5 +68,31 @@ fn marks_stay_in_every_part_of_a_response() {
     ] {
         assert_eq!(representation(asked, sections, NEVER), NEVER, "{what}");
         assert_eq!(representation(asked, sections, PLAIN), PLAIN, "{what}, not marked");
+    }
+}
+
+#[test]
+fn a_response_with_a_mark_is_not_stored() {
+    for (mark, requests) in [(PLAIN, 1), (NEVER, 3)] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        let origin = Origin::play(move |conn| {
+            let mut asked = first_request_with(conn, &[]);
+            while let Some(request) = asked {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let block = [OK, &[mark], FIELD].concat();
+                conn.send(frame(kind::HEADERS, END_HEADERS | END_STREAM, request.stream, &block));
+                asked = next_of(conn, kind::HEADERS);
+            }
+        });
+        let gateway = Gateway::start(&format!(
+            "policies: {{cache: {{ttl: {{200: 1h}}}}}}\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
+            origin.address()
+        ));
+        for _ in 0..3 {
+            let response = gateway.client().get("/");
+            assert_eq!((response.status, response.header("x-key")), (200, Some("secret")));
+        }
+        assert_eq!(count.load(Ordering::SeqCst), requests, "mark {mark}");
     }
 }

@@ -169,7 +169,7 @@ fn an_answer_arrives_while_the_endpoint_reads_nothing() {
     let mut socket = client.wire().stream().expect("a socket");
     socket.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
     // Until all buffers on the way are full.
-    while socket.write(&[b'x'; 64 * 1024]).is_ok() {}
+    while socket.write_all(&[b'x'; 64 * 1024]).is_ok() {}
     stuck.open();
     let response = client.response();
     assert_eq!((response.status, response.text().as_str()), (200, "enough"));

@@ -83,7 +83,7 @@ impl Pair {
 
     /// Moves a part of what waits in both directions.
     fn exchange_bytes(&mut self) {
-        let Self { seed, random, client, server, wires: [up, down], logs, .. } = self;
+        let Self { seed, random, client, server, wires: [up, down], logs, exchanges, .. } = self;
         let piece = pass(random, up, |bytes| collect(bytes, |write| drop(client.poll_write(write))));
         logs[0].extend_from_slice(&piece);
         let mut rest = &piece[..];
@@ -100,7 +100,7 @@ impl Pair {
             let (_, mut others) = fields.request().expect("a request");
             let (_, index) = others.next().expect("its index");
             let index: usize = str::from_utf8(index).expect("digits").parse().expect("digits");
-            let exchange = &mut self.exchanges[index];
+            let exchange = &mut exchanges[index];
             (exchange.server, exchange.is_taken) = (Some(stream), true);
         }
     }

@@ -140,10 +140,18 @@ fn windows_that_shrink_below_zero_open_again_byte_by_byte() {
             conn.send(settings(&[(INITIAL_WINDOW_SIZE, 402)]));
             seen.push(data_until_quiet(conn)?);
             conn.send(settings(&[(INITIAL_WINDOW_SIZE, 10_000)]));
-            let end = next_of(conn, kind::DATA)?;
-            seen.push(end.payload.len());
+            // The end may follow in a frame of its own, which needs no window.
+            let mut rest = 0;
+            loop {
+                let data = next_of(conn, kind::DATA)?;
+                rest += data.payload.len();
+                if data.flags & END_STREAM != 0 {
+                    break;
+                }
+            }
+            seen.push(rest);
             conn.send(head(stream, END_STREAM));
-            Some((seen, end.flags))
+            Some(seen)
         };
         let _ = sender.lock().expect("a sender").send(play());
         conn.wait_close();
@@ -151,7 +159,7 @@ fn windows_that_shrink_below_zero_open_again_byte_by_byte() {
     let gateway = gateway_to(&origin, "");
     assert_eq!(gateway.client().post("/", &[b'x'; 3_000]).status, 200);
     let seen = seen.recv_timeout(DEADLINE).expect("a request");
-    assert_eq!(seen, Some((vec![1_000, 0, 1, 0, 2, 1_997], END_STREAM)));
+    assert_eq!(seen, Some(vec![1_000, 0, 1, 0, 2, 1_997]));
 }
 
 #[test]

@@ -103,7 +103,8 @@ impl<'a> Fetch<'a> {
             let head = valid.head();
             let admission = rules.admission(head.status());
             let updated = head.updated_by(request, response, admission, times);
-            let updated = updated.filter(|head| self.caching.may_store && self.may_share(head));
+            let may_store = self.caching.may_store && !response.has_never_indexed;
+            let updated = updated.filter(|head| may_store && self.may_share(head));
             return Admitted::NotModified(valid, updated);
         }
         if self.serves_stale(response.status) {
@@ -119,8 +120,10 @@ impl<'a> Fetch<'a> {
         }
         let admission = rules.admission(response.status);
         let is_too_long = length.is_some_and(|length| length > rules.max_object);
+        // What is stored does not keep the endpoint's mark (RFC 7541, 6.2.3).
+        let is_storable = !is_too_long && !response.has_never_indexed;
         match admit(request, &self.caching.control, response, admission, times) {
-            Ok(head) if !is_too_long && self.may_share(&head) => Admitted::Stored {
+            Ok(head) if is_storable && self.may_share(&head) => Admitted::Stored {
                 is_part_wanted: self.wants_part && length.is_some() && head.status() == 200,
                 head,
                 length,

@@ -79,9 +79,9 @@ pub(crate) fn heuristic_lifetime(dates: &Dates, received: u64, seconds_max: u32)
     u32::try_from(unchanged / HEURISTIC_PART).unwrap_or(u32::MAX).min(seconds_max)
 }
 
-/// Whether a response with this status may get a heuristic lifetime (RFC 9110, 15.1). 206 is never stored.
+/// Whether a response with this status may get a heuristic lifetime (RFC 9110, 15.1).
 pub(crate) const fn is_heuristically_cacheable(status: u16) -> bool {
-    matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
 impl Freshness {
@@ -283,8 +283,8 @@ mod tests {
         }
         assert!(
             is_heuristically_cacheable(404)
+                && is_heuristically_cacheable(206)
                 && !is_heuristically_cacheable(302)
-                && !is_heuristically_cacheable(206)
         );
     }
 

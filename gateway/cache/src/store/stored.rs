@@ -162,6 +162,16 @@ impl Stored {
             && (self.head.vary() == other.head.vary() || self.is_uncacheable() || other.is_uncacheable())
     }
 
+    /// Whether a request that selects both gets the other one: this one has no `Vary`, and the other one has, and was
+    /// still fresh when this one was made.
+    pub(crate) fn counts_after(&self, other: &Self) -> bool {
+        let made = self.head.date().map(Moment::from_seconds);
+        self.head.vary().is_none()
+            && other.head.vary().is_some()
+            && self.has_key(other.hash, &other.key)
+            && made.is_some_and(|made| other.head.freshness().is_fresh(made))
+    }
+
     /// Notes a read. Two workers that do so at once may note one.
     pub(crate) fn note_read(&self) {
         let reads = self.reads.load(Ordering::Relaxed);

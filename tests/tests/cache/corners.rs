@@ -127,11 +127,16 @@ fn targeted_fields_name_fields_in_strings() {
 fn directives_of_requests_in_odd_forms() {
     let fresh = "Cache-Control: max-age=60\r\nAge: 20\r\nETag: \"a\"\r\n";
     let stale = "Cache-Control: max-age=60\r\nAge: 70\r\nETag: \"a\"\r\n";
+    let constant = "Cache-Control: max-age=60, immutable\r\nAge: 20\r\nETag: \"a\"\r\n";
     let rows = [
         (fresh, "Cache-Control: no-cache; foo\r\n", false),
         (fresh, "Cache-Control: max-age =30\r\n", false),
         (fresh, "Cache-Control: max-age=30, max-age=10\r\n", false),
         (fresh, "Cache-Control: max-age=99999999999999\r\n", true),
+        // RFC 8246, 2: a reload does not validate what never changes; only `no-cache` does.
+        (constant, "Cache-Control: max-age=0\r\n", true),
+        (constant, "Cache-Control: no-cache\r\n", false),
+        (constant, "Cache-Control: max-age=0, no-cache\r\n", false),
         (fresh, "Cache-Control: min-fresh=x\r\n", true),
         (fresh, "Cache-Control: min-fresh=99999999999999\r\n", false),
         (fresh, "Cache-Control: foo=\"no-cache\"\r\n", true),

@@ -4,9 +4,7 @@ use tollgate_http::{Method, Name, RequestHead, ResponseHead};
 
 use super::age::Received;
 use super::facts::Facts;
-use super::freshness::{
-    Freshness, Lifetime, explicit_lifetime, heuristic_lifetime, is_heuristically_cacheable,
-};
+use super::freshness::{Freshness, explicit_lifetime, heuristic_lifetime, is_heuristically_cacheable};
 use super::request_control::RequestControl;
 use super::vary::{Vary, VaryRules};
 use crate::StoredHead;
@@ -208,7 +206,7 @@ pub(super) fn build(
         // It begins with the arrival.
         Some(seconds) => {
             let age = u32::try_from(age_millis.div_ceil(1000)).unwrap_or(u32::MAX);
-            Lifetime::Explicit(seconds.saturating_add(age))
+            seconds.saturating_add(age)
         }
         None => lifetime(status, facts, admission, received),
     };
@@ -222,17 +220,17 @@ pub(super) fn build(
     StoredHead::new(status, lines.into_bytes(), freshness, vary, tags)
 }
 
-/// The lifetime that the response gives, or else the configuration, or else a guess.
-fn lifetime(status: u16, facts: &Facts<'_>, admission: &Admission, received: u64) -> Lifetime {
+/// The lifetime in seconds that the response gives, or else the configuration, or else a guess.
+fn lifetime(status: u16, facts: &Facts<'_>, admission: &Admission, received: u64) -> u32 {
     if let Some(seconds) = explicit_lifetime(&facts.control, &facts.dates, received) {
-        return Lifetime::Explicit(seconds);
+        return seconds;
     }
     let may_be_guessed = is_heuristically_cacheable(status) || facts.control.public;
     if let Some(seconds) = admission.default_seconds.filter(|_| may_be_guessed) {
-        return Lifetime::Explicit(seconds);
+        return seconds;
     }
     let most = if may_be_guessed { admission.heuristic_seconds_max } else { 0 };
-    Lifetime::Heuristic(heuristic_lifetime(&facts.dates, received, most))
+    heuristic_lifetime(&facts.dates, received, most)
 }
 
 /// Reads the tags, separated by single blanks, and removes their fields if clients do not see them.

@@ -21,7 +21,7 @@ pub struct ResponseControl {
     pub proxy_revalidate: bool,
     /// 5.2.2.3.
     pub must_understand: bool,
-    /// RFC 8246.
+    /// RFC 8246: the content does not change during the lifetime.
     pub immutable: bool,
     /// 5.2.2.1, in seconds. A value that is no number counts as 0.
     pub max_age: Option<u32>,

@@ -252,14 +252,14 @@ impl fmt::Debug for Stored {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::rules::freshness::{Freshness, Lifetime};
+    use crate::rules::freshness::Freshness;
     use crate::rules::response_control::ResponseControl;
     use crate::rules::vary::Vary;
 
     /// A response with this `Cache-Control`, which arrived at the beginning of 1970.
     pub fn stored(cache_control: &str) -> Stored {
         let control = ResponseControl::of_cache_control([cache_control.as_bytes()].into_iter());
-        let lifetime = Lifetime::Explicit(control.lifetime().unwrap_or(0));
+        let lifetime = control.lifetime().unwrap_or(0);
         let freshness = Freshness::new(&control, lifetime, Moment::default(), 0);
         let head = StoredHead::new(200, Vec::new(), freshness, Vary::default(), Vec::new());
         Stored::response(1, b"key", head, Body::default())

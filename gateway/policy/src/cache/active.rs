@@ -137,7 +137,11 @@ impl CacheUse {
                 } else {
                     "stores nothing: a condition of `no_store` holds"
                 };
-                format!("key {url}{shared}, {stores}")
+                let sliced = match self.cache.rules.slice {
+                    Some(bytes) => format!(", in slices of {bytes} bytes"),
+                    None => String::new(),
+                };
+                format!("key {url}{shared}, {stores}{sliced}")
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::state::worker::Worker;
 /// How long it is remembered that an endpoint answers a range of a response with the whole.
 const WITHOUT_RANGES_SECONDS: u32 = 600;
 
-/// What a fetch of a slice knows besides its own fill.
+/// The parts of a fetch of a slice besides its own fill.
 pub(in crate::exchange::cache) struct SliceFetch {
     /// The range that the endpoint is asked for.
     pub wanted: Range<u64>,
@@ -38,7 +38,7 @@ pub(super) struct Led {
     pub slice: Option<(u64, Follower)>,
 }
 
-/// Fetches a slice for those who wait for the manifest. The request validates `stale`, if there is one.
+/// Fetches a slice for the followers of the manifest. The request validates `stale`, if there is one.
 pub(super) fn lead<S: ClientSide>(
     client: &Client<S>,
     worker: &Rc<Worker>,
@@ -57,7 +57,7 @@ pub(super) fn lead<S: ClientSide>(
 
 /// Begins the fetch of a slice, whether it is stored or not.
 fn slice_fill(store: &Arc<Store>, state: &RequestState, caching: &Caching<'_>, key: &[u8]) -> Fill {
-    // What one request with an identity gets is not for others, until its response says so.
+    // Others must not follow a request with an identity before its response allows it.
     if caching.is_identified {
         return store.begin_alone(key);
     }
@@ -115,7 +115,7 @@ pub(in crate::exchange::cache) fn admit_for_slice(
                 && head.freshness().can_be_shared()
                 && may_share(caching, &head)
             {
-                // First the manifest, so that those who wait for it find the slice on its way.
+                // First the manifest: its followers then find the slice on its way.
                 manifest.finish_manifest(head.of_whole(), part.length);
                 let length = Some(part.range.end - part.range.start);
                 return Admitted::Stored { head, length, is_part_wanted: false };
@@ -144,7 +144,7 @@ pub(in crate::exchange::cache) fn admit_for_slice(
         _ => {}
     }
     let seconds = if response.status == 200 { WITHOUT_RANGES_SECONDS } else { UNCACHEABLE_SECONDS };
-    // First the mark, so that those who wait do not begin again.
+    // First the mark, so that no follower begins again.
     do_without(&caching.cache.store, manifest.key(), now, seconds);
     manifest.refuse();
     Admitted::AskAgain

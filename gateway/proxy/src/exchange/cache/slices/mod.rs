@@ -92,7 +92,7 @@ impl Slices {
     }
 }
 
-/// Answers a request from slices, and fetches those that are missing. `None`: the response does not come in slices, as far
+/// Answers a request from slices, and fetches the missing ones. `None`: the response does not come in slices, as far
 /// as is known, or the request must be answered in another way.
 pub(super) async fn serve<S: ClientSide>(
     client: &mut Client<S>,
@@ -105,7 +105,10 @@ pub(super) async fn serve<S: ClientSide>(
     if caching.control.only_if_cached || is_for_endpoint(&state.request.head) {
         return None;
     }
-    let slices = Slices::new(state.policy_context.as_ref().map_or(&[][..], |it| &it.cache_key), size);
+    let slices = Slices::new(
+        state.policy_context.as_ref().map_or(&[][..], |context| context.cache_key.as_slice()),
+        size,
+    );
     let guess = slices.number_of(first_byte(&state.request));
     for _ in 0..VERSIONS_MAX {
         let mut manifest = match manifest::find(client, worker, state, active, caching, &slices, guess).await
@@ -157,7 +160,7 @@ fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
     !caching.is_identified || head.freshness().is_open()
 }
 
-/// Returns the first byte that a request wants, as far as that can be told without the length of the response.
+/// Returns the first byte that a request wants, or 0 if that depends on the length of the response.
 fn first_byte(request: &RequestHead) -> u64 {
     /// Beyond this, a range counts from the end.
     const LENGTH_MAX: u64 = 1 << 62;

@@ -26,7 +26,7 @@ pub(super) struct Slice {
     pub outcome: CacheOutcome,
 }
 
-/// Where the bytes of a slice come from.
+/// The source of a slice's bytes.
 pub(super) enum Source {
     Stored(Arc<Stored>),
     /// Another task is fetching them.

@@ -34,6 +34,8 @@ pub(super) async fn send<S: ClientSide>(
     caching: &Caching<'_>,
     (slices, mut manifest, part, first): (&Slices, Manifest, Part, Option<Slice>),
 ) -> ConnectionFate {
+    // A slice that was fetched and is not needed must not wait for this response.
+    manifest.own = None;
     let close = skip_body(state, caching.close) || client.announces_close();
     let first_outcome = first.as_ref().map_or(manifest.outcome, |slice| slice.outcome);
     let mut outcome = worse(manifest.outcome, first_outcome);

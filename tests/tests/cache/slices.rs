@@ -77,6 +77,7 @@ fn a_range_fetches_the_slices_that_it_needs() {
     let (origin, whole) = (serving(FRESH), content(1));
     let gateway = sliced(&origin);
     let (first, last) = (SLICE - 10, 2 * SLICE + 9);
+    let mut statuses = Vec::new();
     for _ in 0..2 {
         let part = get(&gateway, "/", &format!("Range: bytes={first}-{last}\r\n"));
         assert_eq!(part.status, 206);
@@ -85,7 +86,10 @@ fn a_range_fetches_the_slices_that_it_needs() {
         assert_eq!(part.framing, Framing::Length((last + 1 - first) as u64));
         assert_eq!((part.header("ETag"), part.header("Content-Type")), (Some("\"v1\""), Some("video/mp4")));
         assert_eq!(part.headers.all("Content-Range").len(), 1);
+        statuses.push(part.header("Cache-Status").unwrap_or_default().to_owned());
     }
+    assert!(statuses[0].starts_with("\"tollgate\"; fwd=uri-miss; stored; ttl="), "{statuses:?}");
+    assert!(statuses[1].starts_with("\"tollgate\"; hit; ttl="), "{statuses:?}");
     assert_eq!(asked(&origin), [Some(0), Some(1), Some(2)]);
     assert_eq!(outcomes(&gateway, 2), ["miss", "hit"]);
     // Only what is missing is fetched.
@@ -101,8 +105,9 @@ fn a_whole_response_is_put_together() {
     let part = get(&gateway, "/", &format!("Range: bytes={}-{}\r\n", 2 * SLICE, 2 * SLICE + 1));
     assert!(part.status == 206 && part.text() == whole[2 * SLICE..2 * SLICE + 2]);
     assert_eq!(asked(&origin), [Some(2)], "one slice says all about the whole");
-    for _ in 0..2 {
+    for expected in ["\"tollgate\"; fwd=partial; fwd-status=206; stored; ttl=", "\"tollgate\"; hit; ttl="] {
         let response = get(&gateway, "/", "");
+        assert!(response.header("Cache-Status").is_some_and(|it| it.starts_with(expected)), "{expected}");
         assert_eq!((response.status, response.framing), (200, Framing::Length(LENGTH as u64)));
         assert!(response.text() == whole && !response.headers.has("Content-Range"), "{}", response.status);
     }

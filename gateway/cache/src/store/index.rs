@@ -103,9 +103,8 @@ impl Index {
     /// Puts an object at the beginning of its bucket, and removes those that it replaces, and the oldest of its key
     /// if there are more than `variants_max`. Returns the removed ones.
     ///
-    /// A response without `Vary` goes behind the ones with `Vary` that are fresh: of the responses that a request
-    /// selects, one with `Vary` counts first, because some endpoints omit the field from their default response
-    /// (RFC 9111, 4.1).
+    /// It goes behind the fresh ones that [count before it](Stored::counts_after), so that the first one which a request
+    /// selects is the one to use.
     pub fn insert(&self, _: &mut Stripe, object: Arc<Stored>, variants_max: usize) -> Vec<Arc<Stored>> {
         let bucket = self.bucket(object.hash());
         let (mut removed, mut variants, mut behind) = (Vec::new(), 1, None);

@@ -162,14 +162,16 @@ impl Stored {
             && (self.head.vary() == other.head.vary() || self.is_uncacheable() || other.is_uncacheable())
     }
 
-    /// Whether a request that selects both gets the other one: this one has no `Vary`, and the other one has, and was
-    /// still fresh when this one was made.
+    /// Whether a request that selects both gets the other one, although this one is stored later: the other one is fresh
+    /// still, and alone has `Vary`, or has the later `Date` (RFC 9111, 4 and 4.1).
     pub(crate) fn counts_after(&self, other: &Self) -> bool {
-        let made = self.head.date().map(Moment::from_seconds);
-        self.head.vary().is_none()
-            && other.head.vary().is_some()
-            && self.has_key(other.hash, &other.key)
-            && made.is_some_and(|made| other.head.freshness().is_fresh(made))
+        let Some(made) = self.head.date().map(Moment::from_seconds) else { return false };
+        let is_less = match (self.head.vary().is_some(), other.head.vary().is_some()) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => other.head.date() > self.head.date(),
+        };
+        is_less && self.has_key(other.hash, &other.key) && other.head.freshness().is_fresh(made)
     }
 
     /// Notes a read. Two workers that do so at once may note one.

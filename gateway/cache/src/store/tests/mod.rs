@@ -168,6 +168,14 @@ fn a_response_without_vary_counts_after_fresh_ones_with_it() {
     let all = Some(b"all".to_vec());
     assert_eq!((body("X-A: 1\r\n"), body("X-A: 2\r\n")), (Some(b"1".to_vec()), Some(b"2".to_vec())));
     assert_eq!((body("X-A: 3\r\n"), body("")), (all.clone(), all.clone()));
+    // A response that is older by its date does not replace a newer one that fits as well.
+    let vary =
+        |name: &str, date: &str| format!("Cache-Control: max-age=600\r\nVary: {name}\r\nDate: {date}\r\n");
+    let (store, both) = (Store::new(StoreSettings::default()), "X-A: 1\r\nX-B: 1\r\n");
+    put(&store, b"a", head_for(both, &vary("X-A", "Sun, 09 Sep 2001 01:46:40 GMT")), b"new");
+    put(&store, b"a", head_for(both, &vary("X-B", "Sun, 09 Sep 2001 01:46:30 GMT")), b"old");
+    let body = |fields: &str| hit(&store, b"a", fields).map(|stored| stored.chunks().concat());
+    assert_eq!((body(both), body("X-B: 1\r\n")), (Some(b"new".to_vec()), Some(b"old".to_vec())));
     // What is stale does not count first, so an endpoint that has stopped to vary is asked once.
     let (store, later) = (Store::new(StoreSettings::default()), "Date: Sun, 09 Sep 2001 01:47:40 GMT\r\n");
     put(&store, b"a", head_for("X-A: 1\r\n", "Cache-Control: max-age=60\r\nVary: X-A\r\n"), b"1");

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use tollgate_cache::Moment;
+use tollgate_cache::{Forward, Moment};
 use tollgate_observe::Reason;
 use tollgate_plan::Route;
 use tollgate_policy::CacheOutcome;
@@ -43,6 +43,15 @@ pub(super) async fn send<S: ClientSide>(
     let now = Moment::from(tollgate_net::wall_clock());
     let mut own = own_lines(stored.head(), caching, outcome, now);
     own.content_range = part.content_range(manifest.length);
+    if let Some(status) = &mut own.status
+        && status.forward.is_some()
+    {
+        // RFC 9211, 2.2 and 2.3: the response was known, and its slice was not.
+        if manifest.outcome == CacheOutcome::Hit {
+            status.forward = Some(Forward::Partial);
+        }
+        status.forward_status = status.forward_status.or((part.status != 206).then_some(206));
+    }
     let Part { status, lines, range, has_length, has_body } = part;
     let outgoing = Outgoing {
         status,

@@ -144,7 +144,7 @@ fn directives_of_requests_in_odd_forms() {
         (fresh, "Cache-Control:\r\nPragma: no-cache\r\n", true),
         (fresh, "Pragma: foo, No-Cache\r\n", false),
         (fresh, "Pragma: foo\r\nPragma: no-cache\r\n", false),
-        // RFC 9111, 5.2.1.5: the directive does not apply to what is stored, which is all that this client wants.
+        // RFC 9111, 5.2.1.5: the directive does not apply to what is stored, and this client wants nothing else.
         (fresh, "Cache-Control: no-store, only-if-cached\r\n", true),
         (stale, "Cache-Control: max-stale=x\r\n", false),
         (stale, "Cache-Control: max-stale; foo\r\n", false),
@@ -398,7 +398,7 @@ fn conditions_in_odd_forms() {
     assert_eq!((beyond.headers.all("Date").len(), beyond.header("Content-Range")), (1, Some("bytes */4")));
 }
 
-/// RFC 9110, 14.4: the field has no meaning in a 200, and must not stand beside the one of a 206.
+/// RFC 9110, 14.4: the field has no meaning in a 200, and contradicts the one of a 206.
 #[test]
 fn a_stored_content_range_does_not_contradict_that_of_a_part() {
     let origin = tollgate_tests::Origin::fixed(

@@ -79,7 +79,7 @@ fn is_wanted(part: &PartRange, wanted: &Range<u64>) -> bool {
     part.range.start == wanted.start && part.range.end == wanted.end.min(part.length)
 }
 
-/// What tells two versions of a response apart, byte for byte.
+/// A validator that tells two versions of a response apart, byte for byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StrongValidator<'a> {
     /// A strong entity tag.

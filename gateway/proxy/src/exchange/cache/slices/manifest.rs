@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_cache::{Begin, Follower, Lookup, Moment, Reuse, Start, Stored, reuse};
+use tollgate_cache::{Begin, Follower, Lookup, Moment, Reuse, Start, Store, Stored, reuse};
 use tollgate_http::Method;
 use tollgate_policy::CacheOutcome;
 
@@ -47,7 +47,7 @@ pub(super) enum Found {
 pub(super) async fn find<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
-    state: &mut RequestState,
+    state: &RequestState,
     active: &Rc<ActivePlan>,
     caching: &Caching<'_>,
     slices: &Slices,
@@ -80,7 +80,7 @@ pub(super) async fn find<S: ClientSide>(
     if !is_get {
         return Found::Nothing;
     }
-    if stale.is_none() && (!store.variants(&slices.key).is_empty() || store.may_be_on_disk(&slices.key)) {
+    if stale.is_none() && is_stored_whole(store, slices, state) {
         return Found::Nothing;
     }
     if !caching.may_store || !caching.cache.is_used_enough(&slices.key) {
@@ -132,6 +132,14 @@ pub(super) async fn find<S: ClientSide>(
         }
     }
     Found::Nothing
+}
+
+/// Returns whether the whole response is stored and may be used. One that is stale may be too long by now, so it is no
+/// reason to do without slices.
+fn is_stored_whole(store: &Store, slices: &Slices, state: &RequestState) -> bool {
+    let now = Moment::from(tollgate_net::wall_clock());
+    let head = &state.request.head;
+    store.variants(&slices.key).iter().any(|whole| whole.is_usable(now) && whole.head().is_selected_by(head))
 }
 
 fn usable(stored: Arc<Stored>, outcome: CacheOutcome, own: Option<(u64, Follower)>) -> Found {

@@ -70,7 +70,7 @@ fn a_thousand_clients_of_an_expired_response_cause_one_request() {
     assert_eq!(times.len(), CLIENTS);
     times.sort_by(f64::total_cmp);
     let (median, p99) = (times[CLIENTS / 2], times[CLIENTS * 99 / 100]);
-    println!("{CLIENTS} clients, origin {ORIGIN:?}: median {median:.0} ms, p99 {p99:.0} ms");
+    eprintln!("{CLIENTS} clients, origin {ORIGIN:?}: median {median:.0} ms, p99 {p99:.0} ms");
 }
 
 #[test]

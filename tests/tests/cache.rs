@@ -2,6 +2,7 @@
 
 mod admission;
 mod coalescing;
+mod corners;
 mod disk;
 mod fleet;
 mod poisoning;
@@ -10,7 +11,9 @@ mod purge;
 mod ranges;
 mod reuse;
 mod rules;
+mod slices;
 mod stale;
+mod stampede;
 mod validation;
 
 use std::sync::Arc;

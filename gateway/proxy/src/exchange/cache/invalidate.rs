@@ -4,6 +4,7 @@ use tollgate_cache::{Invalidated, Purge, PurgeMode, invalidated};
 use tollgate_policy::ActiveCache;
 use tollgate_route::{Normalised, PathRules, normalise};
 
+use super::slices::manifest_key;
 use crate::state::request_state::RequestState;
 
 /// Removes the stored responses of the request's URL, and of those that its response names on the same host.
@@ -17,13 +18,20 @@ pub(super) fn after(state: &RequestState, cache: &ActiveCache, paths: &PathRules
     let is_secure = key.starts_with(b"https:");
     for target in invalidated(&state.request, is_secure, &state.response) {
         match target {
-            Invalidated::Own => cache.store.purge(Purge::Key(key), PurgeMode::Remove),
-            Invalidated::Target(target) => match key_of(key, &target, cache, paths) {
-                Some(key) => cache.store.purge(Purge::Key(&key), PurgeMode::Remove),
-                None => 0,
-            },
-        };
+            Invalidated::Own => remove(cache, key),
+            Invalidated::Target(target) => {
+                if let Some(key) = key_of(key, &target, cache, paths) {
+                    remove(cache, &key);
+                }
+            }
+        }
     }
+}
+
+/// Removes the whole response with a key, and the manifest without which no slice of it is used.
+fn remove(cache: &ActiveCache, key: &[u8]) {
+    cache.store.purge(Purge::Key(key), PurgeMode::Remove);
+    cache.store.purge(Purge::Key(&manifest_key(key)), PurgeMode::Remove);
 }
 
 /// Returns the key of another target on the same host. `None`: no request could have such a path.

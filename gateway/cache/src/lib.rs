@@ -29,6 +29,7 @@ mod test_messages;
 
 pub use disk::{
     DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState, DiskStatus, Loaded, LookupTurn,
+    PURGE_GAP_MAX,
 };
 pub use moment::Moment;
 pub use purge::{Purge, PurgeMode};

@@ -63,6 +63,8 @@ pub struct ControllerStatus {
     pub version: u64,
     /// Number of refused documents.
     pub refused: usize,
+    /// The number of the last purge that is carried out.
+    pub purge: u64,
 }
 
 /// The state of the gateways of a controller.
@@ -80,6 +82,10 @@ pub struct FleetStatus {
     pub refused: usize,
     /// Connections that were rejected.
     pub rejected: u64,
+    /// The number of purges that were made.
+    pub purges: u64,
+    /// How many connected gateways have not carried out all of them.
+    pub purges_behind: usize,
 }
 
 /// The state of etcd as a source of the configuration.
@@ -188,6 +194,7 @@ impl Status {
                 "losses": controller.losses,
                 "version": controller.version,
                 "refused": controller.refused,
+                "purge": controller.purge,
             })),
             "fleet": self.fleet.map(|fleet| json!({
                 "version": fleet.version,
@@ -196,6 +203,8 @@ impl Status {
                 "behind": fleet.behind,
                 "refused": fleet.refused,
                 "rejected": fleet.rejected,
+                "purges": fleet.purges,
+                "purges_behind": fleet.purges_behind,
             })),
         });
         format!("{value:#}\n")

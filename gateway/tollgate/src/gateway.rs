@@ -364,7 +364,7 @@ impl Gateway {
 
     /// Returns the problem of the cache's disk tier, if it has one.
     pub fn cache_problem(&self) -> Option<String> {
-        self.current.policies().known_cache()?.disk_status()?.problem
+        self.current.policies().known_cache()?.disk_status()?.problem.map(|(problem, _)| problem)
     }
 
     /// Drops plans that no request uses. With many routes that takes milliseconds, so neither a worker nor

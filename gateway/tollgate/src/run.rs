@@ -158,8 +158,10 @@ pub fn start(
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.configured_addresses());
     }
+    let has_etcd = gateway.config.etcd.is_some();
     let fleet =
-        match gateway.config.fleet.as_ref().map(|settings| fleet::start(settings, &sources)).transpose() {
+        match gateway.config.fleet.as_ref().map(|settings| fleet::start(settings, &sources, has_etcd)).transpose()
+        {
             Ok(fleet) => fleet,
             Err(error) => {
                 error!(target: component::GATEWAY, "{error}");

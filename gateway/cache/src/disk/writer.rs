@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::format::{
     BLOCK_BYTES, HEADER_BYTES, Header, Kind, Place, Purged, block_sum, block_sums, blocks, write_meta,
@@ -20,7 +20,9 @@ use super::format::{
 use super::index::{Entry, Waiting};
 use super::marks::Verdict;
 use super::medium::{Medium, SegmentFile, write_all};
-use super::{Disk, DiskRecord, DiskState, Operation, Queue, WaitingPurge, lock, recovery, variant};
+use super::{
+    Disk, DiskRecord, DiskState, Operation, PURGE_GAP_MAX, Queue, WaitingPurge, lock, recovery, variant,
+};
 use crate::store::body::{Body, DiskBody};
 use crate::{PurgeMode, StoredHead};
 
@@ -117,6 +119,9 @@ impl<M: Medium> Writer<M> {
 
     /// Reads the log, and begins to serve.
     pub fn recover(&mut self) {
+        if let Err(error) = self.remove_outdated() {
+            return self.fail(&format!("cannot remove outdated contents: {error}"));
+        }
         match recovery::recover(&self.disk, &self.medium) {
             Ok(recovery::Recovered { segments, next_number }) => {
                 self.segments = segments;
@@ -128,6 +133,25 @@ impl<M: Medium> Writer<M> {
             }
             Err(error) => self.fail(&format!("cannot read the folder: {error}")),
         }
+    }
+
+    /// Removes contents that purges may concern which are known nowhere any more.
+    fn remove_outdated(&self) -> io::Result<()> {
+        if !self.disk.settings.shares_purges {
+            return Ok(());
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        // A file that cannot be read confirms nothing. Neither does a time to come, unless clocks merely differ.
+        let confirmed = self.medium.confirmed().ok().flatten();
+        let gap = confirmed.filter(|at| *at <= now + PURGE_GAP_MAX.as_secs()).map(|at| now.saturating_sub(at));
+        if gap.is_some_and(|gap| gap < PURGE_GAP_MAX.as_secs()) {
+            return Ok(());
+        }
+        for number in self.medium.segments()? {
+            self.medium.remove(number)?;
+            self.disk.was_outdated.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Does the next operation. `waits`: waits for one if there is none. Breaks at the end.
@@ -165,6 +189,13 @@ impl<M: Medium> Writer<M> {
                 self.purge(purge);
                 lock(&disk.queue).purges -= 1;
             }
+            Operation::Confirm(seconds) => {
+                lock(&disk.queue).has_confirmation = false;
+                // A failure makes the contents look older than they are.
+                if self.medium.confirm(seconds).is_err() {
+                    disk.counters.count_error();
+                }
+            }
         }
         ControlFlow::Continue(())
     }
@@ -179,8 +210,9 @@ impl<M: Medium> Writer<M> {
                 false
             }
             Operation::Purge(purge) => purge.done.is_some(),
+            Operation::Confirm(_) => false,
         });
-        queue.bytes = 0;
+        (queue.bytes, queue.has_confirmation) = (0, false);
         queue.purges = queue.operations.len();
         dropped
     }

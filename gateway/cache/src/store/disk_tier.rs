@@ -6,7 +6,7 @@
 //! stripe's lock again whether the response is valid, and puts it in memory, or leaves a long one on disk.
 
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_http::Head;
 
@@ -52,6 +52,21 @@ impl Store {
     #[must_use]
     pub fn disk_status(&self) -> Option<DiskStatus> {
         self.disk.load().as_ref().map(|disk| disk.status())
+    }
+
+    /// Whether the disk tier answers no request until its contents are [confirmed](Self::confirm_disk).
+    #[must_use]
+    pub fn is_disk_held(&self) -> bool {
+        self.disk.load().as_ref().is_some_and(|disk| disk.is_held())
+    }
+
+    /// Notes that all purges until a time were carried out, with [`purge`](Self::purge) or
+    /// [`purge_durably`](Self::purge_durably), since the disk tier was set. From then on its contents answer requests, and
+    /// its next start knows how old they are.
+    pub fn confirm_disk(&self, until: SystemTime) {
+        if let Some(disk) = self.disk.load_full() {
+            disk.confirm(until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
+        }
     }
 
     /// Whether the disk tier may have something for a key that is not in memory. Reads no disk.

@@ -435,6 +435,11 @@ impl Scrape {
                 "Invalid documents of the controller, instead of which the last valid ones stay in use.",
             )?
             .set(controller.refused as u64)?;
+            page.gauge(
+                "tollgate_controller_purge",
+                "Number of the controller's last purge that is carried out.",
+            )?
+            .set(controller.purge)?;
         }
         if let Some(fleet) = status.fleet {
             page.gauge("tollgate_fleet_version", "Version of the documents that gateways get.")?
@@ -457,6 +462,13 @@ impl Scrape {
                 "Connections without a valid certificate, or of something else than a gateway.",
             )?
             .set(fleet.rejected)?;
+            page.counter("tollgate_fleet_purges_total", "Purges of caches that were made.")?
+                .set(fleet.purges)?;
+            page.gauge(
+                "tollgate_fleet_gateways_behind_purges",
+                "Connected gateways that have not carried out all purges.",
+            )?
+            .set(fleet.purges_behind as u64)?;
         }
         let Some(etcd) = status.etcd else { return Ok(()) };
         page.gauge(

@@ -2,6 +2,7 @@
 
 mod admission;
 mod coalescing;
+mod controller;
 mod disk;
 mod fleet;
 mod poisoning;
@@ -10,6 +11,7 @@ mod purge;
 mod ranges;
 mod reuse;
 mod rules;
+mod shared_disk;
 mod stale;
 mod validation;
 

@@ -293,5 +293,4 @@ mod tests {
         assert_eq!(read.push(tag(3), START), 3);
         assert!(PurgeList::parse(b"{}", START).is_err());
     }
-
 }

@@ -7,9 +7,7 @@ use tokio::sync::mpsc;
 use tollgate_config::file_access::{self, NamedFile, ReadError};
 use tollgate_config::{CombinedResources, ControllerSettings, LogLevel, PemFile, Problem, kind};
 use tollgate_documents::{DocumentChanges, SourceEvent};
-use tollgate_fleet::{
-    ControllerAddress, FleetClientSettings, FleetThread, PROTOCOL, PurgeBatch, SavedState,
-};
+use tollgate_fleet::{ControllerAddress, FleetClientSettings, FleetThread, PROTOCOL, PurgeBatch, SavedState};
 use tollgate_tls::{ClientOptions, Pem, TlsClientConfig, TlsIdentity};
 
 use crate::GatewayIdentity;

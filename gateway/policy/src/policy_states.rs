@@ -111,14 +111,11 @@ impl PolicyStates {
     /// source that other gateways share; later calls do not change it.
     pub fn configure_cache(&self, settings: &CacheStore, shares_purges: bool) {
         let shares_purges = *self.shares_purges.get_or_init(|| shares_purges);
-        let disk = settings
-            .disk
-            .as_ref()
-            .map(|disk| DiskSettings {
-                path: disk.path.value.clone(),
-                size_bytes: disk.size,
-                shares_purges,
-            });
+        let disk = settings.disk.as_ref().map(|disk| DiskSettings {
+            path: disk.path.value.clone(),
+            size_bytes: disk.size,
+            shares_purges,
+        });
         *self.cache_disk.lock().unwrap_or_else(PoisonError::into_inner) = disk;
         let before = self.cache_bytes.swap(settings.memory, Ordering::Relaxed);
         if let Some(store) = self.cache.get() {

@@ -14,6 +14,7 @@
 //! no newer one was stored, and no purge concerns it, in this process or an earlier one. Nothing here fails a request: a
 //! disk that is full, slow or broken has the effect of a smaller cache, and is counted and shown.
 
+mod announced;
 mod body;
 mod counters;
 mod format;
@@ -39,6 +40,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use self::announced::Announced;
 use self::body::RecordBody;
 use self::format::{HEADER_BYTES, Header, Kind, Place, Purged, read_meta};
 use self::index::{Candidate, ENTRY_BYTES, Entry, Index, VARIANT_MASK, Waiting};
@@ -48,6 +50,7 @@ use self::writer::Writer;
 use crate::store::body::{Body, DiskBody};
 use crate::{Purge, PurgeMode, Stored, StoredHead};
 
+pub use announced::{AnnouncedRecord, AnnouncedRemoval};
 pub use counters::DiskCounters;
 pub(crate) use marks::Verdict;
 
@@ -154,8 +157,10 @@ struct WaitingPurge {
     mode: PurgeMode,
     /// Its number among the [marks](Marks); 0 if it has none.
     number: u64,
-    /// Told whether it will survive the end of the process and a loss of power.
+    /// Told whether it will survive the end of the process, and a loss of power unless it is [announced](AnnouncedRemoval).
     done: Option<SyncSender<bool>>,
+    /// It is announced: only the next start removes the key, unless the request that caused it does so before.
+    is_announced: bool,
 }
 
 #[derive(Debug, Default)]
@@ -194,6 +199,8 @@ pub struct Disk {
     suspended_until: AtomicU64,
     /// The keys that are being looked up, and who waits for the end of that.
     turns: Mutex<HashMap<u64, Vec<Waker>>>,
+    /// The keys that requests may be about to remove.
+    announced: Announced,
 }
 
 impl Disk {
@@ -244,6 +251,7 @@ impl Disk {
             opened: Instant::now(),
             suspended_until: AtomicU64::new(0),
             turns: Mutex::default(),
+            announced: Announced::default(),
         }
     }
 
@@ -339,7 +347,8 @@ impl Disk {
         let (hash, variant) = (stored.hash(), variant(stored.head()));
         // Held until the object waits, so that a purge is before it or after it in the log and in the marks alike.
         let marks = lock(&self.marks);
-        let is_valid = marks.of_fetch(purges, stored.key(), stored.head().tags()) == Verdict::Valid;
+        let is_valid = marks.of_fetch(purges, stored.key(), stored.head().tags()) == Verdict::Valid
+            && !self.announced.has(hash);
         let mut queue = lock(&self.queue);
         if queue.is_closing || self.state() == DiskState::Closed {
             return;
@@ -395,7 +404,8 @@ impl Disk {
             // The caller finds the channel closed.
             return receiver;
         }
-        Self::push_purge(&mut queue, WaitingPurge { purged, mode, number, done: Some(done) });
+        let done = Some(done);
+        Self::push_purge(&mut queue, WaitingPurge { purged, mode, number, done, is_announced: false });
         drop(queue);
         self.wake.notify_all();
         receiver
@@ -421,10 +431,7 @@ impl Disk {
 
     /// Whether there may be something for a hash that is worth a look.
     pub(crate) fn may_have(&self, hash: u64) -> bool {
-        self.state() == DiskState::Ready
-            && self.index.has(hash)
-            && !self.is_held()
-            && !self.is_suspended()
+        self.state() == DiskState::Ready && self.index.has(hash) && !self.is_held() && !self.is_suspended()
     }
 
     /// Returns the candidates for a key, the newest first.
@@ -520,7 +527,7 @@ impl fmt::Debug for Disk {
 
 impl WaitingPurge {
     fn of_key(key: &[u8], mode: PurgeMode) -> Self {
-        Self { purged: Purged::Key(key.into()), mode, number: 0, done: None }
+        Self { purged: Purged::Key(key.into()), mode, number: 0, done: None, is_announced: false }
     }
 }
 

@@ -143,7 +143,8 @@ impl<M: Medium> Writer<M> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         // A file that cannot be read confirms nothing. Neither does a time to come, unless clocks merely differ.
         let confirmed = self.medium.confirmed().ok().flatten();
-        let gap = confirmed.filter(|at| *at <= now + PURGE_GAP_MAX.as_secs()).map(|at| now.saturating_sub(at));
+        let gap =
+            confirmed.filter(|at| *at <= now + PURGE_GAP_MAX.as_secs()).map(|at| now.saturating_sub(at));
         if gap.is_some_and(|gap| gap < PURGE_GAP_MAX.as_secs()) {
             return Ok(());
         }
@@ -259,9 +260,11 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    fn purge(&mut self, WaitingPurge { purged, mode, number, done }: WaitingPurge) {
-        let place = self.write_purge(&purged, mode, done.is_some());
+    fn purge(&mut self, WaitingPurge { purged, mode, number, done, is_announced }: WaitingPurge) {
+        let place = self.write_purge(&purged, mode, done.is_some() && !is_announced);
         match (&purged, mode) {
+            // What the index has of the key stays valid in this process, unless the request succeeds.
+            _ if is_announced => {}
             (Purged::Key(key), mode) => {
                 self.disk.index.purge(self.disk.hash(key), mode, true);
             }
@@ -495,6 +498,10 @@ impl<M: Medium> Writer<M> {
     fn copy(&mut self, hash: u64, entry: Entry, file: Arc<dyn SegmentFile>) -> bool {
         let record = DiskRecord { disk: self.disk.clone(), hash, key: Box::default(), entry, file };
         let Some((head, body)) = record.read() else { return false };
+        // The copy would follow the record that removes the key at the next start.
+        if self.disk.announced.has(hash) {
+            return false;
+        }
         // A soft purge precedes the copy in the log, so a marked record must not be copied.
         if lock(&self.disk.marks).of_record(entry.place, &body.key, head.tags()) != Verdict::Valid {
             return false;

@@ -12,7 +12,10 @@ use tollgate_http::Head;
 
 use super::{Lookup, Store};
 use crate::Moment;
-use crate::disk::{Disk, DiskCandidate, DiskCounters, DiskSettings, DiskStatus, Loaded, LookupTurn, Verdict};
+use crate::disk::{
+    AnnouncedRemoval, Disk, DiskCandidate, DiskCounters, DiskSettings, DiskStatus, Loaded, LookupTurn,
+    Verdict,
+};
 
 impl Store {
     /// Sets the disk tier, or ends it. Does nothing if the settings are those in use. A tier with other settings begins in
@@ -99,7 +102,17 @@ impl Store {
         self.disk.load_full().map(|disk| disk.candidates(self.hash(key), key)).unwrap_or_default()
     }
 
-    /// Notes that a candidate did not load in time.
+    /// Announces that a request with an unsafe method may remove a key, so that what is on disk under it does not come back
+    /// after the end of the process. `None`: there is no disk tier that serves.
+    #[must_use]
+    pub fn announce_removal(&self, key: &[u8]) -> Option<AnnouncedRemoval> {
+        let (disk, hash) = (self.disk.load_full()?, self.hash(key));
+        // Under the lock, so that a response that enters memory is either known to the tier or not written.
+        let _stripe = self.index.lock(hash);
+        disk.announce_removal(hash, key)
+    }
+
+    /// Notes that a call of the disk tier did not return in time.
     pub fn note_slow_disk(&self) {
         if let Some(disk) = self.disk.load_full() {
             disk.note_slow();

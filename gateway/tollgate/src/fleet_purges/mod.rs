@@ -89,7 +89,11 @@ impl FleetPurges {
     }
 
     /// Carries purges out on a thread, since they visit all objects. Returns how many responses each concerned, by version.
-    async fn carry_out(self: &Arc<Self>, work: Work, plan: &watch::Receiver<Arc<Rollout>>) -> Vec<(u64, u64)> {
+    async fn carry_out(
+        self: &Arc<Self>,
+        work: Work,
+        plan: &watch::Receiver<Arc<Rollout>>,
+    ) -> Vec<(u64, u64)> {
         let (purges, store) = (self.clone(), known_store(plan));
         let carried_out =
             tokio::task::spawn_blocking(move || purges.carry_out_blocking(work, store.as_deref())).await;

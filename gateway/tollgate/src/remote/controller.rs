@@ -50,7 +50,10 @@ fn status_text(fleet: &Value) -> String {
     if rows.is_empty() {
         out.push_str("no gateways\n");
     } else {
-        out.push_str(&format::table(&["NAME", "STATE", "VERSION", "AGE", "PURGE", "REFUSED", "PROBLEM"], &rows));
+        out.push_str(&format::table(
+            &["NAME", "STATE", "VERSION", "AGE", "PURGE", "REFUSED", "PROBLEM"],
+            &rows,
+        ));
     }
     out
 }

@@ -1,5 +1,6 @@
 //! Tests of the disk tier on a simulated folder, step by step and without threads.
 
+mod announced;
 mod faults;
 mod model;
 mod replay;

@@ -50,6 +50,30 @@ pub struct Status {
     pub controller: Option<ControllerStatus>,
     /// State of the fleet that takes its configuration from this process; `None`: it is no controller.
     pub fleet: Option<FleetStatus>,
+    /// State of the store of responses; `None`: no policy caches.
+    pub cache: Option<CacheStatus>,
+}
+
+/// The state of the store of responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// What is in memory.
+    pub memory: CacheTier,
+    /// What is on disk; `None`: there is no disk tier.
+    pub disk: Option<CacheTier>,
+    /// Whether the disk tier answers requests.
+    pub disk_serves: bool,
+}
+
+/// The contents of a tier of the store of responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheTier {
+    /// Stored responses.
+    pub objects: u64,
+    /// Their bytes; on disk, the bytes of all files.
+    pub bytes: u64,
+    /// The most bytes.
+    pub capacity_bytes: u64,
 }
 
 /// The state of a controller as a source of the configuration.
@@ -151,6 +175,7 @@ impl Default for Status {
             etcd: None,
             controller: None,
             fleet: None,
+            cache: None,
         }
     }
 }

@@ -267,9 +267,10 @@ impl ControlThread {
                     registry.record_second(SystemTime::now());
                     let controller = controller::status(&self.gateway.context().view);
                     let fleet = self.gateway.fleet.as_ref().map(fleet::status);
+                    let cache = self.gateway.cache_status();
                     registry.update_status(|status| {
                         status.log_lines_lost = diagnostics::lines_lost();
-                        (status.controller, status.fleet) = (controller, fleet);
+                        (status.controller, status.fleet, status.cache) = (controller, fleet, cache);
                     });
                     let now = self.gateway.log.problem();
                     if now != problem {

@@ -102,7 +102,7 @@ pub fn status(fleet: &FleetHandle) -> FleetStatus {
         refused: connected.clone().map(|gateway| gateway.refused_count).max().unwrap_or_default(),
         rejected: fleet.rejected(),
         purges: purges.number,
-        purges_behind: connected.filter(|gateway| !gateway.has_purged(&purges)).count(),
+        purges_behind: connected.filter(|gateway| purges.number > 0 && !gateway.has_purged(&purges)).count(),
     }
 }
 

@@ -470,6 +470,25 @@ impl Scrape {
             )?
             .set(fleet.purges_behind as u64)?;
         }
+        if let Some(cache) = status.cache {
+            let tiers = || [("memory", Some(cache.memory)), ("disk", cache.disk)].into_iter();
+            let tiers = || tiers().filter_map(|(name, tier)| Some((name, tier?)));
+            let mut family = page.gauge("tollgate_cache_objects", "Stored responses, by tier.")?;
+            for (name, tier) in tiers() {
+                family.add(&[("tier", name)], tier.objects)?;
+            }
+            let mut family = page.gauge("tollgate_cache_bytes", "Bytes of stored responses, by tier.")?;
+            for (name, tier) in tiers() {
+                family.add(&[("tier", name)], tier.bytes)?;
+            }
+            let mut family =
+                page.gauge("tollgate_cache_capacity_bytes", "Maximum bytes of stored responses, by tier.")?;
+            for (name, tier) in tiers() {
+                family.add(&[("tier", name)], tier.capacity_bytes)?;
+            }
+            page.gauge("tollgate_cache_disk_serving", "Whether the cache's disk tier answers requests.")?
+                .set(u64::from(cache.disk_serves))?;
+        }
         let Some(etcd) = status.etcd else { return Ok(()) };
         page.gauge(
             "tollgate_etcd_connected",
@@ -647,6 +666,7 @@ mod tests {
             status.etcd = Some(crate::EtcdStatus::default());
             status.controller = Some(crate::ControllerStatus::default());
             status.fleet = Some(crate::FleetStatus::default());
+            status.cache = Some(crate::CacheStatus::default());
         });
         assert_eq!(documented, declared(&registry.render_as(Exposition::Text)));
     }

@@ -20,7 +20,7 @@ use super::response::{body as respond, error_response, json_or_yaml, wants_yaml}
 use crate::access::ClientName;
 use crate::admin_context::AdminContext;
 use crate::fleet::count_purged;
-use crate::purge_request::PurgeRequest;
+use crate::purge_request::{DISK_WAIT, PurgeRequest};
 use crate::time::since_1970;
 
 /// How long a controller waits until its gateways have carried out a purge.
@@ -193,9 +193,9 @@ async fn add_purge(fleet: &FleetHandle, request: Value) -> PurgeReceipt {
 async fn purge_here(context: &AdminContext, request: PurgeRequest) -> (u64, bool) {
     match store(context) {
         // It visits all objects, and waits for the disk.
-        Some(store) => {
-            tokio::task::spawn_blocking(move || request.carry_out(&store)).await.unwrap_or_default()
-        }
+        Some(store) => tokio::task::spawn_blocking(move || request.carry_out(&store, DISK_WAIT))
+            .await
+            .unwrap_or_default(),
         None => (0, true),
     }
 }

@@ -104,6 +104,7 @@ impl FleetPurges {
     }
 
     fn carry_out_blocking(&self, work: Work, store: Option<&Store>) -> Vec<(u64, u64)> {
+        let end = Instant::now() + DISK_WAIT;
         if work.removes_all {
             let (removed, _) = store
                 .map_or((0, true), |store| store.purge_durably(Purge::All, PurgeMode::Remove, DISK_WAIT));
@@ -124,7 +125,9 @@ impl FleetPurges {
             };
             // Before it is carried out, so that a disk tier that starts meanwhile does not miss it.
             lock(&self.recent).add(request.clone(), Instant::now());
-            let (purged, is_durable) = store.map_or((0, true), |store| request.carry_out(store));
+            let (purged, is_durable) = store.map_or((0, true), |store| {
+                request.carry_out(store, end.saturating_duration_since(Instant::now()))
+            });
             info!(target: component::GATEWAY, "purge {version} of the cache: {purged} stored responses");
             if !is_durable {
                 warn!(target: component::GATEWAY, "the purge {version} of the cache could not be written to the disk");
@@ -157,7 +160,10 @@ impl FleetPurges {
             if is_held {
                 // Its contents are from before the start, or from before it was set.
                 let recent = lock(&purges.recent).within(Instant::now());
-                recent.iter().for_each(|request| drop(request.carry_out(&store)));
+                for request in recent {
+                    // The confirmation follows them to the disk.
+                    request.carry_out(&store, Duration::ZERO);
+                }
             }
             store.confirm_disk(known_at);
         });

@@ -30,6 +30,8 @@ mod message;
 mod purge_delivery;
 mod purge_file;
 mod purge_list;
+#[cfg(test)]
+mod purge_model;
 mod replica;
 mod server;
 

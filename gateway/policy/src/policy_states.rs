@@ -139,7 +139,7 @@ impl PolicyStates {
                 drops: count("drops"),
                 evictions: count("evictions"),
                 errors: count("errors"),
-                ..counters
+                last_error_at: Arc::default(),
             };
         }
         store.set_disk(settings, &counters);

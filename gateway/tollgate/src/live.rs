@@ -146,7 +146,8 @@ async fn explain(State(context): State<AdminContext>, body: Body) -> Response {
     // On a blocking thread: with many routes it takes milliseconds.
     let answer = match spawn_blocking(move || explain_running(&request, &plan)).await {
         Ok(Ok(mut report)) => {
-            if let (Some(disk), Some(stores)) = (disk, report["stores"]["disk"].as_object_mut()) {
+            let stores = report.pointer_mut("/stores/disk").and_then(Value::as_object_mut);
+            if let (Some(disk), Some(stores)) = (disk, stores) {
                 stores.insert("state".to_owned(), disk.state.as_str().into());
             }
             (StatusCode::OK, Json(report))

@@ -22,7 +22,7 @@ pub struct DiskCounters {
     /// Calls of the file system that failed, and records that were damaged.
     pub errors: Arc<AtomicU64>,
     /// Time of the last of them, in milliseconds since 1970; 0: there was none.
-    last_error_at: Arc<AtomicU64>,
+    pub last_error_at: Arc<AtomicU64>,
 }
 
 impl DiskCounters {
@@ -53,7 +53,8 @@ impl DiskCounters {
         self.last_error_at.store(now.as_millis() as u64, Ordering::Relaxed);
     }
 
-    pub(crate) fn last_error_at(&self) -> Option<SystemTime> {
+    /// Returns the time of the last error.
+    pub(crate) fn last_error(&self) -> Option<SystemTime> {
         let at = self.last_error_at.load(Ordering::Relaxed);
         (at > 0).then(|| UNIX_EPOCH + Duration::from_millis(at))
     }

@@ -281,7 +281,7 @@ impl Disk {
             waiting_bytes,
             waiting_purges,
             problem: lock(&self.problem).clone(),
-            last_error_at: self.counters.last_error_at(),
+            last_error_at: self.counters.last_error(),
             was_outdated: self.was_outdated.load(Ordering::Relaxed),
             counters: self.counters.clone(),
         }

@@ -16,6 +16,8 @@ use crate::message::{PurgePosition, ToGateway, line};
 use crate::purge_delivery::{PurgeBatch, PurgeDelivery};
 use crate::purge_list::PurgeList;
 
+/// From this time without a known list on, a gateway removes everything if it does not get all that it lacks.
+const GAP_MAX: Duration = Duration::from_secs(30 * 60);
 /// How many gateways follow the list.
 const GATEWAYS: usize = 3;
 
@@ -62,14 +64,16 @@ struct Gateway {
     connection: Option<(PurgePosition, VecDeque<Bytes>)>,
     /// Purges that were made before its store had anything.
     before: u64,
+    /// Until this time, it knows every purge.
+    known_at: SystemTime,
     carried_out: BTreeSet<u64>,
 }
 
 impl Gateway {
-    fn new(before: u64) -> Self {
+    fn new(before: u64, known_at: SystemTime) -> Self {
         let (sender, batches) = mpsc::channel(1);
         let delivery = PurgeDelivery::new(sender);
-        Self { delivery, batches, connection: None, before, carried_out: BTreeSet::new() }
+        Self { delivery, batches, connection: None, before, known_at, carried_out: BTreeSet::new() }
     }
 
     fn connect(&mut self) {
@@ -102,6 +106,9 @@ impl Gateway {
             }
         }
         self.progress();
+        if self.delivery.is_current() {
+            self.known_at = now;
+        }
     }
 
     /// Lets the delivery act until it waits. Returns whether a batch was answered.
@@ -116,9 +123,14 @@ impl Gateway {
         }
     }
 
-    fn carry_out(&mut self) {
+    /// Carries a batch out. `made`: how many purges there are.
+    fn carry_out(&mut self, made: u64, now: SystemTime) {
         self.progress();
         let Ok(batch) = self.batches.try_recv() else { return };
+        let gap = now.duration_since(self.known_at).expect("time passes");
+        if !batch.is_complete && gap >= GAP_MAX {
+            self.carried_out.extend(1..=made);
+        }
         for (number, request) in &batch.purges {
             match request["tag"].as_u64() {
                 Some(tag) => drop(self.carried_out.insert(tag)),
@@ -127,6 +139,7 @@ impl Gateway {
         }
         batch.answer.send(Vec::new()).expect("it waits");
         assert!(self.progress());
+        self.known_at = now;
     }
 }
 
@@ -134,7 +147,7 @@ impl Gateway {
 fn run(steps: Vec<Step>) {
     let mut list = PurgeList::new("one".to_owned());
     let mut now = UNIX_EPOCH;
-    let mut gateways: Vec<Gateway> = (0..GATEWAYS).map(|_| Gateway::new(0)).collect();
+    let mut gateways: Vec<Gateway> = (0..GATEWAYS).map(|_| Gateway::new(0, now)).collect();
     for step in steps {
         let last = list.position().number;
         match step {
@@ -144,9 +157,9 @@ fn run(steps: Vec<Step>) {
             Step::Wait(minutes) => now += Duration::from_secs(60 * minutes),
             Step::Connect(gateway) => gateways[gateway].connect(),
             Step::Receive(gateway, count) => gateways[gateway].receive(&mut list, now, count),
-            Step::CarryOut(gateway) => gateways[gateway].carry_out(),
+            Step::CarryOut(gateway) => gateways[gateway].carry_out(last, now),
             Step::Disconnect(gateway) => gateways[gateway].disconnect(),
-            Step::RestartGateway(gateway) => gateways[gateway] = Gateway::new(last),
+            Step::RestartGateway(gateway) => gateways[gateway] = Gateway::new(last, now),
             Step::RestartController => {
                 gateways.iter_mut().for_each(Gateway::disconnect);
                 let file = serde_json::to_vec(&list.saved()).expect("a text");
@@ -159,7 +172,7 @@ fn run(steps: Vec<Step>) {
         gateway.connect();
         // What remains of the last lines, then what is new; a batch that is on its way, then the last one.
         (0..2).for_each(|_| gateway.receive(&mut list, now, usize::MAX));
-        (0..2).for_each(|_| gateway.carry_out());
+        (0..2).for_each(|_| gateway.carry_out(position.number, now));
         assert_eq!(*gateway.delivery.position(), position);
         let missed: Vec<u64> =
             (gateway.before + 1..=position.number).filter(|of| !gateway.carried_out.contains(of)).collect();

@@ -23,8 +23,9 @@ impl FleetPurges {
     ) {
         let mut tick = interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Until this time, every purge is known.
-        let mut known_at = None;
+        // Until this time, every purge is known. At the start memory is empty, and the disk tier decides itself.
+        let mut known_at = SystemTime::now();
+        let mut has_list = false;
         loop {
             tokio::select! {
                 batch = batches.recv() => {
@@ -34,25 +35,24 @@ impl FleetPurges {
                     let counts = self.carry_out(Work { removes_all, purges }, &plan).await;
                     // The stream may have ended.
                     let _ = answer.send(counts);
-                    known_at = Some(now);
+                    (known_at, has_list) = (now, true);
                 }
                 _ = tick.tick() => {
                     let status = status.lock().unwrap_or_else(PoisonError::into_inner);
-                    known_at = status.purges_known_at.filter(|_| known_at.is_some()).or(known_at);
+                    known_at = status.purges_known_at.filter(|_| has_list).unwrap_or(known_at);
                 }
             }
-            if let Some(at) = known_at {
-                self.confirm(at, &plan).await;
+            if has_list {
+                self.confirm(known_at, &plan).await;
             }
         }
     }
 }
 
 /// Whether a gateway that knew every purge until a time may have missed some that its controller does not have any more.
-/// At the start memory is empty, and the disk tier decides itself.
-fn is_gap(known_at: Option<SystemTime>, now: SystemTime) -> bool {
+fn is_gap(known_at: SystemTime, now: SystemTime) -> bool {
     // A clock that was set back counts as no time.
-    known_at.is_some_and(|at| now.duration_since(at).unwrap_or_default() >= GAP_MAX)
+    now.duration_since(known_at).unwrap_or_default() >= GAP_MAX
 }
 
 #[cfg(test)]
@@ -64,9 +64,8 @@ mod tests {
     #[test]
     fn half_an_hour_without_a_known_list_is_too_long() {
         let now = SystemTime::now();
-        assert!(!is_gap(None, now));
-        assert!(!is_gap(Some(now - (GAP_MAX - Duration::from_secs(1))), now));
-        assert!(is_gap(Some(now - GAP_MAX), now));
-        assert!(!is_gap(Some(now + Duration::from_secs(5)), now));
+        assert!(!is_gap(now - (GAP_MAX - Duration::from_secs(1)), now));
+        assert!(is_gap(now - GAP_MAX, now));
+        assert!(!is_gap(now + Duration::from_secs(5), now));
     }
 }

@@ -56,7 +56,8 @@ impl FleetPurges {
         let Ok(mut events) = etcd.follow(etcd.settings().purges_prefix()).await else { return };
         let mut tick = interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut progress = Progress::default();
+        // At the start memory is empty. What it stores until the first listing may lack purges.
+        let mut progress = Progress { lost_at: Some(Instant::now()), ..Progress::default() };
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
@@ -141,7 +142,7 @@ impl Progress {
         let was_lost_for = self.lost_at.take().map_or(Duration::ZERO, |lost_at| now - lost_at);
         // A watch that continues reports records that have expired too; a listing does not. A revision that goes back is
         // another cluster's, or a restored one's.
-        let removes_all = is_listing && self.is_listed && (was_lost_for >= GAP_MAX || revision < self.done);
+        let removes_all = is_listing && (was_lost_for >= GAP_MAX || revision < self.done);
         if removes_all {
             self.done = 0;
         }
@@ -197,6 +198,14 @@ mod tests {
         assert_eq!(taken(&mut progress, expires, now), Some((vec![], false)));
         // A compaction: everything is listed again.
         assert_eq!(taken(&mut progress, listing(15, &[7, 10, 11, 14]), now), Some((vec![14], false)));
+    }
+
+    #[test]
+    fn a_first_listing_that_comes_late_counts_as_all() {
+        let start = Instant::now();
+        let begun = || Progress { lost_at: Some(start), ..Progress::default() };
+        assert_eq!(taken(&mut begun(), listing(9, &[7]), start), Some((vec![7], false)));
+        assert_eq!(taken(&mut begun(), listing(9, &[7]), start + GAP_MAX), Some((vec![7], true)));
     }
 
     #[test]

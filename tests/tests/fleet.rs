@@ -42,9 +42,9 @@ impl Fleet {
         self.section_with("")
     }
 
-    /// Returns it with further keys.
+    /// Returns it with further keys, each followed by a comma.
     pub(crate) fn section_with(&self, keys: &str) -> String {
-        format!("fleet: {{listen: \"{}\", {}, {keys}}}\n", self.address, self.keys(&self.controller))
+        format!("fleet: {{{keys} listen: \"{}\", {}}}\n", self.address, self.keys(&self.controller))
     }
 
     /// Returns the port of the controller, which no other fleet has.

@@ -123,7 +123,7 @@ fn hang(controller: &Gateway, gateway: &Gateway, name: &str) {
 fn a_gateway_that_was_away_makes_up_for_purges_even_after_a_restart_of_the_controller() {
     let origin = numbered("Cache-Control: max-age=600\r\n");
     let fleet = Fleet::new();
-    let mut controller = controller(&fleet, &origin, "purges: purges.json", "");
+    let mut controller = controller(&fleet, &origin, "purges: purges.json,", "");
     let [near, far, third] = gateways(&fleet, &controller);
     assert_eq!([text(&near, "/"), text(&far, "/"), text(&far, "/kept")], ["1", "2", "3"]);
     hang(&controller, &far, "g-2");
@@ -172,7 +172,7 @@ fn a_purge_that_cannot_be_kept_is_an_error_and_reaches_connected_gateways() {
     let directory = std::env::temp_dir().join(format!("tollgate-purges-{}", fleet.port()));
     std::fs::create_dir_all(&directory).expect("a directory");
     let file = directory.join("purges.json");
-    let controller = controller(&fleet, &origin, &format!("purges: \"{}\"", file.display()), "");
+    let controller = controller(&fleet, &origin, &format!("purges: \"{}\",", file.display()), "");
     let gateway = Gateway::start(&fleet.gateway("g-1"));
     await_connected(&controller, 1);
     assert_eq!(text(&gateway, "/"), "1");

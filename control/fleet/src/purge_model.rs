@@ -176,7 +176,7 @@ fn run(steps: Vec<Step>) {
         assert_eq!(*gateway.delivery.position(), position);
         let missed: Vec<u64> =
             (gateway.before + 1..=position.number).filter(|of| !gateway.carried_out.contains(of)).collect();
-        assert_eq!(missed, [], "purges after {}", gateway.before);
+        assert_eq!(missed, Vec::<u64>::new(), "purges after {}", gateway.before);
     }
 }
 

@@ -98,6 +98,7 @@ fn a_gateway_of_a_controller_serves_nothing_from_disk_that_it_may_have_missed() 
     stopped_gateway(&mut gateway, &controller);
     let stored = text(&gateway, "/b/1");
     // Without a controller it is not known what was missed, so the contents wait.
+    eventually("the last valid state", || gateway.directory().join("state.json").exists());
     controller.kill();
     gateway.kill();
     gateway.restart();

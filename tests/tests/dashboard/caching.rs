@@ -86,7 +86,7 @@ fn the_disk_tier_is_shown_with_its_state_and_hits() {
     gateway.client().get("/a");
     let browser = opened(&gateway, "en-US");
     view(&browser, "cache");
-    for text in ["Hits on disk", "serves", "of 64\u{a0}MiB", "Files", "Not written"] {
+    for text in ["Hits on disk", "serves", "of 64.0\u{a0}MiB", "Files", "Not written"] {
         browser.wait_text(text);
     }
     assert!(!browser.holds("document.querySelector('#cache-disk .alert')"));

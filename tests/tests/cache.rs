@@ -2,6 +2,7 @@
 
 mod admission;
 mod coalescing;
+mod controller;
 mod corners;
 mod disk;
 mod fleet;
@@ -11,6 +12,7 @@ mod purge;
 mod ranges;
 mod reuse;
 mod rules;
+mod shared_disk;
 mod slices;
 mod stale;
 mod stampede;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-pub use state_file::StateFile;
+pub use state_file::{StateFile, write_state};
 
 /// The key of a document: its kind, such as `routes`, and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -190,6 +190,7 @@ fn settings(config: &Config, paths: PathRules) -> GatewaySettings {
         zone: config.zone.clone(),
         overload: config.overload.clone(),
         cache: config.cache.clone(),
+        shares_purges: config.etcd.is_some() || config.controller.is_some(),
     }
 }
 

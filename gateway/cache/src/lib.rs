@@ -29,7 +29,8 @@ mod stored_head;
 mod test_messages;
 
 pub use disk::{
-    DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState, DiskStatus, Loaded, LookupTurn,
+    AnnouncedRecord, AnnouncedRemoval, DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState,
+    DiskStatus, Loaded, LookupTurn, PURGE_GAP_MAX,
 };
 pub use moment::Moment;
 pub use purge::{Purge, PurgeMode};

@@ -35,7 +35,7 @@ mod tap;
 
 use std::rc::Rc;
 
-use tollgate_cache::{Lookup, Moment, RequestControl, Reuse, reuse};
+use tollgate_cache::{AnnouncedRemoval, Lookup, Moment, RequestControl, Reuse, reuse};
 use tollgate_http::Method;
 use tollgate_observe::Reason;
 use tollgate_plan::Action;
@@ -91,8 +91,14 @@ pub(crate) async fn serve<S: ClientSide>(
         CacheIntent::Lookup { may_store, is_identified } if !is_call => (may_store, is_identified),
         CacheIntent::Invalidate if !is_call => {
             name_upstream(state, active, routed);
+            // Until what the request removes is removed, nothing of it is written to disk.
+            let mut announced = invalidate::announce(state, &cache);
+            if let Some(record) = announced.as_mut().and_then(AnnouncedRemoval::take_record) {
+                Box::pin(invalidate::await_record(client, &cache, record)).await;
+            }
             let next = dispatch(client, worker, state, active, routed, close).await;
             invalidate::after(state, &cache, &active.plan.settings.paths);
+            drop(announced);
             note(state, &cache, CacheOutcome::Bypass);
             return next;
         }

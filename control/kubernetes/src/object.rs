@@ -282,3 +282,12 @@ impl fmt::Display for Reference {
         write!(f, "{} {}", self.kind.name(), self.name)
     }
 }
+
+/// Returns whether a resource version is older than another one. They are numbers of etcd's revisions, which
+/// a client may compare since Kubernetes 1.35; other texts are never older.
+pub fn is_older(one: &str, two: &str) -> bool {
+    match (one.parse::<u64>(), two.parse::<u64>()) {
+        (Ok(one), Ok(two)) => one < two,
+        _ => false,
+    }
+}

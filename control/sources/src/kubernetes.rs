@@ -311,7 +311,8 @@ fn lease(from: &KubernetesSettings) -> LeaseSettings {
     };
     // A pod's host name is its own name.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    LeaseSettings { namespace, name, holder: format!("{}_{:08x}", host.trim(), fastrand::u32(..)) }
+    let holder = format!("{}_{:08x}", host.trim(), fastrand::u32(..));
+    LeaseSettings { namespace, name, holder, duration: from.lease_duration }
 }
 
 /// Describes problems in one line, for a condition.

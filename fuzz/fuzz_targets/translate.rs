@@ -48,7 +48,7 @@ fuzz_target!(|bytes: &[u8]| {
         check_status(object, status);
     }
     for (key, document) in &whole.documents {
-        assert!(document.value.is_object(), "{key:?}: {}", document.value);
+        assert!(document.content.value().is_object(), "{key:?}: {}", document.content.text());
         assert!(!document.owners.is_empty(), "no object reports it if {key:?} is refused");
     }
     // Every Gateway of an accepted class has a status, whatever its contents.

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollgate_documents::Compact;
 
 /// The namespace and name of an object. The namespace of a cluster-wide object is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,27 +95,6 @@ pub struct Object<T> {
     pub spec: Result<T, String>,
     /// Its status, as it was read.
     pub status: Compact,
-}
-
-/// A JSON value that is kept as text: a quarter of the memory, for what is seldom read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Compact(Arc<str>);
-
-impl Compact {
-    /// Returns the value; an absent one is null.
-    #[must_use]
-    pub fn value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or_default()
-    }
-}
-
-impl From<&Value> for Compact {
-    fn from(value: &Value) -> Self {
-        match value {
-            Value::Null => Self::default(),
-            value => Self(value.to_string().into()),
-        }
-    }
 }
 
 /// The contents of a kind of object.

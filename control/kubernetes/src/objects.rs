@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::object::{Compact, Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
+use tollgate_documents::Compact;
+
+use crate::object::{Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
 use crate::resources::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
     IngressClass, ListenerSet, Namespace, ReferenceGrant, Secret, ServiceContents, StreamRoute,

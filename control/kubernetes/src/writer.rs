@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use tokio::sync::mpsc;
+use tollgate_documents::Compact;
 use tollgate_net::component;
 use tracing::{debug, warn};
 
 use crate::connection::{api, now, reduce, status_body};
-use crate::object::{Compact, Reference};
+use crate::object::Reference;
 use crate::objects::Objects;
 use crate::rights;
 use crate::status;

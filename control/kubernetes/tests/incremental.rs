@@ -262,7 +262,7 @@ fn a_translation_that_follows_changes_equals_a_translation_of_the_whole() {
             assert_eq!(translation, whole, "seed {seed}, step {step}: {:?}", changes.objects);
             // The update names exactly what changed.
             for (key, document) in &whole.documents {
-                let is_same = known.documents.get(key).is_some_and(|known| known.value == document.value);
+                let is_same = known.documents.get(key).is_some_and(|known| known.content == document.content);
                 assert!(is_same || update.documents.contains(key), "seed {seed}, step {step}: {key:?}");
             }
             for key in known.documents.keys().filter(|key| !whole.documents.contains_key(key)) {

@@ -63,7 +63,7 @@ struct SetState {
 }
 
 /// A listener, by the Gateway or the ListenerSet that has it and by its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerKey {
     pub owner: Reference,
     pub listener: String,

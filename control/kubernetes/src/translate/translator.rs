@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use tollgate_documents::Compact;
 
 use super::backends::{Ancestors, Backends, Found, Source, Wanted};
 use super::claims::{Claims, Rank, Taken};
@@ -16,8 +17,9 @@ use super::gateways::{Gateways, ListenerKey, Parents};
 use super::ingress::Ingresses;
 use super::policies::Policies;
 use super::routes::{self, Route, Surroundings};
+use super::shared::Shared;
 use super::{Applied, Document, DocumentKey, Statuses, Translation, TranslationSettings, conditions};
-use crate::object::{Compact, Kind, ObjectName, Reference};
+use crate::object::{Kind, ObjectName, Reference};
 use crate::objects::{Changes, Objects};
 
 /// The kinds of routes.
@@ -56,7 +58,9 @@ pub struct Translator {
     gateways: Gateways,
     parents: Parents,
     /// The routes that are translated, whether they belong to this controller or not.
-    routes: BTreeMap<Reference, RouteState>,
+    routes: BTreeMap<Reference, Box<RouteState>>,
+    attachments: Shared<AttachmentState>,
+    used_backends: Shared<UsedBackends>,
     claims: Claims,
     /// How many routes are attached to each listener that has any.
     attached: BTreeMap<ListenerKey, usize>,
@@ -77,15 +81,30 @@ pub struct Translator {
 #[derive(Default)]
 struct RouteState {
     rank: Option<Arc<Rank>>,
-    claims: Vec<Arc<str>>,
+    claims: Box<[Arc<str>]>,
     documents: Vec<DocumentKey>,
-    upstreams: Vec<String>,
-    services: Vec<ObjectName>,
-    listeners: Vec<ListenerKey>,
+    attachment: Arc<AttachmentState>,
+    backends: Arc<UsedBackends>,
+    ancestors: Ancestors,
+}
+
+/// Where a route is attached.
+#[derive(Default, PartialEq, Eq, Hash)]
+struct AttachmentState {
+    /// What its references name, whether it exists or not.
     parents: Vec<Reference>,
+    /// The listeners that it is attached to.
+    listeners: Vec<ListenerKey>,
     /// The Gateways that it refers to.
     gateways: Vec<ObjectName>,
-    ancestors: Ancestors,
+}
+
+/// What the backend references of a route lead to.
+#[derive(Default, PartialEq, Eq, Hash)]
+struct UsedBackends {
+    upstreams: Vec<String>,
+    /// The Services that were looked up, whether they exist or not.
+    services: Vec<ObjectName>,
 }
 
 /// The contribution of the Ingresses to the result.
@@ -125,6 +144,8 @@ impl Translator {
             gateways: Gateways::default(),
             parents: Parents::new(),
             routes: BTreeMap::new(),
+            attachments: Shared::default(),
+            used_backends: Shared::default(),
             claims: Claims::default(),
             attached: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -213,8 +234,8 @@ impl Translator {
 
     /// Returns a document's content.
     #[must_use]
-    pub fn document(&self, key: &DocumentKey) -> Option<&Arc<Value>> {
-        self.documents.get(key).map(|document| &document.value)
+    pub fn document(&self, key: &DocumentKey) -> Option<&Compact> {
+        self.documents.get(key).map(|document| &document.content)
     }
 
     /// Returns the Secrets and ConfigMaps that were referred to, whether they exist or not.
@@ -358,8 +379,8 @@ impl Translator {
             return concerned;
         }
         for (route, state) in &self.routes {
-            if state.services.iter().any(|service| services.contains(service))
-                || state.parents.iter().any(|parent| parents.contains(parent))
+            if state.backends.services.iter().any(|service| services.contains(service))
+                || state.attachment.parents.iter().any(|parent| parents.contains(parent))
                 || namespaces.contains(route.name.namespace.as_str())
             {
                 concerned.insert(route.clone());
@@ -385,7 +406,6 @@ impl Translator {
                 self.claims.remove(&rank, &std::mem::take(&mut state.claims), &mut others);
             }
             let Some(route) = Route::find(objects, name) else { continue };
-            state.parents = route.parent_references().flatten().collect();
             let surroundings = Surroundings {
                 objects,
                 settings: &self.settings,
@@ -399,8 +419,8 @@ impl Translator {
         }
         others.extend(concerned);
         for name in others {
-            let services = |state: Option<&RouteState>| -> Vec<Reference> {
-                let services = state.into_iter().flat_map(|state| &state.services);
+            let services = |state: Option<&Box<RouteState>>| -> Vec<Reference> {
+                let services = state.into_iter().flat_map(|state| &state.backends.services);
                 services.map(|service| super::reference(Kind::Service, service)).collect()
             };
             touched.extend(services(self.routes.get(&name)));
@@ -419,9 +439,10 @@ impl Translator {
         update: &mut Update,
     ) {
         let mut out = Translation::default();
-        let (mut listeners, mut gateways) = (Vec::new(), Vec::new());
+        let mut attachment = AttachmentState::default();
         let route = Route::find(objects, name);
         if let Some(route) = &route {
+            attachment.parents = route.parent_references().flatten().collect();
             let surroundings = Surroundings {
                 objects,
                 settings: &self.settings,
@@ -431,8 +452,8 @@ impl Translator {
             let rank = self.routes.get(name).and_then(|state| state.rank.clone());
             match (routes::attach_all(route, surroundings), rank) {
                 (Some(attached), Some(rank)) => {
-                    listeners.clone_from(&attached.listeners);
-                    gateways.extend(attached.gateways.iter().cloned());
+                    attachment.listeners.clone_from(&attached.listeners);
+                    attachment.gateways.extend(attached.gateways.iter().cloned());
                     let mut taken = Taken::new(&self.claims, &rank);
                     routes::translate(route, attached, surroundings, backends, &mut taken, &mut out);
                 }
@@ -444,13 +465,15 @@ impl Translator {
             }
         }
         let Found { upstreams, services, ancestors, .. } = backends.take();
+        let attachment = self.attachments.get(attachment);
+        let used = self.used_backends.get(UsedBackends {
+            upstreams: upstreams.keys().cloned().collect(),
+            services: services.into_iter().collect(),
+        });
         let state = self.routes.entry(name.clone()).or_default();
         let before = std::mem::take(&mut state.documents);
-        let before_upstreams = std::mem::take(&mut state.upstreams);
-        let before_listeners = std::mem::replace(&mut state.listeners, listeners.clone());
-        state.upstreams = upstreams.keys().cloned().collect();
-        state.services = services.into_iter().collect();
-        state.gateways = gateways;
+        let attachment_before = std::mem::replace(&mut state.attachment, attachment.clone());
+        let used_before = std::mem::replace(&mut state.backends, used);
         state.ancestors = ancestors;
         let documents = self.replace_documents(before, out.documents, update);
         if let Some(state) = self.routes.get_mut(name) {
@@ -460,17 +483,17 @@ impl Translator {
         for (upstream, wanted) in &upstreams {
             self.put_upstream(objects, upstream, &wanted.source, name, update);
         }
-        for upstream in before_upstreams.iter().filter(|upstream| !upstreams.contains_key(*upstream)) {
+        for upstream in used_before.upstreams.iter().filter(|upstream| !upstreams.contains_key(*upstream)) {
             self.release_upstream(upstream, name, update);
         }
-        for listener in listeners {
-            *self.attached.entry(listener).or_default() += 1;
+        for listener in &attachment.listeners {
+            *self.attached.entry(listener.clone()).or_default() += 1;
         }
-        for listener in before_listeners {
-            if let Some(count) = self.attached.get_mut(&listener) {
+        for listener in &attachment_before.listeners {
+            if let Some(count) = self.attached.get_mut(listener) {
                 *count -= 1;
                 if *count == 0 {
-                    self.attached.remove(&listener);
+                    self.attached.remove(listener);
                 }
             }
         }
@@ -510,9 +533,9 @@ impl Translator {
             if services.contains(&source.service) {
                 let key = DocumentKey { kind: "upstreams", name: name.clone() };
                 if let Some(document) = self.documents.get_mut(&key) {
-                    let value = source.document(objects);
-                    if *document.value != value {
-                        document.value = Arc::new(value);
+                    let content = Compact::from(&source.document(objects));
+                    if document.content != content {
+                        document.content = content;
                         update.documents.insert(key);
                     }
                 }
@@ -538,7 +561,7 @@ impl Translator {
         let by_service =
             self.gateways_by_service(concerned.iter().any(|name| policies.is_for_services(name)));
         let gateways = |target: &Reference| -> BTreeSet<ObjectName> {
-            let of_route = || self.routes.get(target).into_iter().flat_map(|state| &state.gateways);
+            let of_route = || self.routes.get(target).into_iter().flat_map(|state| &state.attachment.gateways);
             match target.kind {
                 Kind::Gateway => Some(&target.name)
                     .filter(|name| self.gateways.contains(name))
@@ -564,8 +587,9 @@ impl Translator {
     fn gateways_by_service(&self, is_needed: bool) -> BTreeMap<ObjectName, BTreeSet<ObjectName>> {
         let mut all: BTreeMap<ObjectName, BTreeSet<ObjectName>> = BTreeMap::new();
         for state in self.routes.values().filter(|_| is_needed) {
-            for service in &state.services {
-                all.entry(service.clone()).or_default().extend(state.gateways.iter().cloned());
+            for service in &state.backends.services {
+                let gateways = state.attachment.gateways.iter().cloned();
+                all.entry(service.clone()).or_default().extend(gateways);
             }
         }
         all
@@ -606,9 +630,12 @@ impl Translator {
         let keys = documents.keys().cloned().collect();
         for (key, document) in documents {
             match self.documents.get_mut(&key) {
-                Some(known) if known.value == document.value => known.owners = document.owners,
+                Some(known) if known.content == document.content => known.owners = document.owners,
                 _ => {
-                    self.documents.insert(key.clone(), document);
+                    let content = document.content;
+                    // Nearly every document has one owner, and a vector grows to four at first.
+                    let owners = document.owners.into_boxed_slice().into_vec();
+                    self.documents.insert(key.clone(), Document { content, owners });
                     update.documents.insert(key);
                 }
             }
@@ -628,11 +655,11 @@ impl Translator {
         let key = DocumentKey { kind: "upstreams", name: name.to_owned() };
         if self.sources.get(name) != Some(source) {
             self.sources.insert(name.to_owned(), source.clone());
-            let value = Arc::new(source.document(objects));
+            let content = Compact::from(&source.document(objects));
             match self.documents.get_mut(&key) {
-                Some(known) => known.value = value,
+                Some(known) => known.content = content,
                 None => {
-                    self.documents.insert(key.clone(), Document { value, owners: Vec::new() });
+                    self.documents.insert(key.clone(), Document { content, owners: Vec::new() });
                 }
             }
             update.documents.insert(key.clone());

@@ -2,8 +2,8 @@
 //!
 //! A route is translated again if it changed, or what it read: a Gateway or a ListenerSet that it refers to, a Service,
 //! another route that wants the same match. New endpoints only make the documents of their upstreams again. Gateways
-//! are few, so a change of one collects all of them; the Ingresses are translated together, too, since they share
-//! listeners. Objects that permit something to many others (ReferenceGrants, policies) concern all routes.
+//! are few, so a change of one collects all of them. Ingresses are translated again together with those that they share
+//! hosts with. Objects that permit something to many others (ReferenceGrants, policies) concern all routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tollgate_documents::Compact;
 use super::backends::{Ancestors, Backends, Found, Source, Wanted};
 use super::claims::{Claims, Rank, Taken};
 use super::gateways::{Gateways, ListenerKey, Parents};
-use super::ingress::Ingresses;
+use super::ingress::{IngressChanges, IngressState, IngressUpdate, Ingresses};
 use super::policies::Policies;
 use super::routes::{self, Route, Surroundings};
 use super::shared::Shared;
@@ -49,6 +49,9 @@ const OF_INGRESSES: [Kind; 7] = [
     Kind::BackendTlsPolicy,
 ];
 
+/// The kinds that every Ingress may depend on.
+const OF_ALL_INGRESSES: [Kind; 3] = [Kind::IngressClass, Kind::ReferenceGrant, Kind::BackendTlsPolicy];
+
 /// A translation that follows the objects.
 pub struct Translator {
     settings: TranslationSettings,
@@ -66,7 +69,7 @@ pub struct Translator {
     attached: BTreeMap<ListenerKey, usize>,
     /// The sources of the upstreams, by name.
     sources: BTreeMap<String, Source>,
-    /// The documents of Gateways and of Ingresses.
+    /// The documents of Gateways.
     gateway_documents: Vec<DocumentKey>,
     ingresses: IngressState,
     documents: BTreeMap<DocumentKey, Document>,
@@ -105,15 +108,6 @@ struct UsedBackends {
     upstreams: Vec<String>,
     /// The Services that were looked up, whether they exist or not.
     services: Vec<ObjectName>,
-}
-
-/// The contribution of the Ingresses to the result.
-#[derive(Default)]
-struct IngressState {
-    documents: Vec<DocumentKey>,
-    upstreams: Vec<(String, Vec<Reference>)>,
-    ancestors: Ancestors,
-    references: BTreeSet<Reference>,
 }
 
 /// The difference that an update has made.
@@ -195,7 +189,8 @@ impl Translator {
             || is_target(Kind::Service)
             || ingress_address != self.gateways.ingress_address
         {
-            self.update_ingresses(objects, &mut backends, &mut update);
+            let concerned = ingress_changes(changes, &targets, concerns(&OF_ALL_INGRESSES));
+            self.update_ingresses(objects, &concerned, &mut backends, &mut update);
         }
         self.update_endpoints(objects, &changes.endpoints, &mut update);
         let mut out = Translation::default();
@@ -419,13 +414,13 @@ impl Translator {
         }
         others.extend(concerned);
         for name in others {
-            let services = |state: Option<&Box<RouteState>>| -> Vec<Reference> {
+            let services = |state: Option<&RouteState>| -> Vec<Reference> {
                 let services = state.into_iter().flat_map(|state| &state.backends.services);
                 services.map(|service| super::reference(Kind::Service, service)).collect()
             };
-            touched.extend(services(self.routes.get(&name)));
+            touched.extend(services(self.routes.get(&name).map(AsRef::as_ref)));
             self.update_route(objects, &name, backends, update);
-            touched.extend(services(self.routes.get(&name)));
+            touched.extend(services(self.routes.get(&name).map(AsRef::as_ref)));
             touched.insert(name);
         }
     }
@@ -503,24 +498,30 @@ impl Translator {
         }
     }
 
-    /// Translates all Ingresses again.
+    /// Translates Ingresses again.
     fn update_ingresses<'o>(
         &mut self,
         objects: &'o Objects,
+        concerned: &IngressChanges,
         backends: &mut Backends<'o>,
         update: &mut Update,
     ) {
-        let mut out = Translation::default();
-        let ingresses = Ingresses::new(objects, &self.settings);
-        ingresses.translate(objects, self.gateways.ingress_address, backends, &mut out);
-        let found = backends.take();
-        let before = std::mem::take(&mut self.ingresses);
-        let documents = self.replace_documents(before.documents, out.documents, update);
-        let upstreams = self.replace_upstreams(objects, before.upstreams, found.upstreams, update);
-        self.ingresses =
-            IngressState { documents, upstreams, ancestors: found.ancestors, references: out.references };
-        self.notes = out.notes;
-        self.replace_statuses(&[Kind::Ingress], out.statuses, update);
+        let address = self.gateways.ingress_address;
+        let Some(made) = self.ingresses.update(objects, &self.settings, address, concerned, backends) else {
+            return;
+        };
+        let IngressUpdate { documents_before, documents, upstreams_before, upstreams, .. } = made;
+        self.replace_documents(documents_before, documents, update);
+        self.replace_upstreams(objects, upstreams_before, upstreams, update);
+        for (ingress, status) in made.statuses {
+            self.set_status(&ingress, status, update);
+        }
+        for (ingress, notes) in made.notes {
+            match notes.is_empty() {
+                true => drop(self.notes.remove(&ingress)),
+                false => drop(self.notes.insert(ingress, notes)),
+            }
+        }
         self.update_references();
     }
 
@@ -561,7 +562,8 @@ impl Translator {
         let by_service =
             self.gateways_by_service(concerned.iter().any(|name| policies.is_for_services(name)));
         let gateways = |target: &Reference| -> BTreeSet<ObjectName> {
-            let of_route = || self.routes.get(target).into_iter().flat_map(|state| &state.attachment.gateways);
+            let of_route =
+                || self.routes.get(target).into_iter().flat_map(|state| &state.attachment.gateways);
             match target.kind {
                 Kind::Gateway => Some(&target.name)
                     .filter(|name| self.gateways.contains(name))
@@ -597,8 +599,9 @@ impl Translator {
 
     /// Writes the statuses of BackendTLSPolicies again.
     fn update_tls_policies(&mut self, backends: &mut Backends<'_>, update: &mut Update) {
-        let mut all = self.ingresses.ancestors.clone();
-        for (policy, gateways) in self.routes.values().flat_map(|state| &state.ancestors) {
+        let mut all = Ancestors::new();
+        let of_routes = self.routes.values().flat_map(|state| &state.ancestors);
+        for (policy, gateways) in self.ingresses.ancestors().chain(of_routes) {
             all.entry(policy.clone()).or_default().extend(gateways.iter().cloned());
         }
         let statuses = backends.policy_statuses(&self.settings, &all);
@@ -609,7 +612,7 @@ impl Translator {
     }
 
     fn update_references(&mut self) {
-        let of_ingresses = &self.ingresses.references;
+        let of_ingresses = self.ingresses.references();
         let all = self.gateways.references.iter().chain(of_ingresses).chain(&self.policies.references);
         self.references = all.cloned().collect();
     }
@@ -708,5 +711,17 @@ impl Translator {
             None => self.statuses.remove(object),
         };
         update.statuses.insert(object.clone());
+    }
+}
+
+/// Returns what changes of the objects mean for Ingresses. `targets` have other TollgatePolicies.
+fn ingress_changes(changes: &Changes, targets: &BTreeSet<Reference>, is_all: bool) -> IngressChanges {
+    let of = |kind: Kind| changes.objects.iter().filter(move |object| object.kind == kind);
+    let targets = targets.iter().filter(|target| target.kind == Kind::Service);
+    IngressChanges {
+        is_all,
+        ingresses: of(Kind::Ingress).map(|object| object.name.clone()).collect(),
+        services: of(Kind::Service).chain(targets).map(|object| object.name.clone()).collect(),
+        references: of(Kind::Secret).chain(of(Kind::ConfigMap)).cloned().collect(),
     }
 }

@@ -38,7 +38,7 @@ impl Scope {
     pub fn contains(&self, name: &ObjectName) -> bool {
         match self {
             Self::All => true,
-            Self::Namespace(namespace) => name.namespace == *namespace,
+            Self::Namespace(namespace) => *name.namespace == **namespace,
             Self::Named(named) => name == named,
         }
     }

@@ -95,8 +95,7 @@ impl StatusWriter {
             let observations = self.observations.clone();
             tokio::spawn(async move {
                 let parameters = PatchParams::apply(&manager).force();
-                let namespace =
-                    Some(reference.name.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+                let namespace = Some(&*reference.name.namespace).filter(|namespace| !namespace.is_empty());
                 let api = api(&client, reference.kind, namespace);
                 let result = api.patch_status(&reference.name.name, &parameters, &Patch::Apply(&body)).await;
                 let object = match result {

@@ -73,8 +73,8 @@ impl StandIns {
                 spec.ports.iter().map(|port| json!({ "name": port.name, "port": port.port })).collect();
             slices.push(json!({
                 "metadata": {
-                    "namespace": name.namespace, "name": name.name,
-                    "labels": { "kubernetes.io/service-name": name.name },
+                    "namespace": &*name.namespace, "name": &*name.name,
+                    "labels": { "kubernetes.io/service-name": &*name.name },
                 },
                 "addressType": "IPv4", "endpoints": [{ "addresses": [address.to_string()] }], "ports": ports,
             }));

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn rank(created: &str, name: &str) -> Arc<Rank> {
-        let meta = Meta { creation_timestamp: created.to_owned(), name: name.to_owned(), ..Meta::default() };
+        let meta = Meta { creation_timestamp: created.to_owned(), name: name.into(), ..Meta::default() };
         Arc::new(Rank::of(Kind::HttpRoute, &meta))
     }
 

@@ -368,15 +368,14 @@ impl Translator {
         let target_services = targets.iter().filter(|target| target.kind == Kind::Service);
         let services: BTreeSet<&ObjectName> =
             of(Kind::Service).chain(target_services).map(|object| &object.name).collect();
-        let namespaces: BTreeSet<&str> =
-            of(Kind::Namespace).map(|object| object.name.name.as_str()).collect();
+        let namespaces: BTreeSet<&str> = of(Kind::Namespace).map(|object| &*object.name.name).collect();
         if parents.is_empty() && services.is_empty() && namespaces.is_empty() {
             return concerned;
         }
         for (route, state) in &self.routes {
             if state.backends.services.iter().any(|service| services.contains(service))
                 || state.attachment.parents.iter().any(|parent| parents.contains(parent))
-                || namespaces.contains(route.name.namespace.as_str())
+                || namespaces.contains(&*route.name.namespace)
             {
                 concerned.insert(route.clone());
             }

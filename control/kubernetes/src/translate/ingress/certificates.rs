@@ -26,7 +26,7 @@ pub struct Certificates {
 pub struct TlsPart {
     /// Its age decides about the order of the certificates.
     created: String,
-    namespace: String,
+    namespace: Arc<str>,
     entries: Vec<TlsEntry>,
 }
 
@@ -56,7 +56,7 @@ impl TlsPart {
     pub fn refers_to(&self, object: &Reference) -> bool {
         object.kind == Kind::Secret
             && object.name.namespace == self.namespace
-            && self.entries.iter().any(|entry| entry.secret == object.name.name)
+            && self.entries.iter().any(|entry| *entry.secret == *object.name.name)
     }
 }
 

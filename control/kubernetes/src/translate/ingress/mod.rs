@@ -61,7 +61,7 @@ impl<'a> Classes<'a> {
         for (name, class) in &objects.ingress_classes {
             if class.spec.as_ref().is_ok_and(|spec| spec.controller == settings.controller) {
                 has_default |= class.meta.annotations.get(IS_DEFAULT).is_some_and(|value| value == "true");
-                names.insert(name.name.as_str());
+                names.insert(&*name.name);
             }
         }
         Self { names, has_default }

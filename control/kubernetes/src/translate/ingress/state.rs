@@ -358,7 +358,7 @@ mod tests {
             let address = "192.0.2.1".parse().ok();
             let made = self.state.update(&self.objects, &self.settings, address, &changes, &mut backends);
             let made = made.expect("an update");
-            let names = made.notes.keys().map(|object| object.name.name.clone()).collect();
+            let names = made.notes.keys().map(|object| object.name.name.to_string()).collect();
             (names, made.documents.keys().map(|key| key.name.clone()).collect())
         }
     }

@@ -53,7 +53,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
     // Every Gateway of an accepted class has a status, whatever its contents.
     let is_accepted = |class: &str| {
-        let of_class = |object: &Reference| object.kind == Kind::GatewayClass && object.name.name == class;
+        let of_class = |object: &Reference| object.kind == Kind::GatewayClass && *object.name.name == *class;
         whole.statuses.iter().filter(|(object, _)| of_class(object)).any(|(_, status)| {
             items(status, "conditions").any(|it| it["type"] == "Accepted" && it["status"] == "True")
         })

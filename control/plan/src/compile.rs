@@ -89,9 +89,9 @@ pub fn compile_with_cache(
     };
     compiler.named_upstreams();
     let mut policy_compiler = PolicyCompiler::new(parts, &special, cache);
-    let surroundings = Surroundings::new(parts, &policy_compiler);
+    let surroundings = surroundings(parts, &policy_compiler);
     let is_same = cache.has_same_surroundings(&surroundings);
-    let routes = compiler.routes(parts, prefixes, &mut policy_compiler, (cache, is_same));
+    let routes = compiler.routes(parts, prefixes, &mut policy_compiler, (&mut *cache, is_same));
     let streams: Vec<_> = streams::written(parts)
         .into_iter()
         .map(|written| {
@@ -149,6 +149,22 @@ pub fn compile_with_cache(
             problems.extend(warnings);
             Err(problems)
         }
+    }
+}
+
+/// Returns what plain routes depend on besides themselves.
+fn surroundings(parts: &CombinedResources<'_>, policies: &PolicyCompiler) -> Surroundings {
+    let config = parts.config;
+    let upstream = |(index, upstream): (usize, &&config::Upstream)| {
+        (upstream.name.value.clone(), upstream.timeouts.clone(), policies.upstream(index))
+    };
+    Surroundings {
+        timeouts: config.timeouts.clone(),
+        body: config.limits.body,
+        rates: Rates::of(&config.limits),
+        buffer: config.buffer.clone(),
+        upstreams: parts.upstreams.iter().enumerate().map(upstream).collect(),
+        chains: policies.default_chains().clone(),
     }
 }
 

@@ -4,12 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_config::{self as config, CombinedResources, ConsumerSpec, Identity, RouteTimeouts, TargetKind};
+use tollgate_config::{self as config, ConsumerSpec, Identity, RouteTimeouts, TargetKind};
 use tollgate_policy::Consumers;
 use tollgate_route::{PathRules, PreparedRoute};
 use tollgate_tls::{ServerOptions, TlsServerConfig};
 
-use crate::policies::PolicyCompiler;
 use crate::{Buffer, Rates, Route, RouteChains, Timeouts};
 
 /// The results of the last compilation, by what they were compiled from. The control thread keeps it from
@@ -35,31 +34,14 @@ pub struct CompileCache {
 /// Everything that a plain route depends on besides itself.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Surroundings {
-    timeouts: Timeouts,
-    body: Option<u64>,
-    rates: Rates,
-    buffer: Buffer,
+    pub timeouts: Timeouts,
+    pub body: Option<u64>,
+    pub rates: Rates,
+    pub buffer: Buffer,
     /// The named upstreams in order, with the timeouts that they set and their chains of policies.
-    upstreams: Vec<(String, RouteTimeouts, Option<u32>)>,
+    pub upstreams: Vec<(String, RouteTimeouts, Option<u32>)>,
     /// The chains of routes without policies of their own.
-    chains: RouteChains,
-}
-
-impl Surroundings {
-    pub(crate) fn new(parts: &CombinedResources<'_>, policies: &PolicyCompiler) -> Self {
-        let config = parts.config;
-        let upstream = |(index, upstream): (usize, &&config::Upstream)| {
-            (upstream.name.value.clone(), upstream.timeouts.clone(), policies.upstream(index))
-        };
-        Self {
-            timeouts: config.timeouts.clone(),
-            body: config.limits.body,
-            rates: Rates::of(&config.limits),
-            buffer: config.buffer.clone(),
-            upstreams: parts.upstreams.iter().enumerate().map(upstream).collect(),
-            chains: policies.default_chains().clone(),
-        }
-    }
+    pub chains: RouteChains,
 }
 
 /// Returns whether a route has no policies, logs and fallbacks of its own, and names its upstreams: nearly all of thousands
@@ -173,7 +155,7 @@ impl CompileCache {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_config::{At, Config, from_text};
+    use tollgate_config::{At, CombinedResources, Config, from_text};
 
     use super::*;
     use crate::{Plan, compile_with_cache};

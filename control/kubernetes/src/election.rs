@@ -113,7 +113,7 @@ impl Election {
     fn free_at(&self, seen: &Seen) -> Instant {
         match holder(&seen.lease) {
             None => seen.since,
-            Some(holder) if holder == self.settings.holder => {
+            Some(holder) if *holder == self.settings.holder => {
                 self.renewed.map_or(seen.since, |renewed| renewed + self.settings.interval())
             }
             Some(_) => seen.since + self.duration_of(&seen.lease),

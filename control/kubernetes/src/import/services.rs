@@ -42,7 +42,7 @@ impl StandIns {
                 // The name of a port says nothing without the Service.
                 let Some(number) = port.get("number").and_then(Value::as_u64) else { continue };
                 let raw = json!({
-                    "metadata": { "namespace": service.namespace, "name": service.name },
+                    "metadata": { "namespace": &*service.namespace, "name": &*service.name },
                     "spec": { "ports": [{ "port": number }] },
                 });
                 if let Ok(raw) = serde_json::from_value(raw) {

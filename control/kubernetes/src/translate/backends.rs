@@ -475,7 +475,7 @@ fn effective<'a>(
     let with = |section: Option<&str>| {
         policies.iter().copied().find(|policy| {
             let targets = policy.spec.as_ref().map(|spec| spec.target_refs.as_slice()).unwrap_or_default();
-            targets.iter().any(|to| to.name == service.name && to.section_name.as_deref() == section)
+            targets.iter().any(|to| *to.name == *service.name && to.section_name.as_deref() == section)
         })
     };
     with(Some(&port.name)).or_else(|| with(None))

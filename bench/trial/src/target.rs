@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::generator::Aim;
 use crate::ground::{Ground, tail};
 use crate::host::{Host, Remote};
+use crate::http::get;
 use crate::origin::{Counted, Origin, READY_BODY, READY_PATH};
 use crate::server::Server;
 use rustix::process::{Pid, Signal, kill_process};
@@ -31,7 +32,9 @@ use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
 use tollgate_lab_study::{CpuSource, CpuSubject, External, Relay, Settings, Url};
 use tollgate_lab_system::ready::{Probe, wait};
-use tollgate_lab_system::{Address, Feature, Setting, Status, System, TlsFiles, Upstream, VirtualHost};
+use tollgate_lab_system::{
+    Address, Feature, Setting, Status, System, TlsFiles, Upstream, VirtualHost, WorkerMetrics, WorkerReading,
+};
 
 /// Longest recorded configuration file, in bytes. A configuration of 10,000 routes is cut here.
 const LONGEST_FILE: usize = 16 * 1024;
@@ -39,6 +42,12 @@ const LONGEST_FILE: usize = 16 * 1024;
 /// Factor by which a start may take longer under valgrind. Valgrind executes about 50 times the instructions,
 /// but a start is not all computation.
 const COUNTING: f64 = 20.0;
+
+/// The longest wait for the counters of workers. A worker at its limit may serve them, too.
+const WORKERS_LIMIT: Duration = Duration::from_secs(2);
+
+/// The longest page of metrics, in bytes.
+const LONGEST_METRICS: u64 = 16 << 20;
 
 /// How long the slow link may take to start.
 const RELAY_LIMIT: Duration = Duration::from_secs(5);
@@ -71,6 +80,8 @@ pub struct Target {
     paused: bool,
     /// The setting that it was rendered from; `None` for a direct run.
     pub setting: Option<Setting>,
+    /// The counters of its workers, if it has several and they are on.
+    workers: Option<WorkerMetrics>,
     /// Whether the origin runs within this system's quota.
     pub beside: bool,
 }
@@ -196,6 +207,7 @@ impl Target {
         used: &mut SystemUsed,
     ) -> Result<Self, Failure> {
         let External { url, cpu, .. } = external;
+        used.version.clone_from(&external.version);
         used.title = arm.title.clone().unwrap_or_else(|| format!("{} ({url})", arm.name));
         let address = resolve(url)?;
         let certificate = certificate(ground, external, address)?;
@@ -235,6 +247,7 @@ impl Target {
             account: None,
             paused: false,
             setting: None,
+            workers: None,
             beside: false,
         })
     }
@@ -294,6 +307,7 @@ impl Target {
             account: None,
             paused: false,
             setting: None,
+            workers: None,
             beside: false,
         }))
     }
@@ -418,11 +432,16 @@ impl Target {
         });
         let certificate = match &url {
             Some(url) if url.tls && links == 0 => {
-                let external = External { url: url.clone(), certificate: None, cpu: None };
+                let external =
+                    External { url: url.clone(), certificate: None, cpu: None, version: String::new() };
                 certificate(ground, &external, SocketAddr::new(at, port))?
             }
             _ => last.as_ref().and_then(|setting: &Setting| setting.tls.clone()),
         };
+        let has_workers = settings.workers() > 1
+            && links == 1
+            && last.as_ref().is_some_and(|setting| setting.features.contains(&Feature::Statistics));
+        let workers = system.description().workers.clone().filter(|_| has_workers);
         Ok(Self {
             name: arm.name.clone(),
             port,
@@ -438,6 +457,7 @@ impl Target {
             account,
             paused: false,
             setting: last,
+            workers,
             beside,
         })
     }
@@ -522,6 +542,17 @@ impl Target {
             Some(Afar::Counted(counter)) => counter.borrow_mut().read().map(Some),
             _ => Ok(None),
         }
+    }
+
+    /// Reads the counters of its workers; `None` if it has none, or does not answer in time.
+    pub(crate) fn read_workers(&self) -> Option<WorkerReading> {
+        if let Some(read) = self.at_agent(Ask::Workers) {
+            return read.ok()?;
+        }
+        let workers = self.workers.as_ref()?;
+        let url = workers.url(self.setting.as_ref()?);
+        let answer = get(&url, &[], WORKERS_LIMIT, LONGEST_METRICS).ok()?;
+        workers.parse(&String::from_utf8_lossy(&answer.body))
     }
 
     /// Asks its agent for an operation, if one started it.

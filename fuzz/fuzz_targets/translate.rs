@@ -48,12 +48,12 @@ fuzz_target!(|bytes: &[u8]| {
         check_status(object, status);
     }
     for (key, document) in &whole.documents {
-        assert!(document.value.is_object(), "{key:?}: {}", document.value);
+        assert!(document.content.value().is_object(), "{key:?}: {}", document.content.text());
         assert!(!document.owners.is_empty(), "no object reports it if {key:?} is refused");
     }
     // Every Gateway of an accepted class has a status, whatever its contents.
     let is_accepted = |class: &str| {
-        let of_class = |object: &Reference| object.kind == Kind::GatewayClass && object.name.name == class;
+        let of_class = |object: &Reference| object.kind == Kind::GatewayClass && *object.name.name == *class;
         whole.statuses.iter().filter(|(object, _)| of_class(object)).any(|(_, status)| {
             items(status, "conditions").any(|it| it["type"] == "Accepted" && it["status"] == "True")
         })

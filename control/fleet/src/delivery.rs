@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
-use tollgate_documents::{DocumentChanges, DocumentKey, Refused, SharedValue, SourceEvent};
+use tollgate_documents::{Compact, DocumentChanges, DocumentKey, Refused, SourceEvent};
 
 use crate::message::Position;
 use crate::replica::{Commit, KindNames};
@@ -35,11 +34,11 @@ pub struct SavedState {
 struct SavedDocument {
     kind: String,
     name: String,
-    value: SharedValue,
+    value: Compact,
 }
 
 /// Documents by key.
-pub(crate) type Documents = BTreeMap<DocumentKey, Arc<Value>>;
+pub(crate) type Documents = BTreeMap<DocumentKey, Compact>;
 
 impl SavedState {
     /// Reads a state from the contents of its file.
@@ -61,7 +60,7 @@ impl SavedState {
         let all = self.documents.len();
         let known = self.documents.into_iter().filter_map(|document| {
             let key = DocumentKey { kind: kinds(&document.kind)?, name: document.name };
-            Some((key, document.value.0))
+            Some((key, document.value))
         });
         let documents: Documents = known.collect();
         let position = self.position.filter(|_| documents.len() == all);
@@ -78,7 +77,7 @@ pub(crate) struct InForce {
     pub refused: Refused,
 }
 
-type Changes = BTreeMap<DocumentKey, Option<Arc<Value>>>;
+type Changes = BTreeMap<DocumentKey, Option<Compact>>;
 
 /// Hands changes to the gateway.
 #[derive(Debug)]
@@ -152,7 +151,7 @@ impl Delivery {
         let documents = self.good.iter().map(|(key, value)| SavedDocument {
             kind: key.kind.to_owned(),
             name: key.name.clone(),
-            value: SharedValue(value.clone()),
+            value: value.clone(),
         });
         SavedState {
             format: FORMAT_VERSION,
@@ -189,7 +188,7 @@ impl Delivery {
 
     fn hand_over(&mut self, permit: mpsc::Permit<'_, SourceEvent>) {
         let pending = std::mem::take(&mut self.pending);
-        let here = |key: &DocumentKey, value: &Option<Arc<Value>>| {
+        let here = |key: &DocumentKey, value: &Option<Compact>| {
             Some(on_this_machine(key, value.as_ref()?, self.bind))
         };
         let changes = pending.iter().map(|(key, value)| (key.clone(), here(key, value))).collect();
@@ -219,16 +218,13 @@ impl Delivery {
 }
 
 /// Returns a document with this machine's address, if it is a listener.
-fn on_this_machine(key: &DocumentKey, value: &Arc<Value>, bind: Option<IpAddr>) -> Arc<Value> {
+fn on_this_machine(key: &DocumentKey, document: &Compact, bind: Option<IpAddr>) -> Compact {
+    let Some(bind) = bind.filter(|_| key.kind == "listeners") else { return document.clone() };
+    let mut value = document.value();
     let written = value.get("bind").and_then(Value::as_str).and_then(|text| text.parse::<SocketAddr>().ok());
-    match (key.kind, bind, written) {
-        ("listeners", Some(bind), Some(written)) => {
-            let mut value = Value::clone(value);
-            value["bind"] = SocketAddr::new(bind, written.port()).to_string().into();
-            Arc::new(value)
-        }
-        _ => value.clone(),
-    }
+    let Some(written) = written else { return document.clone() };
+    value["bind"] = SocketAddr::new(bind, written.port()).to_string().into();
+    Compact::from(&value)
 }
 
 /// The thread that takes documents ended.
@@ -250,7 +246,7 @@ mod tests {
     }
 
     fn commit(version: u64, name: &str, value: u64) -> Commit {
-        let changes = Changes::from([(key(name), Some(Arc::new(json!(value))))]);
+        let changes = Changes::from([(key(name), Some(Compact::from(&json!(value))))]);
         Commit { changes, position: position(version) }
     }
 
@@ -270,7 +266,7 @@ mod tests {
     fn listeners_get_the_address_of_the_machine_and_keep_their_port() {
         let at = |kind, value: Value| {
             let key = DocumentKey { kind, name: "a".to_owned() };
-            Value::clone(&on_this_machine(&key, &Arc::new(value), "10.0.0.7".parse().ok()))
+            on_this_machine(&key, &Compact::from(&value), "10.0.0.7".parse().ok()).value()
         };
         assert_eq!(at("listeners", json!({ "bind": "192.0.2.1:80" })), json!({ "bind": "10.0.0.7:80" }));
         assert_eq!(at("listeners", json!({ "bind": "unix:/run/x" })), json!({ "bind": "unix:/run/x" }));
@@ -282,12 +278,12 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let (sender, mut events) = mpsc::channel(4);
-            let saved = Documents::from([(key("a"), Arc::new(json!(0)))]);
+            let saved = Documents::from([(key("a"), Compact::from(&json!(0)))]);
             let mut delivery = Delivery::new(sender, None, Some((&saved, Some(&position(1)))));
             delivery.add(commit(2, "a", 1));
             delivery.add(commit(3, "b", 1));
             let first = next(&mut events);
-            assert_eq!(first.changes, [(key("a"), Some(Arc::new(json!(0))))]);
+            assert_eq!(first.changes, [(key("a"), Some(Compact::from(&json!(0))))]);
             assert!(!act(&mut delivery).await && events.is_empty(), "one at a time");
             first.answer.send(Refused::new()).expect("it waits");
             assert!(act(&mut delivery).await);
@@ -298,8 +294,8 @@ mod tests {
             second.answer.send(Refused::from([(key("a"), "bad".to_owned())])).expect("it waits");
             assert!(act(&mut delivery).await);
             assert_eq!(delivery.in_force().position, Some(position(3)));
-            assert_eq!(delivery.good[&key("a")], Arc::new(json!(0)), "the last good version");
-            assert_eq!(delivery.good[&key("b")], Arc::new(json!(1)));
+            assert_eq!(delivery.good[&key("a")], Compact::from(&json!(0)), "the last good version");
+            assert_eq!(delivery.good[&key("b")], Compact::from(&json!(1)));
             let (documents, position) = delivery.saved().into_parts(|_| Some("routes"));
             assert_eq!((documents, position), (delivery.good.clone(), None), "all is needed again");
             delivery.retry_at = Instant::now();
@@ -308,7 +304,7 @@ mod tests {
             assert_eq!(third.changes, [], "the gateway has what it refused");
             third.answer.send(Refused::new()).expect("it waits");
             assert!(act(&mut delivery).await);
-            assert_eq!(delivery.good[&key("a")], Arc::new(json!(1)));
+            assert_eq!(delivery.good[&key("a")], Compact::from(&json!(1)));
             drop(events);
             delivery.add(commit(4, "b", 2));
             assert_eq!(delivery.progress().await, Err(GatewayEnded));

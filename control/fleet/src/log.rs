@@ -5,12 +5,10 @@
 //! the log does not grow with the number of changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
-use serde_json::Value;
-use tollgate_documents::DocumentKey;
+use tollgate_documents::{Compact, DocumentKey};
 
 use crate::edit::edits;
 use crate::message::{Position, ToGateway, line, put_line};
@@ -40,7 +38,7 @@ pub struct DocumentLog {
 struct Entry {
     key: DocumentKey,
     /// `None`: it was removed.
-    value: Option<Arc<Value>>,
+    value: Option<Compact>,
     line: Bytes,
     /// A shorter line for gateways that have the previous version of the document, and that version.
     edit: Option<(u64, Bytes)>,
@@ -85,7 +83,7 @@ impl DocumentLog {
 
     /// Makes these all documents. A document that is equal to the present one keeps its version. Returns whether
     /// anything changed.
-    pub fn replace(&mut self, all: impl IntoIterator<Item = (DocumentKey, Arc<Value>)>) -> bool {
+    pub fn replace(&mut self, all: impl IntoIterator<Item = (DocumentKey, Compact)>) -> bool {
         let before = self.version;
         let mut kept = HashSet::new();
         for (key, value) in all {
@@ -99,19 +97,19 @@ impl DocumentLog {
     }
 
     /// Sets a document.
-    pub fn put(&mut self, key: &DocumentKey, value: Arc<Value>) {
+    pub fn put(&mut self, key: &DocumentKey, value: Compact) {
         let known = self.by_key.get(key).copied();
         let before = known.and_then(|version| Some((version, self.entries.get(&version)?)));
         let mut edit = None;
         if let Some((version, Entry { value: Some(old), .. })) = before {
-            if Arc::ptr_eq(old, &value) || *old == value {
+            if *old == value {
                 return;
             }
             edit = Some((version, old.clone()));
         }
         let line = Bytes::from(put_line(key.kind, &key.name, &value));
         let edit = edit.filter(|_| line.len() >= EDIT_MIN_BYTES).and_then(|(version, old)| {
-            let edits = edits(&old, &value);
+            let edits = edits(&old.value(), &value.value());
             let (kind, name) = (key.kind.to_owned(), key.name.clone());
             let edit = crate::message::line(&ToGateway::Edit { kind, name, edits });
             (edit.len() < line.len() / 2).then(|| (version, Bytes::from(edit)))
@@ -196,7 +194,7 @@ fn digest(line: &[u8]) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -211,12 +209,12 @@ mod tests {
     #[test]
     fn a_known_position_gets_what_changed_and_an_unknown_one_everything() {
         let mut log = DocumentLog::new("one".to_owned());
-        log.put(&key("a"), Arc::new(json!({ "n": 1 })));
-        log.put(&key("b"), Arc::new(json!({ "n": 1 })));
+        log.put(&key("a"), Compact::from(&json!({ "n": 1 })));
+        log.put(&key("b"), Compact::from(&json!({ "n": 1 })));
         let first = log.position();
         assert_eq!(log.since(Some(&first)).lines, Vec::<Bytes>::new());
-        log.put(&key("a"), Arc::new(json!({ "n": 2 })));
-        log.put(&key("a"), Arc::new(json!({ "n": 3 })));
+        log.put(&key("a"), Compact::from(&json!({ "n": 2 })));
+        log.put(&key("a"), Compact::from(&json!({ "n": 3 })));
         log.remove(&key("b"));
         let delta = log.since(Some(&first));
         assert_eq!(
@@ -234,21 +232,21 @@ mod tests {
     #[test]
     fn a_restarted_controller_with_the_same_documents_sends_none() {
         let (mut one, mut two) = (DocumentLog::new("one".to_owned()), DocumentLog::new("two".to_owned()));
-        let document = |name: &str| (key(name), Arc::new(json!({ "of": name })));
+        let document = |name: &str| (key(name), Compact::from(&json!({ "of": name })));
         one.replace([document("a"), document("b"), document("c")]);
         one.remove(&key("c"));
         two.replace([document("b"), document("a")]);
         assert_eq!(two.since(Some(&one.position())).lines, Vec::<Bytes>::new());
-        one.put(&key("a"), Arc::new(json!({ "of": "x" })));
+        one.put(&key("a"), Compact::from(&json!({ "of": "x" })));
         assert_eq!(two.since(Some(&one.position())).lines.len(), 3, "everything");
     }
 
     #[test]
     fn what_is_equal_keeps_its_version() {
         let mut log = DocumentLog::new("one".to_owned());
-        assert!(log.replace([(key("a"), Arc::new(json!({ "x": 1, "y": 2 })))]));
+        assert!(log.replace([(key("a"), Compact::from(&json!({ "x": 1, "y": 2 })))]));
         let before = log.position();
-        assert!(!log.replace([(key("a"), Arc::new(json!({ "y": 2, "x": 1 })))]));
+        assert!(!log.replace([(key("a"), Compact::from(&json!({ "y": 2, "x": 1 })))]));
         assert_eq!(log.position(), before);
         assert!(log.replace([]));
         assert_eq!((log.documents(), log.digest), (0, 0));
@@ -258,7 +256,7 @@ mod tests {
     fn forgotten_removals_are_not_needed_again() {
         let mut log = DocumentLog::new("one".to_owned());
         for number in 0..=REMOVALS_MAX {
-            log.put(&key(&number.to_string()), Arc::new(json!({})));
+            log.put(&key(&number.to_string()), Compact::from(&json!({})));
         }
         let start = log.position();
         for number in 0..=REMOVALS_MAX {
@@ -278,15 +276,15 @@ mod tests {
         let upstream = DocumentKey { kind: "upstreams", name: "shop".to_owned() };
         let mut log = DocumentLog::new("one".to_owned());
         let start = log.position();
-        log.put(&upstream, Arc::new(endpoints(7)));
+        log.put(&upstream, Compact::from(&endpoints(7)));
         let first = log.position();
-        log.put(&key("other"), Arc::new(json!({})));
-        log.put(&upstream, Arc::new(endpoints(9)));
+        log.put(&key("other"), Compact::from(&json!({})));
+        log.put(&upstream, Compact::from(&endpoints(9)));
         let small = text(&log.since(Some(&first)));
         assert!(small.len() < 400 && small.contains("splice"), "{small}");
         let whole = text(&log.since(Some(&start)));
         assert!(whole.len() > 3000 && !whole.contains("splice"), "{whole}");
-        log.put(&upstream, Arc::new(endpoints(11)));
+        log.put(&upstream, Compact::from(&endpoints(11)));
         let whole = text(&log.since(Some(&first)));
         assert!(!whole.contains("splice"), "it does not have the version in between");
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollgate_documents::SharedValue;
+use tollgate_documents::Compact;
 
 use crate::edit::Edit;
 
@@ -41,7 +41,7 @@ pub enum ToGateway {
         /// Its name.
         name: String,
         /// Its value.
-        value: SharedValue,
+        value: Compact,
     },
     /// A document has changed in a few places.
     Edit {
@@ -133,16 +133,9 @@ pub fn line(message: &impl Serialize) -> Vec<u8> {
 }
 
 /// Returns the line of a document.
-pub fn put_line(kind: &str, name: &str, value: &Value) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Put<'a> {
-        kind: &'a str,
-        name: &'a str,
-        value: &'a Value,
-    }
-    #[derive(Serialize)]
-    struct Line<'a> {
-        put: Put<'a>,
-    }
-    line(&Line { put: Put { kind, name, value } })
+pub fn put_line(kind: &str, name: &str, value: &Compact) -> Vec<u8> {
+    let text = |text: &str| Value::from(text).to_string();
+    // The document is there as JSON already.
+    let (kind, name, value) = (text(kind), text(name), value.text());
+    format!("{{\"put\":{{\"kind\":{kind},\"name\":{name},\"value\":{value}}}}}\n").into_bytes()
 }

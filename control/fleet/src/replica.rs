@@ -3,10 +3,8 @@
 //! Changes are collected until the commit, and take effect together. Messages without their commit are dropped with the connection: the next one continues at the last commit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use serde_json::Value;
-use tollgate_documents::{DocumentKey, SharedValue};
+use tollgate_documents::{Compact, DocumentKey};
 
 use crate::edit::apply_edits;
 use crate::message::{Position, ToGateway};
@@ -18,7 +16,7 @@ pub type KindNames = fn(&str) -> Option<&'static str>;
 #[derive(Debug)]
 pub struct Replica {
     kinds: KindNames,
-    documents: BTreeMap<DocumentKey, Arc<Value>>,
+    documents: BTreeMap<DocumentKey, Compact>,
     position: Option<Position>,
     /// The changes since the last commit.
     batch: Changes,
@@ -26,7 +24,7 @@ pub struct Replica {
     unknown: BTreeSet<(String, String)>,
 }
 
-type Changes = BTreeMap<DocumentKey, Option<Arc<Value>>>;
+type Changes = BTreeMap<DocumentKey, Option<Compact>>;
 
 /// The changes of a commit.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,7 +40,7 @@ impl Replica {
     #[must_use]
     pub fn new(
         kinds: KindNames,
-        documents: BTreeMap<DocumentKey, Arc<Value>>,
+        documents: BTreeMap<DocumentKey, Compact>,
         position: Option<Position>,
     ) -> Self {
         Self { kinds, documents, position, batch: BTreeMap::new(), unknown: BTreeSet::new() }
@@ -50,7 +48,7 @@ impl Replica {
 
     /// Returns the documents as of the last commit.
     #[must_use]
-    pub fn documents(&self) -> &BTreeMap<DocumentKey, Arc<Value>> {
+    pub fn documents(&self) -> &BTreeMap<DocumentKey, Compact> {
         &self.documents
     }
 
@@ -81,7 +79,7 @@ impl Replica {
                 self.batch = self.documents.keys().map(|key| (key.clone(), None)).collect();
                 self.unknown.clear();
             }
-            ToGateway::Put { kind, name, value: SharedValue(value) } => match (self.kinds)(&kind) {
+            ToGateway::Put { kind, name, value } => match (self.kinds)(&kind) {
                 Some(kind) => drop(self.batch.insert(DocumentKey { kind, name }, Some(value))),
                 None => drop(self.unknown.insert((kind, name))),
             },
@@ -92,13 +90,13 @@ impl Replica {
                 let known = self.documents.get(&key).filter(|_| !self.batch.contains_key(&key));
                 let edited = match known {
                     Some(known) => {
-                        let mut value = Value::clone(known);
+                        let mut value = known.value();
                         apply_edits(&mut value, edits).map(|()| value)
                     }
                     None => Err("an edit is for a document that is not here".to_owned()),
                 };
                 match edited {
-                    Ok(value) => drop(self.batch.insert(key, Some(Arc::new(value)))),
+                    Ok(value) => drop(self.batch.insert(key, Some(Compact::from(&value)))),
                     Err(why) => {
                         self.position = None;
                         return Err(format!("{}/{}: {why}", key.kind, key.name));

@@ -13,13 +13,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rustls::ServerConfig;
-use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use tollgate_documents::{DocumentKey, Refused};
+use tollgate_documents::{Compact, DocumentKey, Refused};
 use tollgate_net::component;
 use tracing::{debug, info, warn};
 
@@ -135,7 +134,7 @@ impl FleetServer {
         listener: TcpListener,
         tls: Arc<ServerConfig>,
         kinds: KindNames,
-        documents: impl IntoIterator<Item = (DocumentKey, Arc<Value>)>,
+        documents: impl IntoIterator<Item = (DocumentKey, Compact)>,
         purges: PurgeList,
         purge_file: Option<PurgeFile>,
     ) -> io::Result<Self> {
@@ -193,7 +192,7 @@ impl Drop for FleetServer {
 
 impl FleetHandle {
     /// Makes these all documents. Returns the version of the result.
-    pub fn publish(&self, documents: impl IntoIterator<Item = (DocumentKey, Arc<Value>)>) -> u64 {
+    pub fn publish(&self, documents: impl IntoIterator<Item = (DocumentKey, Compact)>) -> u64 {
         let version = {
             let mut log = self.0.log();
             log.replace(documents);

@@ -1,13 +1,12 @@
 //! Replicas follow a log over broken connections and restarts, and end with its documents.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::{Value, json};
-use tollgate_documents::DocumentKey;
+use serde_json::json;
+use tollgate_documents::{Compact, DocumentKey};
 use tollgate_fleet::{DocumentLog, Position, Replica, ToGateway};
 
 /// How many gateways follow the log.
@@ -53,9 +52,9 @@ fn key(name: u8) -> DocumentKey {
 }
 
 /// A document: some are long lists, so that edits are sent.
-fn document(name: u8, value: u8) -> Arc<Value> {
+fn document(name: u8, value: u8) -> Compact {
     let endpoints = (0..80).filter(|number| *number != value).map(|number| format!("10.0.0.{number}:80"));
-    Arc::new(match name {
+    Compact::from(&match name {
         0..4 => json!({ "endpoints": endpoints.collect::<Vec<_>>(), "of": [name, value] }),
         _ => json!({ "value": value }),
     })
@@ -110,7 +109,7 @@ impl Gateway {
 fn run(steps: Vec<Step>) -> usize {
     let mut runs = 0;
     let mut log = DocumentLog::new("run 0".to_owned());
-    let mut expected: BTreeMap<DocumentKey, Arc<Value>> = BTreeMap::new();
+    let mut expected: BTreeMap<DocumentKey, Compact> = BTreeMap::new();
     let mut gateways: Vec<Gateway> = (0..GATEWAYS).map(|_| Gateway::new()).collect();
     for step in steps {
         match step {

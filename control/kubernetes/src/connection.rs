@@ -80,8 +80,8 @@ pub fn reduce(object: DynamicObject) -> RawObject {
     let created = metadata.creation_timestamp.map(|time| time.0.to_string());
     RawObject {
         metadata: Meta {
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name.unwrap_or_default(),
+            namespace: metadata.namespace.unwrap_or_default().into(),
+            name: metadata.name.unwrap_or_default().into(),
             uid: metadata.uid.unwrap_or_default(),
             generation: metadata.generation.unwrap_or_default(),
             resource_version: metadata.resource_version.unwrap_or_default(),
@@ -107,9 +107,9 @@ pub fn now() -> String {
 /// Returns the body of a server-side apply of a status.
 pub fn status_body(kind: Kind, meta: &Meta, status: Value, versioned: bool) -> Value {
     let resource = resource(kind);
-    let mut metadata = serde_json::json!({ "name": meta.name });
+    let mut metadata = serde_json::json!({ "name": &*meta.name });
     if !meta.namespace.is_empty() {
-        metadata["namespace"] = meta.namespace.as_str().into();
+        metadata["namespace"] = (&*meta.namespace).into();
     }
     if versioned {
         metadata["resourceVersion"] = meta.resource_version.as_str().into();

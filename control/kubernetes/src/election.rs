@@ -1,35 +1,37 @@
 //! Elects the one gateway that writes statuses, by a Lease.
 //!
-//! All gateways of a class translate and serve alike; the leader also writes statuses. [`Election`] decides
-//! without I/O, from the Lease as it was read and from the local clock alone: clocks of machines are not
-//! compared. [`run`] is its task, which reports to the source. A gateway that cannot renew the Lease stops
-//! writing before another one may begin.
+//! All gateways of a class translate and serve alike; the leader also writes statuses. The leader renews the Lease
+//! twice in its duration, with one request each. The others watch the Lease, and request nothing until it has not
+//! changed for its duration by their own clock: clocks of machines are not compared. A write names the version that
+//! it replaces, so one of several candidates is first, and the others read the Lease and wait again.
+//!
+//! [`Election`] decides without I/O. [`run`] is its task, which reports to the source. A gateway leads at most for the
+//! duration after the begin of its last renewal, so it stops before another one may begin. A short overlap by
+//! requests that are on their way is harmless: statuses are applied whole, and every gateway has the same ones.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::core::ObjectMeta;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, sleep_until, timeout};
 use tollgate_net::component;
 use tracing::{info, warn};
 
+use crate::object::is_older;
 use crate::rights;
+use crate::watch::{Pauses, explain as explain_watch};
 
-/// A Lease that was not renewed for this long belongs to no gateway. A new leader is found after at most this
-/// time and one interval.
-const LEASE_SECONDS: i32 = 5;
-const LEASE_DURATION: Duration = Duration::from_secs(LEASE_SECONDS as u64);
-/// A leader that could not renew the Lease for this long stops writing.
-const RENEW_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the end of the process waits for the Lease to be given back.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often the leader renews the Lease, and the others look at it.
-const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The place of the Lease, and the gateway that asks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,101 +42,267 @@ pub struct LeaseSettings {
     pub name: String,
     /// The name of this gateway, different from all others.
     pub holder: String,
+    /// A Lease that was not renewed for this long belongs to no gateway.
+    pub duration: Duration,
+}
+
+impl LeaseSettings {
+    /// Returns how often the leader renews the Lease. A request without an answer ends after this time, too.
+    fn interval(&self) -> Duration {
+        self.duration / 2
+    }
+
+    /// Returns the duration in the Lease's own unit, rounded up.
+    fn whole_seconds(&self) -> i32 {
+        i32::try_from(self.duration.as_millis().div_ceil(1000)).unwrap_or(i32::MAX)
+    }
 }
 
 /// The next step of the election.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// Create it.
-    Create,
-    /// Write this gateway's name and the time into it.
-    Hold,
-    /// Nothing: it belongs to another gateway.
-    Wait,
+    /// Nothing until this time.
+    Wait(Instant),
+    /// Read the Lease.
+    Read,
+    /// Write it with this gateway's name: replace the version that it names, or create it.
+    Write(Box<Lease>),
+}
+
+/// The Lease as it was seen last.
+#[derive(Debug)]
+struct Seen {
+    lease: Lease,
+    /// When this holder and this time of renewal were first seen.
+    since: Instant,
 }
 
 /// The decisions of one gateway.
 #[derive(Debug)]
 struct Election {
-    holder: String,
-    /// The holder and the time in the Lease that were read last, and when they were first seen.
-    seen: Option<(Option<String>, Option<MicroTime>, Instant)>,
-    /// When this gateway last wrote the Lease.
+    settings: LeaseSettings,
+    /// `None`: there is no Lease.
+    seen: Option<Seen>,
+    /// Whether the Lease may differ from what was seen.
+    is_stale: bool,
+    /// No request begins earlier.
+    not_before: Instant,
+    /// When the last successful write of this gateway began, unless another one holds the Lease since.
     renewed: Option<Instant>,
 }
 
 impl Election {
-    fn new(holder: String) -> Self {
-        Self { holder, seen: None, renewed: None }
+    fn new(settings: LeaseSettings, now: Instant) -> Self {
+        Self { settings, seen: None, is_stale: true, not_before: now, renewed: None }
     }
 
-    /// Decides on the next step. `lease` is the Lease as it was read; `None` if it does not exist.
-    fn step(&mut self, lease: Option<&LeaseSpec>, now: Instant) -> Step {
-        let Some(lease) = lease else { return Step::Create };
-        let holder = lease.holder_identity.clone().filter(|holder| !holder.is_empty());
-        let is_new =
-            self.seen.as_ref().is_none_or(|(known, time, _)| *known != holder || *time != lease.renew_time);
-        if is_new {
-            self.seen = Some((holder.clone(), lease.renew_time.clone(), now));
+    /// Decides on the next step.
+    fn next(&self, now: Instant) -> Step {
+        let free = self.seen.as_ref().filter(|_| !self.is_stale).map(|seen| self.free_at(seen));
+        let due = free.map_or(self.not_before, |free| free.max(self.not_before));
+        if now < due {
+            return Step::Wait(due);
         }
-        let age = self.seen.as_ref().map_or(Duration::ZERO, |(.., since)| now.duration_since(*since));
-        match holder {
-            None => Step::Hold,
-            Some(holder) if holder == self.holder => Step::Hold,
-            Some(_) if age >= lease_duration(lease) => Step::Hold,
-            Some(_) => Step::Wait,
+        match self.is_stale {
+            true => Step::Read,
+            false => Step::Write(Box::new(self.held())),
         }
     }
 
-    /// Whether this gateway leads: the Lease that it wrote cannot belong to another one yet.
-    fn leads(&self, now: Instant) -> bool {
-        self.renewed.is_some_and(|renewed| now.duration_since(renewed) < RENEW_TIMEOUT)
+    /// Returns when this gateway may write a Lease.
+    fn free_at(&self, seen: &Seen) -> Instant {
+        match holder(&seen.lease) {
+            None => seen.since,
+            Some(holder) if *holder == self.settings.holder => {
+                self.renewed.map_or(seen.since, |renewed| renewed + self.settings.interval())
+            }
+            Some(_) => seen.since + self.duration_of(&seen.lease),
+        }
+    }
+
+    /// Returns the time after which a Lease has no holder. The Lease has whole seconds: if they are this gateway's
+    /// duration rounded up, all gateways have the exact one.
+    fn duration_of(&self, lease: &Lease) -> Duration {
+        let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
+        match seconds {
+            Some(seconds) if seconds != self.settings.whole_seconds() => {
+                Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
+            }
+            _ => self.settings.duration,
+        }
+    }
+
+    /// Returns the Lease's new contents, held by this gateway.
+    fn held(&self) -> Lease {
+        let (metadata, before) = match &self.seen {
+            Some(seen) => (seen.lease.metadata.clone(), seen.lease.spec.clone().unwrap_or_default()),
+            None => {
+                let name = Some(self.settings.name.clone());
+                (ObjectMeta { name, ..ObjectMeta::default() }, LeaseSpec::default())
+            }
+        };
+        let now = MicroTime(Timestamp::now());
+        let is_same = before.holder_identity.as_ref() == Some(&self.settings.holder);
+        let spec = LeaseSpec {
+            acquire_time: before.acquire_time.clone().filter(|_| is_same).or_else(|| Some(now.clone())),
+            holder_identity: Some(self.settings.holder.clone()),
+            lease_duration_seconds: Some(self.settings.whole_seconds()),
+            lease_transitions: Some(before.lease_transitions.unwrap_or_default() + i32::from(!is_same)),
+            renew_time: Some(now),
+            ..before
+        };
+        Lease { metadata, spec: Some(spec) }
+    }
+
+    /// Takes in the Lease as it was read or reported; `None`: there is none.
+    fn observe(&mut self, lease: Option<Lease>, now: Instant) {
+        let Some(lease) = lease else {
+            self.seen = None;
+            self.is_stale = false;
+            return;
+        };
+        if self.seen.as_ref().is_some_and(|seen| is_older(version(&lease), version(&seen.lease))) {
+            return;
+        }
+        self.is_stale = false;
+        if holder(&lease) != Some(&self.settings.holder) {
+            self.renewed = None;
+        }
+        let known = self.seen.as_ref().filter(|seen| is_same_term(&seen.lease, &lease));
+        let since = known.map_or(now, |seen| seen.since);
+        self.seen = Some(Seen { lease, since });
+    }
+
+    /// Takes in the Lease that this gateway wrote by a request that began at this time.
+    fn written(&mut self, lease: Lease, begun: Instant, now: Instant) {
+        self.observe(Some(lease), now);
+        if self.seen.as_ref().is_some_and(|seen| holder(&seen.lease) == Some(&self.settings.holder)) {
+            self.renewed = Some(begun);
+        }
+    }
+
+    /// Takes in that a request failed, or that another gateway was first. The Lease is read before the next write, unless
+    /// the watch reports it earlier.
+    fn failed(&mut self, now: Instant) {
+        self.is_stale = true;
+        // At random, so that the candidates do not come back at once.
+        self.not_before = now + self.settings.interval().mul_f64(0.25 + fastrand::f64() / 4.0);
+    }
+
+    /// Returns when this gateway stops leading if it does not renew the Lease; `None`: it does not lead.
+    fn leads_until(&self, now: Instant) -> Option<Instant> {
+        self.renewed.map(|renewed| renewed + self.settings.duration).filter(|end| now < *end)
     }
 }
 
-/// The time after which a Lease has no holder, as its holder says.
-fn lease_duration(lease: &LeaseSpec) -> Duration {
-    let seconds = lease.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    seconds.map_or(LEASE_DURATION, Duration::from_secs)
+/// Returns the holder of a Lease.
+fn holder(lease: &Lease) -> Option<&String> {
+    lease.spec.as_ref()?.holder_identity.as_ref().filter(|holder| !holder.is_empty())
+}
+
+/// Returns whether two versions of a Lease have the same holder and time of renewal.
+fn is_same_term(one: &Lease, two: &Lease) -> bool {
+    let renewed = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.renew_time.clone());
+    holder(one) == holder(two) && renewed(one) == renewed(two)
+}
+
+fn version(lease: &Lease) -> &str {
+    lease.metadata.resource_version.as_deref().unwrap_or_default()
+}
+
+/// What was last logged about something that fails.
+#[derive(Default)]
+struct Complaint(Option<String>);
+
+impl Complaint {
+    /// Logs a failure, unless it is the same as the last one. `None`: nothing fails.
+    fn report(&mut self, name: &str, why: Option<String>) {
+        if let Some(why) = why.as_deref().filter(|_| why != self.0) {
+            warn!(target: component::KUBERNETES, "Lease {name}: {why}");
+        }
+        self.0 = why;
+    }
 }
 
 /// Takes part in the election until `leads` has no receiver. Sends whether this gateway leads.
 pub(crate) async fn run(client: Client, settings: LeaseSettings, leads: watch::Sender<bool>) {
     let leases = leases(client, &settings);
-    let mut election = Election::new(settings.holder.clone());
-    let mut failure = None;
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let name = settings.name.clone();
+    let mut events = pin!(watch_object(leases.clone(), &name).backoff(Pauses::default()));
+    let mut election = Election::new(settings, Instant::now());
+    let (mut watching, mut requests) = (Complaint::default(), Complaint::default());
     loop {
-        ticks.tick().await;
-        // An answer that comes too late is no answer: the leader has stopped writing by then.
-        let turn = tokio::time::timeout(RENEW_TIMEOUT, turn(&leases, &settings, &mut election));
-        let why = match turn.await {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(explain(&error)),
-            Err(_) => Some("the API server does not answer".to_owned()),
+        let end = election.leads_until(Instant::now());
+        if leads.send_if_modified(|leads| std::mem::replace(leads, end.is_some()) != end.is_some()) {
+            let text = if end.is_some() { "writes" } else { "no longer writes" };
+            info!(target: component::KUBERNETES, "this gateway {text} statuses (Lease {name})");
+        }
+        let wait = match election.next(Instant::now()) {
+            Step::Wait(until) => end.map_or(until, |end| end.min(until)),
+            step => {
+                requests.report(&name, attempt(&leases, &mut election, step).await.err());
+                continue;
+            }
         };
-        if why.is_some() && why != failure {
-            let name = &settings.name;
-            warn!(target: component::KUBERNETES, "Lease {name}: {}", why.as_deref().unwrap_or_default());
-        }
-        failure = why;
-        let is_leader = election.leads(Instant::now());
-        let is_changed = leads.send_if_modified(|leads| std::mem::replace(leads, is_leader) != is_leader);
-        if is_changed {
-            let text = if is_leader { "writes" } else { "no longer writes" };
-            info!(target: component::KUBERNETES, "this gateway {text} statuses (Lease {})", settings.name);
-        }
-        if leads.is_closed() {
-            return;
+        tokio::select! {
+            () = leads.closed() => return,
+            () = sleep_until(wait) => {}
+            Some(event) = events.next() => match event {
+                Ok(lease) => {
+                    watching.report(&name, None);
+                    election.observe(lease, Instant::now());
+                }
+                Err(error) => {
+                    watching.report(&name, Some(explain_watch(&error, &rights::Resource::leases())));
+                }
+            },
         }
     }
+}
+
+/// Makes a request, and takes in its result.
+///
+/// # Errors
+/// Returns why the request failed. If another gateway was first, it did not fail.
+async fn attempt(leases: &Api<Lease>, election: &mut Election, step: Step) -> Result<(), String> {
+    let begun = Instant::now();
+    let name = election.settings.name.clone();
+    // A leader that has no answer in time stops leading.
+    let interval = election.settings.interval();
+    let limit = election.leads_until(begun).map_or(interval, |end| interval.min(end - begun));
+    let request = async {
+        match step {
+            Step::Wait(_) => Ok::<_, kube::Error>(()),
+            Step::Read => {
+                let lease = leases.get_opt(&name).await?;
+                election.observe(lease, Instant::now());
+                Ok(())
+            }
+            Step::Write(lease) => {
+                let parameters = PostParams::default();
+                let written = match lease.metadata.resource_version {
+                    Some(_) => leases.replace(&name, &parameters, &lease).await?,
+                    None => leases.create(&parameters, &lease).await?,
+                };
+                election.written(written, begun, Instant::now());
+                Ok(())
+            }
+        }
+    };
+    let why = match timeout(limit, request).await {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(kube::Error::Api(status))) if status.code == 409 => Ok(()),
+        Ok(Err(error)) => Err(explain(&error)),
+        Err(_) => Err("the API server does not answer".to_owned()),
+    };
+    election.failed(Instant::now());
+    why
 }
 
 /// Gives the Lease back, if this gateway holds it, so that another one need not wait until it expires.
 pub(crate) async fn release(client: Client, settings: &LeaseSettings) {
     let leases = leases(client, settings);
-    let why = match tokio::time::timeout(RELEASE_TIMEOUT, clear(&leases, settings)).await {
+    let why = match timeout(RELEASE_TIMEOUT, clear(&leases, settings)).await {
         Ok(Ok(())) => return,
         Ok(Err(error)) => explain(&error),
         Err(_) => "the API server does not answer".to_owned(),
@@ -144,7 +312,7 @@ pub(crate) async fn release(client: Client, settings: &LeaseSettings) {
 
 /// Describes why a request failed.
 fn explain(error: &kube::Error) -> String {
-    rights::explain(error, "get, create, update", &rights::Resource::leases())
+    rights::explain(error, "get, list, watch, create, update", &rights::Resource::leases())
 }
 
 /// Removes this gateway's name from the Lease.
@@ -164,103 +332,5 @@ fn leases(client: Client, settings: &LeaseSettings) -> Api<Lease> {
     }
 }
 
-/// Reads the Lease, and takes or renews it if that is due.
-async fn turn(leases: &Api<Lease>, settings: &LeaseSettings, election: &mut Election) -> kube::Result<()> {
-    let known = leases.get_opt(&settings.name).await?;
-    let begun = Instant::now();
-    let spec = known.as_ref().map(|lease| lease.spec.clone().unwrap_or_default());
-    let step = election.step(spec.as_ref(), begun);
-    let now = MicroTime(Timestamp::now());
-    let spec = held(spec.unwrap_or_default(), &settings.holder, now);
-    let written = match (step, known) {
-        (Step::Wait, _) => {
-            election.renewed = None;
-            return Ok(());
-        }
-        (Step::Hold, Some(known)) => {
-            // The version that was read makes the write fail if another gateway was first.
-            let lease = Lease { spec: Some(spec), ..known };
-            leases.replace(&settings.name, &PostParams::default(), &lease).await
-        }
-        _ => {
-            let metadata = ObjectMeta { name: Some(settings.name.clone()), ..ObjectMeta::default() };
-            leases.create(&PostParams::default(), &Lease { metadata, spec: Some(spec) }).await
-        }
-    };
-    match written {
-        Ok(_) => {
-            election.renewed = Some(begun);
-            Ok(())
-        }
-        // Another gateway was first.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Returns the Lease's new contents, held by this gateway.
-fn held(before: LeaseSpec, holder: &str, now: MicroTime) -> LeaseSpec {
-    let is_same = before.holder_identity.as_deref() == Some(holder);
-    LeaseSpec {
-        acquire_time: before.acquire_time.clone().filter(|_| is_same).or_else(|| Some(now.clone())),
-        holder_identity: Some(holder.to_owned()),
-        lease_duration_seconds: Some(LEASE_SECONDS),
-        lease_transitions: Some(before.lease_transitions.unwrap_or_default() + i32::from(!is_same)),
-        renew_time: Some(now),
-        ..before
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(second: i64) -> MicroTime {
-        MicroTime(Timestamp::from_second(second).expect("a time"))
-    }
-
-    fn lease(holder: &str, second: i64) -> LeaseSpec {
-        held(LeaseSpec::default(), holder, at(second))
-    }
-
-    #[test]
-    fn a_lease_is_taken_when_it_was_not_renewed_for_its_duration() {
-        let (mut election, begin) = (Election::new("a".to_owned()), Instant::now());
-        assert_eq!(election.step(None, begin), Step::Create);
-        let other = lease("b", 100);
-        // However old its time is: only the own clock counts.
-        assert_eq!(election.step(Some(&other), begin), Step::Wait);
-        assert_eq!(election.step(Some(&other), begin + LEASE_DURATION / 2), Step::Wait);
-        let renewed = lease("b", 101);
-        assert_eq!(election.step(Some(&renewed), begin + LEASE_DURATION), Step::Wait);
-        assert_eq!(election.step(Some(&renewed), begin + LEASE_DURATION * 2), Step::Hold);
-    }
-
-    #[test]
-    fn a_lease_that_was_given_back_and_the_own_one_are_held_at_once() {
-        let (mut election, now) = (Election::new("a".to_owned()), Instant::now());
-        assert_eq!(election.step(Some(&lease("", 1)), now), Step::Hold);
-        assert_eq!(election.step(Some(&lease("a", 1)), now), Step::Hold);
-        assert_eq!(election.step(Some(&LeaseSpec::default()), now), Step::Hold);
-    }
-
-    #[test]
-    fn a_leader_stops_before_another_one_may_begin() {
-        let (mut election, now) = (Election::new("a".to_owned()), Instant::now());
-        assert!(!election.leads(now));
-        election.renewed = Some(now);
-        assert!(election.leads(now + RENEW_TIMEOUT / 2));
-        assert!(!election.leads(now + RENEW_TIMEOUT));
-        const { assert!(RENEW_TIMEOUT.as_millis() + INTERVAL.as_millis() < LEASE_DURATION.as_millis()) };
-    }
-
-    #[test]
-    fn the_lease_tells_since_when_and_how_often_it_changed_hands() {
-        let first = lease("a", 1);
-        let renewed = held(first.clone(), "a", at(2));
-        assert_eq!((renewed.acquire_time.clone(), renewed.renew_time.clone()), (Some(at(1)), Some(at(2))));
-        assert_eq!(renewed.lease_transitions, first.lease_transitions);
-        let taken = held(renewed, "b", at(9));
-        assert_eq!((taken.acquire_time, taken.lease_transitions), (Some(at(9)), Some(2)));
-    }
-}
+mod tests;

@@ -42,9 +42,10 @@ pub use connection::ClusterAccess;
 pub use definition::{SectionRequest, policy_definition};
 pub use election::LeaseSettings;
 pub use import::{Imported, ImportedObject, import};
-pub use object::{Compact, Kind, Meta, Object, ObjectName, RawObject, Reference};
+pub use object::{Kind, Meta, Object, ObjectName, RawObject, Reference};
 pub use objects::{Change, Changes, Objects};
 pub use thread::{KubernetesSettings, KubernetesThread};
+pub use tollgate_documents::Compact;
 pub use translate::{
     AnnotationReport, Applied, Behaviour, Document, DocumentKey, Finding, SUPPORTED_FEATURES, ServiceKind,
     ServiceSettings, Translation, TranslationSettings, Translator, Update, annotations, translate,

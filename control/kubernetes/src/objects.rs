@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::object::{Compact, Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
+use tollgate_documents::Compact;
+
+use crate::object::{Contents, Kind, Meta, Object, ObjectName, RawObject, Reference};
 use crate::resources::{
     BackendTlsPolicy, ConfigMap, EndpointSlice, Gateway, GatewayClass, GrpcRoute, HttpRoute, Ingress,
     IngressClass, ListenerSet, Namespace, ReferenceGrant, Secret, ServiceContents, StreamRoute,
@@ -195,12 +197,17 @@ impl Objects {
 }
 
 fn put<T: Contents>(store: &mut Store<T>, raw: RawObject) -> Change {
-    let object = Object::read(raw);
-    let name = object.meta.object_name();
-    let change = match store.get(&name) {
-        Some(before) if before.is_equivalent(&object) => Change::Status,
-        _ => Change::Contents,
-    };
+    let mut object = Object::read(raw);
+    let mut name = object.meta.object_name();
+    let mut change = Change::Contents;
+    if let Some((known, before)) = store.get_key_value(&name) {
+        // Everything else that remembers the object shares these texts.
+        name.clone_from(known);
+        (object.meta.namespace, object.meta.name) = (name.namespace.clone(), name.name.clone());
+        if before.is_equivalent(&object) {
+            change = Change::Status;
+        }
+    }
     store.insert(name, object);
     change
 }

@@ -23,7 +23,7 @@ use crate::applier::Applier;
 use crate::connection::{ClusterAccess, connect};
 use crate::election::{self, LeaseSettings};
 use crate::events;
-use crate::object::{Kind, Reference};
+use crate::object::{Kind, Reference, is_older};
 use crate::objects::Objects;
 use crate::translate::{TranslationSettings, Translator, Update};
 use crate::watch::{self, Observation, Scope};
@@ -82,11 +82,18 @@ impl KubernetesThread {
                 };
                 let _ = ready.send(Ok(()));
                 let lease = settings.lease.clone();
-                let source = Source::new(settings, client.clone(), event_sender);
-                let leads = source.leads.clone();
+                let (sender, leads) = latest::channel(false);
+                let election =
+                    lease.clone().map(|lease| tokio::spawn(election::run(client.clone(), lease, sender)));
+                let source = Source::new(settings, client.clone(), event_sender, leads.clone());
                 tokio::select! {
                     () = source.run() => {}
                     _ = stopped => {}
+                }
+                // A candidate would take the Lease again as soon as it is given back.
+                if let Some(election) = election {
+                    election.abort();
+                    let _ = election.await;
                 }
                 if let Some(lease) = lease.filter(|_| *leads.borrow()) {
                     election::release(client, &lease).await;
@@ -144,7 +151,12 @@ struct Source {
 }
 
 impl Source {
-    fn new(settings: KubernetesSettings, client: Client, events: mpsc::Sender<SourceEvent>) -> Self {
+    fn new(
+        settings: KubernetesSettings,
+        client: Client,
+        events: mpsc::Sender<SourceEvent>,
+        leads: latest::Receiver<bool>,
+    ) -> Self {
         let (observation_sender, observations) = mpsc::channel(OBSERVATIONS_MAX);
         let controller = settings.translation.controller.clone();
         let applier = settings.translation.services.as_ref();
@@ -152,10 +164,6 @@ impl Source {
             applier.map(|_| Applier::new(client.clone(), controller.clone(), observation_sender.clone()));
         let writer = StatusWriter::new(client.clone(), controller, observation_sender.clone());
         let translator = Translator::new(settings.translation.clone());
-        let (sender, leads) = latest::channel(false);
-        if let Some(lease) = settings.lease.clone() {
-            tokio::spawn(election::run(client.clone(), lease, sender));
-        }
         Self {
             settings,
             client,
@@ -441,14 +449,5 @@ async fn answered(
     match answer {
         Some(answer) => answer.await,
         None => std::future::pending().await,
-    }
-}
-
-/// Returns whether a resource version is older than another one. They are numbers of etcd's revisions, which
-/// a client may compare since Kubernetes 1.35; other texts are never older.
-fn is_older(one: &str, two: &str) -> bool {
-    match (one.parse::<u64>(), two.parse::<u64>()) {
-        (Ok(one), Ok(two)) => one < two,
-        _ => false,
     }
 }

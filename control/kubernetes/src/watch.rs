@@ -38,7 +38,7 @@ impl Scope {
     pub fn contains(&self, name: &ObjectName) -> bool {
         match self {
             Self::All => true,
-            Self::Namespace(namespace) => name.namespace == *namespace,
+            Self::Namespace(namespace) => *name.namespace == **namespace,
             Self::Named(named) => name == named,
         }
     }
@@ -100,7 +100,7 @@ pub fn start(
                 }
                 // The resource is not installed, so there are no objects. The watch begins when it is.
                 Err(error) if is_absent(&error) => Observation::Listed(kind, scope.clone(), Vec::new()),
-                Err(error) => Observation::Failed(kind, explain(&error, kind)),
+                Err(error) => Observation::Failed(kind, explain(&error, &rights::Resource::of(kind))),
             };
             if observations.send(observation).await.is_err() {
                 return;
@@ -112,7 +112,7 @@ pub fn start(
 /// The waits between failed requests: each twice as long as the one before, shortened at random by up to a
 /// half, so that many gateways do not come back at once.
 #[derive(Default)]
-struct Pauses {
+pub struct Pauses {
     failures: u32,
 }
 
@@ -132,15 +132,15 @@ impl Backoff for Pauses {
     }
 }
 
-/// Describes why a watch failed.
-fn explain(error: &watcher::Error, kind: Kind) -> String {
-    let (verbs, resource) = ("list, watch", rights::Resource::of(kind));
+/// Describes why a watch of a resource failed.
+pub fn explain(error: &watcher::Error, resource: &rights::Resource) -> String {
+    let verbs = "list, watch";
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => rights::explain(error, verbs, &resource),
+        | watcher::Error::WatchFailed(error) => rights::explain(error, verbs, resource),
         watcher::Error::WatchError(status) => {
-            rights::explain_status(status.code, &status.message, verbs, &resource)
+            rights::explain_status(status.code, &status.message, verbs, resource)
         }
         other => other.to_string(),
     }

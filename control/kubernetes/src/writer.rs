@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::Client;
 use kube::api::{Patch, PatchParams};
 use tokio::sync::mpsc;
+use tollgate_documents::Compact;
 use tollgate_net::component;
 use tracing::{debug, warn};
 
 use crate::connection::{api, now, reduce, status_body};
-use crate::object::{Compact, Reference};
+use crate::object::Reference;
 use crate::objects::Objects;
 use crate::rights;
 use crate::status;
@@ -94,8 +95,7 @@ impl StatusWriter {
             let observations = self.observations.clone();
             tokio::spawn(async move {
                 let parameters = PatchParams::apply(&manager).force();
-                let namespace =
-                    Some(reference.name.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+                let namespace = Some(&*reference.name.namespace).filter(|namespace| !namespace.is_empty());
                 let api = api(&client, reference.kind, namespace);
                 let result = api.patch_status(&reference.name.name, &parameters, &Patch::Apply(&body)).await;
                 let object = match result {

@@ -35,7 +35,7 @@ fn shown(translation: &Translation) -> String {
         .iter()
         .map(|(key, document)| {
             let owners: Vec<String> = document.owners.iter().map(ToString::to_string).collect();
-            let mut value = (*document.value).clone();
+            let mut value = document.content.value();
             shorten(&mut value);
             (format!("{}/{}", key.kind, key.name), json!({ "value": value, "from": owners }))
         })
@@ -119,7 +119,7 @@ fn the_documents_compile() {
         let mut documents = tollgate_config::Documents::new("kubernetes", PathBuf::new(), scope);
         for (key, document) in &translation.documents {
             let kind = tollgate_config::kind(key.kind).expect("a kind of resource");
-            if let Err(problems) = documents.put(kind, &key.name, document.value.clone()) {
+            if let Err(problems) = documents.put(kind, &key.name, document.content.value()) {
                 panic!("{}: {}/{}: {:?}", case.display(), key.kind, key.name, problems);
             }
         }

@@ -153,7 +153,7 @@ fn examples_are_in_force() {
         let mut documents = tollgate_config::Documents::new("kubernetes", PathBuf::new(), scope);
         for (key, document) in &translation.documents {
             let kind = tollgate_config::kind(key.kind).expect("a kind of resource");
-            if let Err(problems) = documents.put(kind, &key.name, document.value.clone()) {
+            if let Err(problems) = documents.put(kind, &key.name, document.content.value()) {
                 panic!("{example}: {}/{}: {problems:?}", key.kind, key.name);
             }
         }

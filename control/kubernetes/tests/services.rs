@@ -103,7 +103,7 @@ fn gateways_share_an_address_with_ports_of_their_own() {
     let bind = |name: &str| {
         let documents = translator.translation().documents;
         let (_, document) = documents.into_iter().find(|(key, _)| key.name == name).expect("a listener");
-        document.value["bind"].clone()
+        document.content.value()["bind"].clone()
     };
     assert_eq!(bind("demo_one_http"), json!(format!("192.0.2.7:{one_target}")));
     assert_eq!(bind("demo_two_http"), json!(format!("192.0.2.7:{two_target}")));
@@ -195,12 +195,12 @@ spec: {parentRefs: [{name: one}], rules: [{backendRefs: [{name: outside, port: 8
         let route = translator.translation().statuses[&reference(Kind::HttpRoute, "r")].clone();
         let resolved = &route["parents"][0]["conditions"][1];
         assert_eq!(resolved["status"], if permitted { "True" } else { "False" }, "{route}");
-        let endpoints = translator.document(&key).map(|document| document["endpoints"].clone());
+        let endpoints = translator.document(&key).map(|document| document.value()["endpoints"].clone());
         assert_eq!(endpoints, permitted.then(|| json!([{"address": "api.example.com:8443"}])));
         // Another host makes the upstream again.
         add(&mut objects, &outside.replace("api.example", "other.example"));
         let _ = status(&mut translator, &mut objects, "one");
-        let endpoints = translator.document(&key).map(|document| document["endpoints"].clone());
+        let endpoints = translator.document(&key).map(|document| document.value()["endpoints"].clone());
         assert_eq!(endpoints, permitted.then(|| json!([{"address": "other.example.com:8443"}])));
     }
 }

@@ -15,7 +15,7 @@ use tollgate_route::{PathRules, normalise_rewritten};
 
 use crate::compile::rewrites::{PathCondition, refused_path};
 use crate::compile::upstreams::CompiledTargets;
-use crate::compile_cache::CompileCache;
+use crate::compile_cache::{CompileCache, Surroundings};
 use crate::inline_names;
 use crate::listeners;
 use crate::logs;
@@ -73,7 +73,7 @@ pub fn compile_with_cache(
 ) -> Result<Compiled, Vec<Problem>> {
     let config = parts.config;
     let rules = path_rules(&config.paths);
-    let Matches { routers, numbers, prefixes, mut problems, mut warnings } =
+    let Matches { routers, numbers, prefixes, special, mut problems, mut warnings } =
         matches(&parts.routes, &rules, cache);
     problems.extend(listeners::problems(parts));
     let mut compiler = Compiler {
@@ -88,8 +88,10 @@ pub fn compile_with_cache(
         rules,
     };
     compiler.named_upstreams();
-    let mut policy_compiler = PolicyCompiler::new(parts, cache);
-    let routes = compiler.routes(parts, prefixes, &mut policy_compiler, cache);
+    let mut policy_compiler = PolicyCompiler::new(parts, &special, cache);
+    let surroundings = surroundings(parts, &policy_compiler);
+    let is_same = cache.has_same_surroundings(&surroundings);
+    let routes = compiler.routes(parts, prefixes, &mut policy_compiler, (&mut *cache, is_same));
     let streams: Vec<_> = streams::written(parts)
         .into_iter()
         .map(|written| {
@@ -98,14 +100,16 @@ pub fn compile_with_cache(
             (written, StreamTargets { shares: targets.shares, closing, only_named })
         })
         .collect();
-    if let Some(routers) = &routers {
+    if let Some(routers) = routers.as_ref().filter(|_| policy_compiler.has_guards()) {
         let guards = |number: usize| {
             routes[number].policies.as_ref().map(|chains| policy_compiler.guards(chains)).unwrap_or_default()
         };
         warnings.extend(semicolon_bypass::warnings(&parts.routes, routers, &rules, guards));
     }
-    warnings.extend(unkeyed::warnings(parts, &policy_compiler, &routes));
-    warnings.extend(self_loops::warnings(parts));
+    if policy_compiler.has_caches() {
+        warnings.extend(unkeyed::warnings(parts, &policy_compiler, &routes));
+    }
+    warnings.extend(self_loops::warnings(parts, &special));
     warnings.extend(tls::unused_certificates(parts));
     let Compiler { mut problems, mut upstreams, .. } = compiler;
     inline_names::shorten(upstreams.get_mut(parts.upstreams.len()..).unwrap_or_default());
@@ -113,7 +117,7 @@ pub fn compile_with_cache(
     problems.extend(policy_compiler.problems());
     warnings.extend(policy_compiler.warnings());
     problems.extend(ineffective_keep_entries(config));
-    let logs = logs::all(parts, &mut problems);
+    let logs = logs::all(parts, &special, &mut problems);
     let (policies, chains, upstream_chains) = policy_compiler.finish(upstreams.len());
     let tables = streams::tables(parts, &streams, &upstreams, &mut problems, &mut warnings);
     let listeners = listeners::compile(parts, &numbers, &tables, cache, &mut problems);
@@ -122,7 +126,7 @@ pub fn compile_with_cache(
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
     if routers.is_some() && problems.is_empty() {
-        cache.commit();
+        cache.commit(surroundings);
     }
     match routers {
         Some(routers) if problems.is_empty() => Ok(Compiled {
@@ -145,6 +149,22 @@ pub fn compile_with_cache(
             problems.extend(warnings);
             Err(problems)
         }
+    }
+}
+
+/// Returns what plain routes depend on besides themselves.
+fn surroundings(parts: &CombinedResources<'_>, policies: &PolicyCompiler) -> Surroundings {
+    let config = parts.config;
+    let upstream = |(index, upstream): (usize, &&config::Upstream)| {
+        (upstream.name.value.clone(), upstream.timeouts.clone(), policies.upstream(index))
+    };
+    Surroundings {
+        timeouts: config.timeouts.clone(),
+        body: config.limits.body,
+        rates: Rates::of(&config.limits),
+        buffer: config.buffer.clone(),
+        upstreams: parts.upstreams.iter().enumerate().map(upstream).collect(),
+        chains: policies.default_chains().clone(),
     }
 }
 
@@ -212,18 +232,25 @@ struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    /// Compiles all routes. `prefixes` has the length of the prefix that each of them matches.
+    /// Compiles all routes. `prefixes` has the length of the prefix that each of them matches. With `is_same`, plain routes
+    /// have the same surroundings as in the plan before.
     fn routes(
         &mut self,
         parts: &CombinedResources<'a>,
         prefixes: Vec<Option<usize>>,
         policy_compiler: &mut PolicyCompiler,
-        cache: &mut CompileCache,
+        (cache, is_same): (&mut CompileCache, bool),
     ) -> Vec<Arc<Route>> {
         let routes = parts.routes.iter().copied().zip(prefixes);
         let compile = |(route, prefix): (&'a config::Route, Option<usize>)| {
             let before = self.problems.len();
-            let known = cache.get(route.identity).and_then(|known| known.route.as_ref());
+            let known = cache.get(route.identity);
+            if let Some(known) = known.filter(|known| is_same && known.is_plain)
+                && let Some(route) = &known.route
+            {
+                return route.clone();
+            }
+            let known = known.and_then(|known| known.route.as_ref());
             let mut planned = self.route(route, prefix, known);
             let policies = policy_compiler.route(parts, route, &planned);
             if planned.policies != policies {

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_config::{ConsumerSpec, Identity};
+use tollgate_config::{self as config, ConsumerSpec, Identity, RouteTimeouts, TargetKind};
 use tollgate_policy::Consumers;
 use tollgate_route::{PathRules, PreparedRoute};
 use tollgate_tls::{ServerOptions, TlsServerConfig};
 
-use crate::Route;
+use crate::{Buffer, Rates, Route, RouteChains, Timeouts};
 
 /// The results of the last compilation, by what they were compiled from. The control thread keeps it from
 /// plan to plan. An empty one is always correct, only slower.
@@ -22,10 +22,38 @@ pub struct CompileCache {
     fresh: Vec<Identity>,
     /// The number of the present compilation.
     turn: u64,
+    /// What the plain routes of the last plan depended on; `None` while a plan is compiled, and after one that failed:
+    /// then some entries are of other surroundings.
+    surroundings: Option<Surroundings>,
     /// The consumers as they were written last, and their compiled form.
     consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
     /// The TLS of listeners, and the files from which it was made.
     servers: Vec<(ServerOptions, TlsServerConfig)>,
+}
+
+/// Everything that a plain route depends on besides itself.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Surroundings {
+    pub timeouts: Timeouts,
+    pub body: Option<u64>,
+    pub rates: Rates,
+    pub buffer: Buffer,
+    /// The named upstreams in order, with the timeouts that they set and their chains of policies.
+    pub upstreams: Vec<(String, RouteTimeouts, Option<u32>)>,
+    /// The chains of routes without policies of their own.
+    pub chains: RouteChains,
+}
+
+/// Returns whether a route has no policies, logs and fallbacks of its own, and names its upstreams: nearly all of thousands
+/// of routes. What is compiled of it depends on its [`Surroundings`] alone.
+fn is_plain(route: &config::Route) -> bool {
+    let names_upstreams = match &route.action {
+        config::Action::Forward(targets) => {
+            targets.iter().all(|target| matches!(target.to, TargetKind::Upstream(_)))
+        }
+        config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => true,
+    };
+    names_upstreams && route.policies.is_empty() && route.access_log.is_none() && route.fallback.is_empty()
 }
 
 /// The compiled parts of a route.
@@ -37,6 +65,8 @@ pub(crate) struct CachedRoute {
     pub matches: Arc<PreparedRoute>,
     /// The route in the last plan.
     pub route: Option<Arc<Route>>,
+    /// Whether its policies, logs and fallbacks are those of its surroundings.
+    pub is_plain: bool,
     /// The compilation that made the entry. It does not use it: only a later one does.
     made: u64,
     /// The last compilation that used the entry.
@@ -45,8 +75,8 @@ pub(crate) struct CachedRoute {
 
 impl CachedRoute {
     /// Makes the entry of a route that is not compiled yet.
-    pub(crate) fn new(prefix: Option<usize>, matches: Arc<PreparedRoute>) -> Self {
-        Self { prefix, matches, route: None, made: 0, turn: 0 }
+    pub(crate) fn new(route: &config::Route, prefix: Option<usize>, matches: Arc<PreparedRoute>) -> Self {
+        Self { prefix, matches, route: None, is_plain: is_plain(route), made: 0, turn: 0 }
     }
 }
 
@@ -68,6 +98,11 @@ impl CompileCache {
         let known = self.known.get_mut(&route).filter(|known| known.made != self.turn)?;
         known.turn = self.turn;
         Some(known)
+    }
+
+    /// Returns whether plain routes have the same surroundings as in the plan before.
+    pub(crate) fn has_same_surroundings(&mut self, surroundings: &Surroundings) -> bool {
+        self.surroundings.take().as_ref() == Some(surroundings)
     }
 
     /// Returns what the plan before has for a route.
@@ -110,8 +145,9 @@ impl CompileCache {
     }
 
     /// Confirms that the plan is good. Entries that it does not use are dropped.
-    pub(crate) fn commit(&mut self) {
+    pub(crate) fn commit(&mut self, surroundings: Surroundings) {
         let turn = self.turn;
+        self.surroundings = Some(surroundings);
         self.fresh.clear();
         self.known.retain(|_, known| known.turn == turn);
     }
@@ -119,7 +155,7 @@ impl CompileCache {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_config::{self as config, At, CombinedResources, Config, from_text};
+    use tollgate_config::{At, CombinedResources, Config, from_text};
 
     use super::*;
     use crate::{Plan, compile_with_cache};
@@ -190,6 +226,18 @@ mod tests {
             assert_eq!(known, fresh, "{what} became {to}");
             assert!(known != before || to.contains("paths"), "{what} became {to} and nothing changed");
         }
+    }
+
+    /// A plan that fails has compiled its routes for settings that never come into force.
+    #[test]
+    fn a_plan_that_fails_leaves_no_routes_of_other_settings() {
+        let (written, mut cache) = (config(TEXT), CompileCache::default());
+        let first = format!("{:?}", again(&written, &mut cache).routes);
+        let mut bad = config(&TEXT.replace("total: 9s", "total: 8s"));
+        bad.routes.clone_from(&written.routes);
+        bad.routes.extend(config(TEXT).routes);
+        compile_with_cache(&CombinedResources::of(&bad), &mut cache).expect_err("each route is there twice");
+        assert_eq!(format!("{:?}", again(&written, &mut cache).routes), first);
     }
 
     #[test]

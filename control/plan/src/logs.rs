@@ -35,14 +35,16 @@ pub(crate) fn of_route(route: &config::Route) -> Option<Arc<[u64]>> {
     Some(logs.iter().map(config::AccessLog::key).collect())
 }
 
-/// Returns all logs, each once.
-pub(crate) fn all(parts: &CombinedResources<'_>, problems: &mut Vec<Problem>) -> Vec<PlannedLog> {
+/// Returns all logs, each once. `routes` are those with logs of their own.
+pub(crate) fn all(
+    parts: &CombinedResources<'_>,
+    routes: &[&config::Route],
+    problems: &mut Vec<Problem>,
+) -> Vec<PlannedLog> {
     let mut out: Vec<PlannedLog> = Vec::new();
     let gateway_logs = parts.config.access_log.iter().map(|log| (log, true));
-    let own = parts
-        .routes
-        .iter()
-        .flat_map(|route| route.access_log.iter().flatten().map(move |log| (log, route.at)));
+    let own =
+        routes.iter().flat_map(|route| route.access_log.iter().flatten().map(move |log| (log, route.at)));
     for (log, is_default) in gateway_logs {
         add(&mut out, log, is_default, problems);
     }

@@ -21,6 +21,9 @@ pub(crate) struct Matches<'a> {
     /// For each route the length of the path prefix that it matches, in normal form; `None` for other kinds
     /// of path.
     pub prefixes: Vec<Option<usize>>,
+    /// The routes with policies, logs, fallbacks or endpoints of their own: few, and only they are checked for mistakes in
+    /// these.
+    pub special: Vec<&'a config::Route>,
     /// Errors.
     pub problems: Vec<Problem>,
     /// Warnings about routes that are equally specific.
@@ -60,7 +63,8 @@ pub(crate) fn matches<'a>(
     let mut out = Matches {
         routers: None,
         numbers: HashMap::new(),
-        prefixes: Vec::new(),
+        prefixes: Vec::with_capacity(routes.len()),
+        special: Vec::new(),
         problems: Vec::new(),
         warnings: Vec::new(),
     };
@@ -73,10 +77,14 @@ pub(crate) fn matches<'a>(
     for route in routes {
         if let Some(known) = cache.take_over(route.identity) {
             out.prefixes.push(known.prefix);
+            if !known.is_plain {
+                out.special.push(*route);
+            }
             kept.push(*route);
             prepared.push(known.matches.clone());
             continue;
         }
+        out.special.push(*route);
         let path = path_spec(&route.matches, rules);
         let prefix = match &path {
             Ok(PathSpec::Prefix(prefix)) => Some(prefix.len()),
@@ -97,7 +105,7 @@ pub(crate) fn matches<'a>(
         match PreparedRoute::new(kept.len() as u32, spec(route, path)) {
             Ok(good) => {
                 let good = Arc::new(good);
-                cache.store_match(route.identity, CachedRoute::new(prefix, good.clone()));
+                cache.store_match(route.identity, CachedRoute::new(route, prefix, good.clone()));
                 prepared.push(good);
             }
             Err(more) => errors.extend(more),

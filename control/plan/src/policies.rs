@@ -51,7 +51,12 @@ pub(crate) struct PolicyCompiler {
 }
 
 impl PolicyCompiler {
-    pub fn new(parts: &config::CombinedResources<'_>, cache: &mut CompileCache) -> Self {
+    /// `special` has the routes with policies of their own, among others.
+    pub fn new(
+        parts: &config::CombinedResources<'_>,
+        special: &[&config::Route],
+        cache: &mut CompileCache,
+    ) -> Self {
         let config = parts.config;
         let mut problems = Vec::new();
         let consumers = cache.consumers(&parts.consumers).unwrap_or_else(|| {
@@ -73,7 +78,7 @@ impl PolicyCompiler {
             (key, placed)
         });
         let listeners = listeners.collect();
-        let mut problems = unknown_upstreams(parts);
+        let mut problems = unknown_upstreams(parts, special);
         let upstreams = parts.upstreams.iter().map(|upstream| {
             problems.extend(aggregate_at_upstream(parts, &chains.sets, &upstream.policies));
             let placed = chains.place(&format!("upstream/{}", upstream.name.value), &upstream.policies);
@@ -125,8 +130,24 @@ impl PolicyCompiler {
         any.then_some(chains)
     }
 
-    fn upstream(&self, index: usize) -> Option<u32> {
+    /// Returns the chain of a named upstream.
+    pub fn upstream(&self, index: usize) -> Option<u32> {
         self.upstreams.get(index).copied().flatten()
+    }
+
+    /// Returns the chains of routes without policies of their own.
+    pub fn default_chains(&self) -> &RouteChains {
+        &self.default
+    }
+
+    /// Returns whether any policy decides if a client is admitted.
+    pub fn has_guards(&self) -> bool {
+        self.chains.policies.iter().any(|attached| is_guard(attached.policy.kind()))
+    }
+
+    /// Returns whether any policy stores responses.
+    pub fn has_caches(&self) -> bool {
+        self.chains.policies.iter().any(|attached| attached.policy.cache_rules().is_some())
     }
 
     /// Takes the errors found so far.

@@ -8,15 +8,16 @@ use tollgate_config::{self as config, Address, At, ListenAddress, Problem, Targe
 
 use crate::streams;
 
-/// Returns a warning for each endpoint that a listener of the same configuration accepts connections for.
-pub(crate) fn warnings(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
+/// Returns a warning for each endpoint that a listener of the same configuration accepts connections for. `routes` are those
+/// with endpoints or fallbacks of their own.
+pub(crate) fn warnings(parts: &config::CombinedResources<'_>, routes: &[&config::Route]) -> Vec<Problem> {
     let named = parts.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
     let named = named.map(|endpoint| (&endpoint.address.value, endpoint.address.at));
-    let in_place = parts.routes.iter().flat_map(|route| match &route.action {
+    let in_place = routes.iter().flat_map(|route| match &route.action {
         config::Action::Forward(targets) => targets.as_slice(),
         config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => &[],
     });
-    let fallbacks = parts.routes.iter().flat_map(|route| &route.fallback);
+    let fallbacks = routes.iter().flat_map(|route| &route.fallback);
     let in_place = in_place.chain(fallbacks.filter_map(|fallback| fallback.instead.target()));
     let in_place = in_place.filter_map(|target| match &target.to {
         TargetKind::Endpoint(endpoint) => Some((endpoint, target.at)),

@@ -66,11 +66,15 @@ pub(crate) fn written<'a>(parts: &config::CombinedResources<'a>) -> Vec<WrittenS
 /// Returns an error for each route that names a listener of layer 4, where no request arrives.
 pub(crate) fn routes_without_requests(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
-    let listeners = &parts.listeners;
+    // Few gateways have any, and there may be thousands of routes.
+    let mut listeners = parts.listeners.clone();
+    listeners.retain(|listener| listener.protocol != ListenerProtocol::Http);
+    if listeners.is_empty() {
+        return problems;
+    }
     for named in parts.routes.iter().flat_map(|route| &route.listeners) {
         let is_named = |listener: &&config::Listener| {
             listener.name.as_ref().is_some_and(|name| name.value == named.value)
-                && listener.protocol != ListenerProtocol::Http
         };
         let Some(listener) = listeners.iter().copied().find(is_named) else { continue };
         // A route with several matches is several routes.

@@ -2,16 +2,14 @@
 //! are refused and reported back, and the last valid version of each stays in force.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tollgate_config::{
     CombinedResources, DocumentProblem, GatewayServices, Kubeconfig, KubernetesSettings, LogLevel, Problem,
     ResourceKind, ServiceType, Severity, Undo, kind,
 };
-use tollgate_documents::{DocumentChanges, DocumentKey, Refused, SourceEvent};
+use tollgate_documents::{Compact, DocumentChanges, DocumentKey, Refused, SourceEvent};
 use tollgate_fleet::FleetThread;
 use tollgate_kubernetes::{
     AddressBlock, AddressPool, ClusterAccess, KubernetesThread, LeaseSettings, ObjectName, ServiceKind,
@@ -60,7 +58,7 @@ impl DocumentSource {
 /// A document that is not in force.
 #[derive(Clone, Debug)]
 struct RefusedDocument {
-    value: Option<Arc<Value>>,
+    value: Option<Compact>,
     why: String,
 }
 
@@ -90,7 +88,7 @@ impl<T> AppliedObjects<T> {
 /// A change under trial.
 struct Candidate {
     key: DocumentKey,
-    value: Option<Arc<Value>>,
+    value: Option<Compact>,
     /// `None`: it is not tried, because it is refused or changes nothing.
     undo: Option<Undo>,
 }
@@ -128,7 +126,7 @@ impl Sources {
     /// Takes in the valid ones of these changes, and tries those again that were refused before.
     pub fn apply_objects<T>(
         &mut self,
-        changes: Vec<(DocumentKey, Option<Arc<Value>>)>,
+        changes: Vec<(DocumentKey, Option<Compact>)>,
         mut compile: impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
     ) -> AppliedObjects<T> {
         let compile: CompileParts<'_, T> = &mut compile;
@@ -179,17 +177,13 @@ impl Sources {
     }
 
     /// Puts a document among the others, or removes it. Returns `None` if there is nothing to remove.
-    fn put_document(
-        &mut self,
-        key: &DocumentKey,
-        value: Option<&Arc<Value>>,
-    ) -> Result<Option<Undo>, String> {
+    fn put_document(&mut self, key: &DocumentKey, value: Option<&Compact>) -> Result<Option<Undo>, String> {
         let Some(kind) = kind(key.kind) else { return Err("no resource is of this kind".to_owned()) };
         let Some(value) = value else { return Ok(self.documents.remove(kind, &key.name)) };
         if let Some(place) = self.file_config.as_ref().and_then(|base| base.position_of(kind, &key.name)) {
             return Err(format!("the file has a {} of this name ({place})", kind.noun));
         }
-        self.documents.put(kind, &key.name, value.clone()).map(Some).map_err(|problems| describe(&problems))
+        self.documents.put(kind, &key.name, value.value()).map(Some).map_err(|problems| describe(&problems))
     }
 
     fn compile_objects<T>(&self, compile: CompileParts<'_, T>) -> Result<T, Vec<Problem>> {
@@ -311,7 +305,8 @@ fn lease(from: &KubernetesSettings) -> LeaseSettings {
     };
     // A pod's host name is its own name.
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    LeaseSettings { namespace, name, holder: format!("{}_{:08x}", host.trim(), fastrand::u32(..)) }
+    let holder = format!("{}_{:08x}", host.trim(), fastrand::u32(..));
+    LeaseSettings { namespace, name, holder, duration: from.lease_duration }
 }
 
 /// Describes problems in one line, for a condition.

@@ -10,7 +10,7 @@ use tollgate_config::{
     At, CombinedResources, Config, ConfigSource, Documents, FileResource, KINDS, PartialConfig, Problem,
     Problems, ResourceKind, SourceFile, StoreSettings, file_documents, kind,
 };
-use tollgate_documents::DocumentKey;
+use tollgate_documents::{Compact, DocumentKey};
 use tollgate_store::Store;
 
 use crate::etcd::EtcdSource;
@@ -34,7 +34,7 @@ pub struct Sources {
     /// The connection to a cluster or to a controller; `None`: neither is a source.
     pub(crate) source: Option<DocumentSource>,
     /// The file's resources for the gateways of a fleet.
-    for_fleet: Vec<(DocumentKey, Arc<Value>)>,
+    for_fleet: Vec<(DocumentKey, Compact)>,
     pub(crate) version: u64,
     /// The version that last changed each document.
     pub(crate) versions: HashMap<(&'static str, String), u64>,
@@ -166,9 +166,10 @@ impl Sources {
     }
 
     /// Returns all documents for the gateways of a fleet: the file's resources, and those of its other source.
-    pub fn fleet_documents(&self) -> impl Iterator<Item = (DocumentKey, Arc<Value>)> {
+    pub fn fleet_documents(&self) -> impl Iterator<Item = (DocumentKey, Compact)> {
         let documents = KINDS.iter().flat_map(|kind| self.documents.of(kind)).map(|document| {
-            (DocumentKey { kind: document.kind.name, name: document.name.clone() }, document.value.clone())
+            let key = DocumentKey { kind: document.kind.name, name: document.name.clone() };
+            (key, Compact::from(document.content.clone()))
         });
         self.for_fleet.iter().cloned().chain(documents)
     }
@@ -271,7 +272,7 @@ impl Sources {
                 .into_iter()
                 .map(|resource| {
                     let key = DocumentKey { kind: resource.kind.name, name: resource.name };
-                    (key, Arc::new(resource.value))
+                    (key, Compact::from(&resource.value))
                 })
                 .collect();
         }

@@ -100,7 +100,7 @@ impl Sources {
         if !staged.touched.insert((kind.name, name.clone())) {
             return Err(ChangeError::Malformed(format!("{} is there twice", key())));
         }
-        let before = self.documents.get(kind, &name).map(|document| document.value.clone());
+        let before = self.documents.get(kind, &name).map(|document| Arc::new(document.value()));
         let version = self.versions.get(&(kind.name, name.clone())).copied();
         let holds = match &precondition {
             Precondition::None => true,
@@ -138,7 +138,7 @@ impl Sources {
         };
         staged.undo.extend(undo);
         // The value as stored: a route loses its name, for example.
-        let after = self.documents.get(kind, &name).map(|document| document.value.clone());
+        let after = self.documents.get(kind, &name).map(|document| Arc::new(document.value()));
         staged.differences.push(ResourceDiff { kind, name, before, after });
         Ok(())
     }
@@ -168,8 +168,8 @@ impl Sources {
             let kind = kind(&kind_name).ok_or_else(broken)?;
             let value: Option<Value> =
                 text.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| broken())?;
-            let now = self.documents.get(kind, &name).map(|document| &*document.value);
-            if now == value.as_ref() {
+            let now = self.documents.get(kind, &name).map(|document| document.value());
+            if now == value {
                 continue;
             }
             let action = value.map_or(ChangeAction::Delete, ChangeAction::Put);

@@ -1,5 +1,6 @@
 //! The state in force, for readers. They never wait for a change in progress.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -67,10 +68,10 @@ impl ListedResource {
 
     /// Returns its value, including secrets.
     #[must_use]
-    pub fn value(&self) -> &Value {
+    pub fn value(&self) -> Cow<'_, Value> {
         match self {
-            Self::File(of, index) => &of.all[*index].value,
-            Self::Document(document, ..) => &document.value,
+            Self::File(of, index) => Cow::Borrowed(&of.all[*index].value),
+            Self::Document(document, ..) => Cow::Owned(document.value()),
         }
     }
 
@@ -191,7 +192,7 @@ fn from_document(document: &Document, version: u64, source: &str) -> ResourceIte
     ResourceItem {
         kind: document.kind,
         name: document.name.clone(),
-        value: Value::clone(&document.value),
+        value: document.value(),
         version: Some(version),
         source,
     }

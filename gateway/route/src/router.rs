@@ -21,7 +21,7 @@ mod test_request;
 mod texts;
 mod trie;
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -272,23 +272,34 @@ impl Specificity {
 
 /// Returns the routes in order of precedence among routes of equal host and path.
 fn order(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..routes.len() as u32).collect();
-    let of = |route: u32| &routes[route as usize];
-    // The sort is stable: list order decides last. Few routes have an age, so most comparisons end before it.
-    order.sort_by(|&one, &other| {
-        let (one, other) = (of(one), of(other));
-        Reverse(one.specificity)
-            .cmp(&Reverse(other.specificity))
-            .then_with(|| one.spec.age.cmp(&other.spec.age))
+    let age = |route: u32| routes[route as usize].spec.age.as_ref();
+    // The keys lie side by side. Sorting thousands of routes by what their pointers lead to takes ten times as long,
+    // and that is a part of every change of one route.
+    let mut keys: Vec<_> = (0..)
+        .zip(routes)
+        .map(|(number, route)| {
+            (Reverse(route.specificity), route.spec.age.as_ref().map(|age| age.created), number)
+        })
+        .collect();
+    // Of one age the name decides. Documents are in the order of their names, so their numbers are, too.
+    let has_names_in_order =
+        routes.iter().filter_map(|route| Some(&route.spec.age.as_ref()?.name)).is_sorted();
+    keys.sort_unstable_by(|one, other| {
+        let by_name = || match has_names_in_order {
+            true => Ordering::Equal,
+            false => age(one.2).cmp(&age(other.2)),
+        };
+        // List order decides last.
+        (one.0, one.1).cmp(&(other.0, other.1)).then_with(by_name).then(one.2.cmp(&other.2))
     });
-    order
+    keys.into_iter().map(|(.., number)| number).collect()
 }
 
 impl RouteIndex {
     /// Builds the index from the routes, which `order` lists by precedence.
     fn new(routes: &[Arc<PreparedRoute>], order: &[u32]) -> Result<Self, Vec<BuildError>> {
         let mut trie = Trie::default();
-        let mut names = HostNames::default();
+        let mut names = HostNames::with_capacity_and_hasher(order.len(), Default::default());
         let mut roots = Vec::new();
         let mut regexes: BTreeMap<u32, Vec<RegexRoute<'_>>> = BTreeMap::new();
         let mut texts: BTreeMap<u32, WrittenTexts> = BTreeMap::new();
@@ -300,7 +311,7 @@ impl RouteIndex {
                 None => {
                     let table = roots.len() as u32;
                     roots.push(trie.add_tree());
-                    names.insert(route.host.clone(), table);
+                    names.insert(&route.host, table);
                     table
                 }
             };

@@ -249,7 +249,7 @@ fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
     let mut rows: Vec<RouteRow> = Vec::with_capacity(listed.len() + counted.len());
     for item in &listed {
         let (name, value) = (item.name().to_owned(), item.value());
-        let (condition, targets, action) = (match_text(value.get("match")), targets(value), action(value));
+        let (condition, targets, action) = (match_text(value.get("match")), targets(&value), action(&value));
         let text = match wanted.is_empty() {
             true => String::new(),
             false => searched(&name, &condition, &targets),

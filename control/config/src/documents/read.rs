@@ -1,7 +1,6 @@
 //! Reads a document into the parts of a configuration.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -38,7 +37,7 @@ pub(super) fn masked_yaml(kind: &ResourceKind, value: &Value) -> String {
 pub(super) fn document(
     kind: &'static ResourceKind,
     name: &str,
-    mut value: Arc<Value>,
+    mut value: Value,
     file_id: u32,
     folder: &Path,
     scope: &Scope,
@@ -89,7 +88,7 @@ pub(super) fn document(
     // Problems are later shown in the text without the name, so positions must refer to that text.
     if kind.named_inside
         && value.get("name").is_some()
-        && let Value::Object(entries) = Arc::make_mut(&mut value)
+        && let Value::Object(entries) = &mut value
     {
         entries.shift_remove("name");
         return document(kind, name, value, file_id, folder, scope);
@@ -97,7 +96,7 @@ pub(super) fn document(
     Ok(Document {
         kind,
         name: name.to_owned(),
-        value,
+        content: value.to_string().into(),
         file_id,
         listeners: fitted(draft.config.listen),
         routes: fitted(draft.config.routes),
@@ -109,7 +108,7 @@ pub(super) fn document(
         files,
         names_files,
         scope: scope.clone(),
-        references: draft.references,
+        references: fitted(draft.references),
         warnings: problems,
     })
 }

@@ -89,10 +89,10 @@ fn an_undone_change_leaves_no_trace() {
     let third = documents.remove(routes(), "a").expect("it is there");
     assert!(documents.get(routes(), "a").is_none());
     documents.undo(third);
-    assert_eq!(documents.get(routes(), "a").expect("back").value.as_ref(), &respond("2"));
+    assert_eq!(documents.get(routes(), "a").expect("back").value(), respond("2"));
     documents.undo(second);
     documents.undo(first);
-    assert_eq!(documents.get(routes(), "a").expect("back").value.as_ref(), &respond("1"));
+    assert_eq!(documents.get(routes(), "a").expect("back").value(), respond("1"));
     assert!(documents.get(routes(), "b").is_none());
     let used = documents.slots.iter().flatten().count();
     assert_eq!((used, documents.free.len() + used), (1, documents.slots.len()));

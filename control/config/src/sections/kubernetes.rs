@@ -1,6 +1,7 @@
 //! `kubernetes`: takes routes, listeners and certificates from objects of a Kubernetes cluster.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::scalar::cidr::Cidr;
 use crate::scalar::file_path::file_path;
@@ -61,6 +62,13 @@ pub struct KubernetesSettings {
         also = ["leader_election", "election", "lock"]
     )]
     pub lease: Option<LeaseName>,
+    /// How long after its last renewal another gateway takes the Lease. Its holder renews it twice in this time, by one
+    /// request to the API server.
+    #[key(
+        time = "1s"..="1m", default = "1.5s",
+        also = ["lease_seconds", "lease_time", "leaseDuration", "leaseDurationSeconds", "lease_ttl"]
+    )]
+    pub lease_duration: Duration,
 }
 
 /// The Service that each Gateway gets.

@@ -21,11 +21,12 @@ pub fn config(
 ) -> Map<String, Value> {
     let (mut listen, mut routes, mut streams) = (Vec::new(), Vec::new(), Vec::new());
     let mut upstreams = Map::new();
-    for (DocumentKey { kind, name }, Document { value, .. }) in documents {
+    for (DocumentKey { kind, name }, Document { content, .. }) in documents {
+        let value = content.value();
         match *kind {
-            "listeners" => listen.push(listener(name, value, controller)),
-            "routes" => routes.push(named(name, value)),
-            "streams" => streams.push(named(name, value)),
+            "listeners" => listen.push(listener(name, &value, controller)),
+            "routes" => routes.push(named(name, &value)),
+            "streams" => streams.push(named(name, &value)),
             "upstreams" => {
                 upstreams.insert(name.clone(), upstream(value, stand_ins));
             }
@@ -87,8 +88,7 @@ fn named(name: &str, value: &Value) -> Value {
     out.into()
 }
 
-fn upstream(value: &Value, stand_ins: &StandIns) -> Value {
-    let mut value = value.clone();
+fn upstream(mut value: Value, stand_ins: &StandIns) -> Value {
     for endpoint in value.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
         let address = match endpoint {
             Value::String(address) => address,

@@ -60,7 +60,7 @@ impl ControllerConfig {
     /// Reads the ConfigMap, if it is in the manifests.
     pub fn read(manifests: &Manifests) -> Option<Self> {
         let is_theirs = |name: &ObjectName, labels: &BTreeMap<String, String>| {
-            NAMES.contains(&name.name.as_str()) || labels.get(LABEL.0).is_some_and(|value| value == LABEL.1)
+            NAMES.contains(&&*name.name) || labels.get(LABEL.0).is_some_and(|value| value == LABEL.1)
         };
         let mut maps = manifests.config_maps.iter();
         let (name, map) = maps.find(|(name, map)| is_theirs(name, &map.labels))?;

@@ -56,14 +56,14 @@ impl Manifests {
         let Some(kind) = Kind::by_name(&kind) else { return };
         let Ok(mut raw) = serde_json::from_value::<RawObject>(document) else { return };
         if raw.metadata.namespace.is_empty() && !kind.is_cluster_wide() {
-            raw.metadata.namespace = NAMESPACE.to_owned();
+            raw.metadata.namespace = NAMESPACE.into();
         }
         match kind {
             Kind::Ingress => drop(self.ingresses.insert(raw.metadata.object_name(), raw)),
             Kind::IngressClass => {
                 let controller = raw.data.pointer("/spec/controller").and_then(Value::as_str);
                 let controller = controller.unwrap_or_default().to_owned();
-                self.ingress_classes.insert(raw.metadata.name, controller);
+                self.ingress_classes.insert(raw.metadata.name.to_string(), controller);
             }
             Kind::ConfigMap => {
                 let entries = raw.data.get("data").and_then(Value::as_object).into_iter().flatten();

@@ -42,7 +42,7 @@ impl StandIns {
                 // The name of a port says nothing without the Service.
                 let Some(number) = port.get("number").and_then(Value::as_u64) else { continue };
                 let raw = json!({
-                    "metadata": { "namespace": service.namespace, "name": service.name },
+                    "metadata": { "namespace": &*service.namespace, "name": &*service.name },
                     "spec": { "ports": [{ "port": number }] },
                 });
                 if let Ok(raw) = serde_json::from_value(raw) {
@@ -73,8 +73,8 @@ impl StandIns {
                 spec.ports.iter().map(|port| json!({ "name": port.name, "port": port.port })).collect();
             slices.push(json!({
                 "metadata": {
-                    "namespace": name.namespace, "name": name.name,
-                    "labels": { "kubernetes.io/service-name": name.name },
+                    "namespace": &*name.namespace, "name": &*name.name,
+                    "labels": { "kubernetes.io/service-name": &*name.name },
                 },
                 "addressType": "IPv4", "endpoints": [{ "addresses": [address.to_string()] }], "ports": ports,
             }));

@@ -211,7 +211,7 @@ impl<'a> Backends<'a> {
             (None, _) => "",
         };
         let number = port.port.to_string();
-        let mut parts = vec![name.namespace.as_str(), name.name.as_str(), &number];
+        let mut parts = vec![&*name.namespace, &*name.name, &number];
         if scheme == "h2c://" {
             parts.push("h2c");
         }
@@ -370,7 +370,7 @@ impl<'a> Backends<'a> {
                     json!({
                         "ancestorRef": {
                             "group": GATEWAY_GROUP, "kind": "Gateway",
-                            "namespace": gateway.namespace, "name": gateway.name,
+                            "namespace": &*gateway.namespace, "name": &*gateway.name,
                         },
                         "controllerName": settings.controller,
                         "conditions": to_json(&[accepted.clone(), resolved.clone()], generation),
@@ -475,7 +475,7 @@ fn effective<'a>(
     let with = |section: Option<&str>| {
         policies.iter().copied().find(|policy| {
             let targets = policy.spec.as_ref().map(|spec| spec.target_refs.as_slice()).unwrap_or_default();
-            targets.iter().any(|to| to.name == service.name && to.section_name.as_deref() == section)
+            targets.iter().any(|to| *to.name == *service.name && to.section_name.as_deref() == section)
         })
     };
     with(Some(&port.name)).or_else(|| with(None))

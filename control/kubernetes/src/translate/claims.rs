@@ -40,20 +40,12 @@ impl Claims {
         rank: &Arc<Rank>,
         wanted: Vec<String>,
         concerned: &mut BTreeSet<Reference>,
-    ) -> Vec<Arc<str>> {
+    ) -> Box<[Arc<str>]> {
         let add = |claim: String| {
-            let (key, ranks) = match self.0.get_key_value(claim.as_str()) {
-                Some((key, _)) => {
-                    let key = key.clone();
-                    let ranks = self.0.entry(key.clone()).or_default();
-                    (key, ranks)
-                }
-                None => {
-                    let key: Arc<str> = claim.into();
-                    let ranks = self.0.entry(key.clone()).or_default();
-                    (key, ranks)
-                }
-            };
+            let known = self.0.get_key_value(claim.as_str()).map(|(key, _)| key.clone());
+            let key = known.unwrap_or_else(|| claim.into());
+            // Nearly every claim is that of one route.
+            let ranks = self.0.entry(key.clone()).or_insert_with(|| Vec::with_capacity(1));
             concerned.extend(ranks.iter().map(|other| other.route()));
             let place = ranks.partition_point(|other| *other < *rank);
             ranks.insert(place, rank.clone());
@@ -100,7 +92,7 @@ mod tests {
     use super::*;
 
     fn rank(created: &str, name: &str) -> Arc<Rank> {
-        let meta = Meta { creation_timestamp: created.to_owned(), name: name.to_owned(), ..Meta::default() };
+        let meta = Meta { creation_timestamp: created.to_owned(), name: name.into(), ..Meta::default() };
         Arc::new(Rank::of(Kind::HttpRoute, &meta))
     }
 

@@ -63,7 +63,7 @@ struct SetState {
 }
 
 /// A listener, by the Gateway or the ListenerSet that has it and by its name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerKey {
     pub owner: Reference,
     pub listener: String,
@@ -203,7 +203,7 @@ impl Gateways {
             }
             let condition = match &spec.parameters_ref {
                 None => {
-                    accepted.insert(name.name.as_str());
+                    accepted.insert(&*name.name);
                     Condition::yes("Accepted", "Accepted")
                 }
                 Some(_) => {
@@ -518,9 +518,9 @@ impl GatewayState {
         // Listeners of TLS on one port are one listener of the gateway: it has all server names.
         let mut by_port: BTreeMap<u16, Vec<String>> = BTreeMap::new();
         for listener in self.listeners.iter_mut().filter(|listener| listener.serves()) {
-            let mut parts = vec![name.namespace.clone(), name.name.clone()];
+            let mut parts = vec![name.namespace.to_string(), name.name.to_string()];
             if let Some(set) = &listener.set {
-                parts.extend([set.namespace.clone(), set.name.clone()]);
+                parts.extend([set.namespace.to_string(), set.name.to_string()]);
             }
             parts.push(listener.spec.name.clone());
             if listener.spec.protocol == "TLS" {

@@ -7,7 +7,7 @@ use crate::objects::Objects;
 pub fn is_granted(objects: &Objects, from: (Kind, &str), to: (Kind, &ObjectName)) -> bool {
     let (from_kind, from_namespace) = from;
     let (to_kind, to_name) = to;
-    if from_namespace == to_name.namespace {
+    if *from_namespace == *to_name.namespace {
         return true;
     }
     let (from_group, _, from_kind, _) = from_kind.names();
@@ -19,7 +19,7 @@ pub fn is_granted(objects: &Objects, from: (Kind, &str), to: (Kind, &ObjectName)
         });
         let named = |name: &Option<String>| match name.as_deref() {
             None | Some("") => true,
-            Some(name) => name == to_name.name,
+            Some(name) => *name == *to_name.name,
         };
         from && grant.to.iter().any(|to| to.group == to_group && to.kind == to_kind && named(&to.name))
     })

@@ -21,6 +21,7 @@
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
 //! | `policies` | TollgatePolicies: the settings of their targets, conflicts, statuses |
+//! | `shared` | what many routes have in common |
 //! | `grants`, `secrets` | ReferenceGrant, certificates from Secrets |
 //! | `conditions` | conditions, and the features that the GatewayClass reports |
 
@@ -39,13 +40,14 @@ mod policies;
 mod routes;
 mod secrets;
 mod services;
+mod shared;
 mod streams;
 mod translator;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde_json::Value;
+use tollgate_documents::Compact;
 
 use crate::addresses::AddressPool;
 use crate::object::{Kind, Meta, ObjectName, Reference};
@@ -77,7 +79,7 @@ pub struct TranslationSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
     /// Its content, as the admin API takes it.
-    pub value: Arc<Value>,
+    pub content: Compact,
     /// The objects that it was made from, in order. They report it if the gateway refuses the document.
     pub owners: Vec<Reference>,
 }
@@ -115,7 +117,7 @@ impl Translation {
         let document = self
             .documents
             .entry(key)
-            .or_insert_with(|| Document { value: Arc::new(value), owners: Vec::new() });
+            .or_insert_with(|| Document { content: Compact::from(&value), owners: Vec::new() });
         owners.into_iter().for_each(|owner| document.add_owner(owner));
     }
 }

@@ -403,7 +403,7 @@ fn ancestor_reference(ancestor: &Reference) -> Value {
     };
     json!({
         "group": group, "kind": ancestor.kind.name(),
-        "namespace": ancestor.name.namespace, "name": ancestor.name.name,
+        "namespace": &*ancestor.name.namespace, "name": &*ancestor.name.name,
     })
 }
 
@@ -464,7 +464,7 @@ impl Resolver<'_, '_> {
     fn secret(&mut self, to: &Value) -> Result<String, String> {
         let name = self.name(to);
         let key = to.get("key").and_then(Value::as_str).unwrap_or_default();
-        let from = (Kind::TollgatePolicy, self.owner.name.namespace.as_str());
+        let from = (Kind::TollgatePolicy, &*self.owner.name.namespace);
         if !grants::is_granted(self.objects, from, (Kind::Secret, &name)) {
             return Err(format!("no ReferenceGrant permits the Secret {name}"));
         }
@@ -482,7 +482,8 @@ impl Resolver<'_, '_> {
     fn service(&mut self, to: &Value) -> Result<String, String> {
         let ObjectName { namespace, name } = self.name(to);
         let port = to.get("port").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
-        let to = BackendReference { name, namespace: Some(namespace), port, ..BackendReference::default() };
+        let (name, namespace) = (name.to_string(), Some(namespace.to_string()));
+        let to = BackendReference { name, namespace, port, ..BackendReference::default() };
         let gateways = BTreeSet::new();
         let referrer = Referrer { route: self.owner, rule: 0, gateways: &gateways, own: None };
         match self.backends.resolve(&referrer, &to, 0) {

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
+use tollgate_documents::Compact;
 
 use super::backends::{Backend, Backends, Referrer};
 use super::claims::Taken;
@@ -12,7 +13,7 @@ use super::filters::{Filters, Outcome};
 use super::gateways::{ListenerKey, Parent, Parents};
 use super::policies::{Policies, Settings};
 use super::{Translation, TranslationSettings, add_age, grpc, http, names, reference, streams};
-use crate::object::{Compact, GATEWAY_GROUP, Kind, Meta, Object, ObjectName, Reference};
+use crate::object::{GATEWAY_GROUP, Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::{BackendReference, Filter, ParentReference, StreamRule, ValueMatch};
 

@@ -206,7 +206,7 @@ impl Owner<'_> {
             });
             let slice = format!("{}-{}", service.name, family.to_ascii_lowercase());
             let labels = Map::from_iter([
-                ("kubernetes.io/service-name".to_owned(), service.name.as_str().into()),
+                ("kubernetes.io/service-name".to_owned(), (&*service.name).into()),
                 (
                     "endpointslice.kubernetes.io/managed-by".to_owned(),
                     self.controller.replace('/', ".").into(),
@@ -272,20 +272,20 @@ impl Owner<'_> {
             labels = own;
         }
         for (key, text) in [
-            (GATEWAY_NAME, self.meta.name.as_str()),
+            (GATEWAY_NAME, &*self.meta.name),
             (CLASS_NAME, self.spec.gateway_class_name.as_str()),
             (MANAGED_BY, &self.controller.replace('/', ".")),
         ] {
             labels.insert(key.to_owned(), label(text).into());
         }
         value["metadata"] = json!({
-            "namespace": object.name.namespace,
-            "name": object.name.name,
+            "namespace": &*object.name.namespace,
+            "name": &*object.name.name,
             "labels": labels,
             "annotations": annotations,
             "ownerReferences": [{
                 "apiVersion": format!("{GATEWAY_GROUP}/v1"), "kind": "Gateway",
-                "name": self.meta.name, "uid": self.meta.uid, "controller": true,
+                "name": &*self.meta.name, "uid": self.meta.uid, "controller": true,
             }],
         });
         value["metadata"]["annotations"][APPLIED] =

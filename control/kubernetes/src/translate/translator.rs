@@ -2,22 +2,24 @@
 //!
 //! A route is translated again if it changed, or what it read: a Gateway or a ListenerSet that it refers to, a Service,
 //! another route that wants the same match. New endpoints only make the documents of their upstreams again. Gateways
-//! are few, so a change of one collects all of them; the Ingresses are translated together, too, since they share
-//! listeners. Objects that permit something to many others (ReferenceGrants, policies) concern all routes.
+//! are few, so a change of one collects all of them. Ingresses are translated again together with those that they share
+//! hosts with. Objects that permit something to many others (ReferenceGrants, policies) concern all routes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use tollgate_documents::Compact;
 
 use super::backends::{Ancestors, Backends, Found, Source, Wanted};
 use super::claims::{Claims, Rank, Taken};
 use super::gateways::{Gateways, ListenerKey, Parents};
-use super::ingress::Ingresses;
+use super::ingress::{IngressChanges, IngressState, IngressUpdate, Ingresses};
 use super::policies::Policies;
 use super::routes::{self, Route, Surroundings};
+use super::shared::Shared;
 use super::{Applied, Document, DocumentKey, Statuses, Translation, TranslationSettings, conditions};
-use crate::object::{Compact, Kind, ObjectName, Reference};
+use crate::object::{Kind, ObjectName, Reference};
 use crate::objects::{Changes, Objects};
 
 /// The kinds of routes.
@@ -47,6 +49,9 @@ const OF_INGRESSES: [Kind; 7] = [
     Kind::BackendTlsPolicy,
 ];
 
+/// The kinds that every Ingress may depend on.
+const OF_ALL_INGRESSES: [Kind; 3] = [Kind::IngressClass, Kind::ReferenceGrant, Kind::BackendTlsPolicy];
+
 /// A translation that follows the objects.
 pub struct Translator {
     settings: TranslationSettings,
@@ -56,13 +61,15 @@ pub struct Translator {
     gateways: Gateways,
     parents: Parents,
     /// The routes that are translated, whether they belong to this controller or not.
-    routes: BTreeMap<Reference, RouteState>,
+    routes: BTreeMap<Reference, Box<RouteState>>,
+    attachments: Shared<AttachmentState>,
+    used_backends: Shared<UsedBackends>,
     claims: Claims,
     /// How many routes are attached to each listener that has any.
     attached: BTreeMap<ListenerKey, usize>,
     /// The sources of the upstreams, by name.
     sources: BTreeMap<String, Source>,
-    /// The documents of Gateways and of Ingresses.
+    /// The documents of Gateways.
     gateway_documents: Vec<DocumentKey>,
     ingresses: IngressState,
     documents: BTreeMap<DocumentKey, Document>,
@@ -77,24 +84,30 @@ pub struct Translator {
 #[derive(Default)]
 struct RouteState {
     rank: Option<Arc<Rank>>,
-    claims: Vec<Arc<str>>,
+    claims: Box<[Arc<str>]>,
     documents: Vec<DocumentKey>,
-    upstreams: Vec<String>,
-    services: Vec<ObjectName>,
-    listeners: Vec<ListenerKey>,
-    parents: Vec<Reference>,
-    /// The Gateways that it refers to.
-    gateways: Vec<ObjectName>,
+    attachment: Arc<AttachmentState>,
+    backends: Arc<UsedBackends>,
     ancestors: Ancestors,
 }
 
-/// The contribution of the Ingresses to the result.
-#[derive(Default)]
-struct IngressState {
-    documents: Vec<DocumentKey>,
-    upstreams: Vec<(String, Vec<Reference>)>,
-    ancestors: Ancestors,
-    references: BTreeSet<Reference>,
+/// Where a route is attached.
+#[derive(Default, PartialEq, Eq, Hash)]
+struct AttachmentState {
+    /// What its references name, whether it exists or not.
+    parents: Vec<Reference>,
+    /// The listeners that it is attached to.
+    listeners: Vec<ListenerKey>,
+    /// The Gateways that it refers to.
+    gateways: Vec<ObjectName>,
+}
+
+/// What the backend references of a route lead to.
+#[derive(Default, PartialEq, Eq, Hash)]
+struct UsedBackends {
+    upstreams: Vec<String>,
+    /// The Services that were looked up, whether they exist or not.
+    services: Vec<ObjectName>,
 }
 
 /// The difference that an update has made.
@@ -125,6 +138,8 @@ impl Translator {
             gateways: Gateways::default(),
             parents: Parents::new(),
             routes: BTreeMap::new(),
+            attachments: Shared::default(),
+            used_backends: Shared::default(),
             claims: Claims::default(),
             attached: BTreeMap::new(),
             sources: BTreeMap::new(),
@@ -174,7 +189,8 @@ impl Translator {
             || is_target(Kind::Service)
             || ingress_address != self.gateways.ingress_address
         {
-            self.update_ingresses(objects, &mut backends, &mut update);
+            let concerned = ingress_changes(changes, &targets, concerns(&OF_ALL_INGRESSES));
+            self.update_ingresses(objects, &concerned, &mut backends, &mut update);
         }
         self.update_endpoints(objects, &changes.endpoints, &mut update);
         let mut out = Translation::default();
@@ -213,8 +229,8 @@ impl Translator {
 
     /// Returns a document's content.
     #[must_use]
-    pub fn document(&self, key: &DocumentKey) -> Option<&Arc<Value>> {
-        self.documents.get(key).map(|document| &document.value)
+    pub fn document(&self, key: &DocumentKey) -> Option<&Compact> {
+        self.documents.get(key).map(|document| &document.content)
     }
 
     /// Returns the Secrets and ConfigMaps that were referred to, whether they exist or not.
@@ -352,15 +368,14 @@ impl Translator {
         let target_services = targets.iter().filter(|target| target.kind == Kind::Service);
         let services: BTreeSet<&ObjectName> =
             of(Kind::Service).chain(target_services).map(|object| &object.name).collect();
-        let namespaces: BTreeSet<&str> =
-            of(Kind::Namespace).map(|object| object.name.name.as_str()).collect();
+        let namespaces: BTreeSet<&str> = of(Kind::Namespace).map(|object| &*object.name.name).collect();
         if parents.is_empty() && services.is_empty() && namespaces.is_empty() {
             return concerned;
         }
         for (route, state) in &self.routes {
-            if state.services.iter().any(|service| services.contains(service))
-                || state.parents.iter().any(|parent| parents.contains(parent))
-                || namespaces.contains(route.name.namespace.as_str())
+            if state.backends.services.iter().any(|service| services.contains(service))
+                || state.attachment.parents.iter().any(|parent| parents.contains(parent))
+                || namespaces.contains(&*route.name.namespace)
             {
                 concerned.insert(route.clone());
             }
@@ -385,7 +400,6 @@ impl Translator {
                 self.claims.remove(&rank, &std::mem::take(&mut state.claims), &mut others);
             }
             let Some(route) = Route::find(objects, name) else { continue };
-            state.parents = route.parent_references().flatten().collect();
             let surroundings = Surroundings {
                 objects,
                 settings: &self.settings,
@@ -400,12 +414,12 @@ impl Translator {
         others.extend(concerned);
         for name in others {
             let services = |state: Option<&RouteState>| -> Vec<Reference> {
-                let services = state.into_iter().flat_map(|state| &state.services);
+                let services = state.into_iter().flat_map(|state| &state.backends.services);
                 services.map(|service| super::reference(Kind::Service, service)).collect()
             };
-            touched.extend(services(self.routes.get(&name)));
+            touched.extend(services(self.routes.get(&name).map(AsRef::as_ref)));
             self.update_route(objects, &name, backends, update);
-            touched.extend(services(self.routes.get(&name)));
+            touched.extend(services(self.routes.get(&name).map(AsRef::as_ref)));
             touched.insert(name);
         }
     }
@@ -419,9 +433,10 @@ impl Translator {
         update: &mut Update,
     ) {
         let mut out = Translation::default();
-        let (mut listeners, mut gateways) = (Vec::new(), Vec::new());
+        let mut attachment = AttachmentState::default();
         let route = Route::find(objects, name);
         if let Some(route) = &route {
+            attachment.parents = route.parent_references().flatten().collect();
             let surroundings = Surroundings {
                 objects,
                 settings: &self.settings,
@@ -431,8 +446,8 @@ impl Translator {
             let rank = self.routes.get(name).and_then(|state| state.rank.clone());
             match (routes::attach_all(route, surroundings), rank) {
                 (Some(attached), Some(rank)) => {
-                    listeners.clone_from(&attached.listeners);
-                    gateways.extend(attached.gateways.iter().cloned());
+                    attachment.listeners.clone_from(&attached.listeners);
+                    attachment.gateways.extend(attached.gateways.iter().cloned());
                     let mut taken = Taken::new(&self.claims, &rank);
                     routes::translate(route, attached, surroundings, backends, &mut taken, &mut out);
                 }
@@ -444,13 +459,15 @@ impl Translator {
             }
         }
         let Found { upstreams, services, ancestors, .. } = backends.take();
+        let attachment = self.attachments.get(attachment);
+        let used = self.used_backends.get(UsedBackends {
+            upstreams: upstreams.keys().cloned().collect(),
+            services: services.into_iter().collect(),
+        });
         let state = self.routes.entry(name.clone()).or_default();
         let before = std::mem::take(&mut state.documents);
-        let before_upstreams = std::mem::take(&mut state.upstreams);
-        let before_listeners = std::mem::replace(&mut state.listeners, listeners.clone());
-        state.upstreams = upstreams.keys().cloned().collect();
-        state.services = services.into_iter().collect();
-        state.gateways = gateways;
+        let attachment_before = std::mem::replace(&mut state.attachment, attachment.clone());
+        let used_before = std::mem::replace(&mut state.backends, used);
         state.ancestors = ancestors;
         let documents = self.replace_documents(before, out.documents, update);
         if let Some(state) = self.routes.get_mut(name) {
@@ -460,17 +477,17 @@ impl Translator {
         for (upstream, wanted) in &upstreams {
             self.put_upstream(objects, upstream, &wanted.source, name, update);
         }
-        for upstream in before_upstreams.iter().filter(|upstream| !upstreams.contains_key(*upstream)) {
+        for upstream in used_before.upstreams.iter().filter(|upstream| !upstreams.contains_key(*upstream)) {
             self.release_upstream(upstream, name, update);
         }
-        for listener in listeners {
-            *self.attached.entry(listener).or_default() += 1;
+        for listener in &attachment.listeners {
+            *self.attached.entry(listener.clone()).or_default() += 1;
         }
-        for listener in before_listeners {
-            if let Some(count) = self.attached.get_mut(&listener) {
+        for listener in &attachment_before.listeners {
+            if let Some(count) = self.attached.get_mut(listener) {
                 *count -= 1;
                 if *count == 0 {
-                    self.attached.remove(&listener);
+                    self.attached.remove(listener);
                 }
             }
         }
@@ -480,24 +497,30 @@ impl Translator {
         }
     }
 
-    /// Translates all Ingresses again.
+    /// Translates Ingresses again.
     fn update_ingresses<'o>(
         &mut self,
         objects: &'o Objects,
+        concerned: &IngressChanges,
         backends: &mut Backends<'o>,
         update: &mut Update,
     ) {
-        let mut out = Translation::default();
-        let ingresses = Ingresses::new(objects, &self.settings);
-        ingresses.translate(objects, self.gateways.ingress_address, backends, &mut out);
-        let found = backends.take();
-        let before = std::mem::take(&mut self.ingresses);
-        let documents = self.replace_documents(before.documents, out.documents, update);
-        let upstreams = self.replace_upstreams(objects, before.upstreams, found.upstreams, update);
-        self.ingresses =
-            IngressState { documents, upstreams, ancestors: found.ancestors, references: out.references };
-        self.notes = out.notes;
-        self.replace_statuses(&[Kind::Ingress], out.statuses, update);
+        let address = self.gateways.ingress_address;
+        let Some(made) = self.ingresses.update(objects, &self.settings, address, concerned, backends) else {
+            return;
+        };
+        let IngressUpdate { documents_before, documents, upstreams_before, upstreams, .. } = made;
+        self.replace_documents(documents_before, documents, update);
+        self.replace_upstreams(objects, upstreams_before, upstreams, update);
+        for (ingress, status) in made.statuses {
+            self.set_status(&ingress, status, update);
+        }
+        for (ingress, notes) in made.notes {
+            match notes.is_empty() {
+                true => drop(self.notes.remove(&ingress)),
+                false => drop(self.notes.insert(ingress, notes)),
+            }
+        }
         self.update_references();
     }
 
@@ -510,9 +533,9 @@ impl Translator {
             if services.contains(&source.service) {
                 let key = DocumentKey { kind: "upstreams", name: name.clone() };
                 if let Some(document) = self.documents.get_mut(&key) {
-                    let value = source.document(objects);
-                    if *document.value != value {
-                        document.value = Arc::new(value);
+                    let content = Compact::from(&source.document(objects));
+                    if document.content != content {
+                        document.content = content;
                         update.documents.insert(key);
                     }
                 }
@@ -538,7 +561,8 @@ impl Translator {
         let by_service =
             self.gateways_by_service(concerned.iter().any(|name| policies.is_for_services(name)));
         let gateways = |target: &Reference| -> BTreeSet<ObjectName> {
-            let of_route = || self.routes.get(target).into_iter().flat_map(|state| &state.gateways);
+            let of_route =
+                || self.routes.get(target).into_iter().flat_map(|state| &state.attachment.gateways);
             match target.kind {
                 Kind::Gateway => Some(&target.name)
                     .filter(|name| self.gateways.contains(name))
@@ -564,8 +588,9 @@ impl Translator {
     fn gateways_by_service(&self, is_needed: bool) -> BTreeMap<ObjectName, BTreeSet<ObjectName>> {
         let mut all: BTreeMap<ObjectName, BTreeSet<ObjectName>> = BTreeMap::new();
         for state in self.routes.values().filter(|_| is_needed) {
-            for service in &state.services {
-                all.entry(service.clone()).or_default().extend(state.gateways.iter().cloned());
+            for service in &state.backends.services {
+                let gateways = state.attachment.gateways.iter().cloned();
+                all.entry(service.clone()).or_default().extend(gateways);
             }
         }
         all
@@ -573,8 +598,9 @@ impl Translator {
 
     /// Writes the statuses of BackendTLSPolicies again.
     fn update_tls_policies(&mut self, backends: &mut Backends<'_>, update: &mut Update) {
-        let mut all = self.ingresses.ancestors.clone();
-        for (policy, gateways) in self.routes.values().flat_map(|state| &state.ancestors) {
+        let mut all = Ancestors::new();
+        let of_routes = self.routes.values().flat_map(|state| &state.ancestors);
+        for (policy, gateways) in self.ingresses.ancestors().chain(of_routes) {
             all.entry(policy.clone()).or_default().extend(gateways.iter().cloned());
         }
         let statuses = backends.policy_statuses(&self.settings, &all);
@@ -585,7 +611,7 @@ impl Translator {
     }
 
     fn update_references(&mut self) {
-        let of_ingresses = &self.ingresses.references;
+        let of_ingresses = self.ingresses.references();
         let all = self.gateways.references.iter().chain(of_ingresses).chain(&self.policies.references);
         self.references = all.cloned().collect();
     }
@@ -606,9 +632,12 @@ impl Translator {
         let keys = documents.keys().cloned().collect();
         for (key, document) in documents {
             match self.documents.get_mut(&key) {
-                Some(known) if known.value == document.value => known.owners = document.owners,
+                Some(known) if known.content == document.content => known.owners = document.owners,
                 _ => {
-                    self.documents.insert(key.clone(), document);
+                    let content = document.content;
+                    // Nearly every document has one owner, and a vector grows to four at first.
+                    let owners = document.owners.into_boxed_slice().into_vec();
+                    self.documents.insert(key.clone(), Document { content, owners });
                     update.documents.insert(key);
                 }
             }
@@ -628,11 +657,11 @@ impl Translator {
         let key = DocumentKey { kind: "upstreams", name: name.to_owned() };
         if self.sources.get(name) != Some(source) {
             self.sources.insert(name.to_owned(), source.clone());
-            let value = Arc::new(source.document(objects));
+            let content = Compact::from(&source.document(objects));
             match self.documents.get_mut(&key) {
-                Some(known) => known.value = value,
+                Some(known) => known.content = content,
                 None => {
-                    self.documents.insert(key.clone(), Document { value, owners: Vec::new() });
+                    self.documents.insert(key.clone(), Document { content, owners: Vec::new() });
                 }
             }
             update.documents.insert(key.clone());
@@ -681,5 +710,17 @@ impl Translator {
             None => self.statuses.remove(object),
         };
         update.statuses.insert(object.clone());
+    }
+}
+
+/// Returns what changes of the objects mean for Ingresses. `targets` have other TollgatePolicies.
+fn ingress_changes(changes: &Changes, targets: &BTreeSet<Reference>, is_all: bool) -> IngressChanges {
+    let of = |kind: Kind| changes.objects.iter().filter(move |object| object.kind == kind);
+    let targets = targets.iter().filter(|target| target.kind == Kind::Service);
+    IngressChanges {
+        is_all,
+        ingresses: of(Kind::Ingress).map(|object| object.name.clone()).collect(),
+        services: of(Kind::Service).chain(targets).map(|object| object.name.clone()).collect(),
+        references: of(Kind::Secret).chain(of(Kind::ConfigMap)).cloned().collect(),
     }
 }

@@ -8,9 +8,12 @@ use tollgate_config::{PolicySettings, Problem, Spanned};
 use super::sets::Sets;
 use crate::Route;
 
-/// Reports each name of an upstream that does not exist, in any policy of any source.
-pub(super) fn unknown_upstreams(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
-    let config::CombinedResources { config, listeners, routes, upstreams, policy_sets, .. } = parts;
+/// Reports each name of an upstream that does not exist, in any policy of any source. `routes` are those with policies.
+pub(super) fn unknown_upstreams(
+    parts: &config::CombinedResources<'_>,
+    routes: &[&config::Route],
+) -> Vec<Problem> {
+    let config::CombinedResources { config, listeners, upstreams, policy_sets, .. } = parts;
     let names: HashSet<&str> = upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
     let listeners = listeners.iter().map(|listener| &listener.policies);
     let upstreams = upstreams.iter().map(|upstream| &upstream.policies);

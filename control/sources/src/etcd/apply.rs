@@ -102,7 +102,7 @@ impl Sources {
             let same = match (&entry.value, current) {
                 (None, None) => true,
                 (Some(value), Some(document)) => {
-                    all && parse_value(value).is_ok_and(|value| value == *document.value)
+                    all && parse_value(value).is_ok_and(|value| value == document.value())
                 }
                 _ => false,
             };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tollgate_config::Document;
 use tollgate_config::file_access::{self, NamedFile, ReadError};
-use tollgate_documents::{SharedValue, StateFile};
+use tollgate_documents::{Compact, StateFile};
 use tollgate_etcd::EtcdEntry;
 
 /// Bound of the file, in bytes.
@@ -31,7 +31,7 @@ struct CachedDocument {
     kind: String,
     name: String,
     revision: u64,
-    value: SharedValue,
+    value: Compact,
 }
 
 /// Writes the cache file.
@@ -53,7 +53,7 @@ impl CacheWriter {
             kind: document.kind.name.to_owned(),
             name: document.name.clone(),
             revision,
-            value: SharedValue(document.value.clone()),
+            value: Compact::from(document.content.clone()),
         });
         self.file.queue(CacheFile {
             format: FORMAT_VERSION,
@@ -82,7 +82,7 @@ pub(super) fn read(path: &Path, prefix: &str) -> Result<Option<(u64, Vec<EtcdEnt
     }
     let entries = contents.documents.into_iter().map(|document| EtcdEntry {
         key: format!("{}/{}", document.kind, document.name),
-        value: Some(document.value.0.to_string().into_bytes()),
+        value: Some(document.value.text().as_bytes().to_vec()),
         revision: document.revision,
     });
     Ok(Some((contents.revision, entries.collect())))

@@ -94,7 +94,7 @@ impl Sources {
         for (key, value) in past.into_iter().filter(|(key, _)| key != GUARD_KEY) {
             let Some((kind, name)) = parse_key(&key) else { continue };
             let value = super::apply::parse_value(&value).map_err(ChangeError::Invalid)?;
-            if self.documents.get(kind, name).is_none_or(|document| *document.value != value) {
+            if self.documents.get(kind, name).is_none_or(|document| document.value() != value) {
                 let (name, action) = (name.to_owned(), ChangeAction::Put(value));
                 changes.push(ResourceChange { kind, name, action, precondition: Precondition::None });
             }

@@ -80,11 +80,18 @@ fn user(text: &str) -> Result<String, ScalarError> {
 
 /// Checks a password's hash. No message repeats it.
 fn password_hash(text: &str) -> Result<Secret, ScalarError> {
-    match is_password_hash(text) {
-        true => Ok(Secret::from(text.to_owned())),
-        false => Err(ScalarError::new("this is not a hash of argon2 or bcrypt that can be verified")
-            .help("`tollgate hash --argon2` asks for the password and prints one")),
+    if is_password_hash(text) {
+        return Ok(Secret::from(text.to_owned()));
     }
+    // What `htpasswd` makes without `-B`.
+    let is_fast = text.starts_with("$apr1$") || text.starts_with("{SHA}");
+    let error = match is_fast {
+        true => ScalarError::new(
+            "MD5 and SHA-1 are computed in microseconds: such a hash does not protect a password",
+        ),
+        false => ScalarError::new("this is not a hash of argon2 or bcrypt that can be verified"),
+    };
+    Err(error.help("`tollgate hash --argon2` asks for the password and prints one"))
 }
 
 /// Checks a realm, which is sent between quotes in a header field.

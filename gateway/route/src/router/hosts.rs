@@ -9,7 +9,7 @@ use super::Map;
 const HOST_MAX_BYTES: usize = 253;
 
 /// Names, each with the number of its entry. See [`Map`] for the choice of hash.
-pub(crate) type HostNames = HashMap<HostName, u32, foldhash::fast::RandomState>;
+pub(crate) type HostNames<'n> = HashMap<&'n HostName, u32, foldhash::fast::RandomState>;
 
 /// A route's host in its canonical spelling: lower case, without trailing dot. The order is the precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,8 +90,10 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     /// Builds the tables from the names, each with the number of its entry.
-    pub(crate) fn new(names: &HostNames) -> Self {
-        let mut hosts = Self::default();
+    pub(crate) fn new(names: &HostNames<'_>) -> Self {
+        let exact = names.keys().filter(|name| matches!(name, HostName::Exact(_))).count();
+        let mut hosts =
+            Self { exact: Map::with_capacity_and_hasher(exact, Default::default()), ..Self::default() };
         for (name, &entry) in names {
             match name {
                 HostName::Any => hosts.any = Some(entry),
@@ -179,7 +181,7 @@ mod tests {
     fn hosts(names: &[&str]) -> (Hosts, Vec<HostName>) {
         let names: Vec<HostName> =
             names.iter().map(|name| HostName::parse((*name != "any").then_some(*name)).unwrap()).collect();
-        let numbered = names.iter().cloned().zip(0..).collect();
+        let numbered = names.iter().zip(0..).collect();
         (Hosts::new(&numbered), names)
     }
 

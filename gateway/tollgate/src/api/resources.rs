@@ -136,7 +136,7 @@ pub async fn list(
                 && filter
                     .q
                     .as_ref()
-                    .is_none_or(|text| masked(kind, item.value()).to_string().contains(text.as_str()))
+                    .is_none_or(|text| masked(kind, &item.value()).to_string().contains(text.as_str()))
         });
         let found = items.len();
         match filter.sort {

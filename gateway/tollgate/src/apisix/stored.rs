@@ -21,8 +21,10 @@ pub fn stored(context: &AdminContext, whose: Option<&ObjectId>) -> Objects {
             .name()
             .split_once('/')
             .and_then(|(kind, id)| Some(ObjectId::new(ObjectKind::from_name(kind)?, id)));
-        if let (Some(id), Value::Object(entries)) = (id.filter(wanted), item.value()) {
-            all.set(id, Some(entries.clone()));
+        if let Some(id) = id.filter(wanted)
+            && let Value::Object(entries) = item.value().into_owned()
+        {
+            all.set(id, Some(entries));
         }
     }
     // Older versions stored no objects. Their routes and upstreams are reconstructed from the documents.
@@ -37,9 +39,9 @@ pub fn stored(context: &AdminContext, whose: Option<&ObjectId>) -> Objects {
                 ObjectKind::Routes => {
                     let own = kind("upstreams")
                         .and_then(|kind| context.view.get(kind, &route::route_upstream_name(&id.id)));
-                    route::to_apisix(&id.id, item.value(), own.as_ref().map(|own| &own.value))
+                    route::to_apisix(&id.id, &item.value(), own.as_ref().map(|own| &own.value))
                 }
-                _ => upstream::to_apisix(item.value()),
+                _ => upstream::to_apisix(&item.value()),
             };
             if let Some(mut shown) = shown {
                 shown.shift_remove("id");

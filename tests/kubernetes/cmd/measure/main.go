@@ -6,6 +6,7 @@
 //	measure change   requests while routes, backends, endpoints and listeners change
 //	measure smoke    the life of one route, without controllers
 //	measure outage   requests while the leader, the API server or etcd is away
+//	measure chart    two Gateways of an installation by the chart, each with a Service of the type LoadBalancer
 package main
 
 import (
@@ -52,7 +53,7 @@ func main() {
 	log.SetFlags(0)
 	kubeconfig := flag.String("kubeconfig", os.Getenv("KUBECONFIG"), "kubeconfig")
 	if len(os.Args) < 2 {
-		log.Fatal("measure speed|roll|fleet|change|outage|smoke [flags]")
+		log.Fatal("measure speed|roll|fleet|change|outage|smoke|chart [flags]")
 	}
 	what := os.Args[1]
 	os.Args = append(os.Args[:1], os.Args[2:]...)
@@ -61,9 +62,12 @@ func main() {
 	must(err)
 	config.QPS = -1 // the measurement shall not wait for itself
 	c := &cluster{core: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config), namespace: what}
-	if what == "fleet" {
-		// For 30 s after a namespace is gone, the API server looks up one of its name at each request.
+	// For 30 s after a namespace is gone, the API server looks up one of its name at each request.
+	switch what {
+	case "fleet":
 		c.namespace = fmt.Sprintf("fleet-%d", *fleetSize)
+	case "chart":
+		c.namespace = "chart-" + *mode
 	}
 	c.open()
 	defer c.close()
@@ -80,8 +84,10 @@ func main() {
 		outage(c)
 	case "smoke":
 		smoke(c)
+	case "chart":
+		chart(c)
 	default:
-		log.Fatalf("measure speed|roll|fleet|change|outage|smoke, not %s", what)
+		log.Fatalf("measure speed|roll|fleet|change|outage|smoke|chart, not %s", what)
 	}
 }
 
@@ -105,18 +111,22 @@ func (c *cluster) open() {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
+	c.address = c.gateway("g")
+}
+
+// gateway makes a Gateway with a listener on port 80, and returns its address.
+func (c *cluster) gateway(name string) string {
 	listener := map[string]any{"name": "http", "port": int64(80), "protocol": "HTTP"}
-	c.create(gateways, "Gateway", "g", map[string]any{"gatewayClassName": *class, "listeners": []any{listener}})
+	c.create(gateways, "Gateway", name, map[string]any{"gatewayClassName": *class, "listeners": []any{listener}})
 	for end := time.Now().Add(20 * time.Second); ; {
 		if time.Now().After(end) {
-			log.Fatal("the Gateway has no address after 20 s")
+			log.Fatalf("the Gateway %s has no address after 20 s", name)
 		}
-		gateway, err := c.dynamic.Resource(gateways).Namespace(c.namespace).Get(ctx, "g", metav1.GetOptions{})
+		gateway, err := c.dynamic.Resource(gateways).Namespace(c.namespace).Get(context.Background(), name, metav1.GetOptions{})
 		must(err)
 		addresses, _, _ := unstructured.NestedSlice(gateway.Object, "status", "addresses")
 		if len(addresses) > 0 {
-			c.address = addresses[0].(map[string]any)["value"].(string)
-			return
+			return addresses[0].(map[string]any)["value"].(string)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

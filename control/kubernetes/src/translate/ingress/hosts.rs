@@ -116,11 +116,6 @@ impl<'a> Hosts<'a> {
         self.passed.contains(host)
     }
 
-    /// Returns whether TLS connections to some host pass through.
-    pub fn any_passes_tls(&self) -> bool {
-        !self.passed.is_empty()
-    }
-
     /// Returns the canary of a path, with its backend.
     pub fn canary(&self, host: &str, path: &IngressPath) -> Option<(&'a Served<'a>, &'a IngressBackend)> {
         self.canaries.get(&place(host, path)).copied()

@@ -6,29 +6,26 @@
 //! | `certificates` | the certificates, and the hosts that are served over TLS |
 //! | `hosts` | properties of whole hosts, which come from all their Ingresses |
 //! | `routes` | the documents of an Ingress |
+//! | `state` | the translation of all of them, which follows changes |
 //! | `nginx` | annotations of ingress-nginx |
 
 mod certificates;
 mod hosts;
 mod nginx;
 mod routes;
+mod state;
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use serde_json::{Value, json};
-
-use super::backends::Backends;
 use super::{Translation, TranslationSettings, reference};
 use crate::object::{Kind, Meta, Object, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::Ingress;
-use certificates::Certificates;
-use hosts::Hosts;
 use nginx::Wanted;
-use routes::Routes;
 
 pub use nginx::{Behaviour, Finding};
+pub use state::{IngressChanges, IngressState, IngressUpdate};
 
 /// The names of the listeners. Those of Gateways have two separators more.
 const HTTP: &str = "ingress_http";
@@ -38,7 +35,7 @@ const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 /// The annotation of an Ingress from before there was `ingressClassName`.
 const CLASS: &str = "kubernetes.io/ingress.class";
 
-/// The Ingresses of this controller, the oldest first.
+/// The Ingresses of this controller.
 pub struct Ingresses<'a>(Vec<(&'a Object<Ingress>, &'a Ingress)>);
 
 /// An Ingress with what its annotations ask for.
@@ -46,30 +43,59 @@ pub struct Served<'a> {
     meta: &'a Meta,
     spec: &'a Ingress,
     wanted: Wanted,
+    findings: Vec<Finding>,
+    /// The Secrets and ConfigMaps that its annotations refer to.
+    references: BTreeSet<Reference>,
+}
+
+/// The classes of this controller.
+struct Classes<'a> {
+    names: BTreeSet<&'a str>,
+    /// Whether one of them is for Ingresses without a class.
+    has_default: bool,
+}
+
+impl<'a> Classes<'a> {
+    fn new(objects: &'a Objects, settings: &TranslationSettings) -> Self {
+        let (mut names, mut has_default) = (BTreeSet::new(), false);
+        for (name, class) in &objects.ingress_classes {
+            if class.spec.as_ref().is_ok_and(|spec| spec.controller == settings.controller) {
+                has_default |= class.meta.annotations.get(IS_DEFAULT).is_some_and(|value| value == "true");
+                names.insert(&*name.name);
+            }
+        }
+        Self { names, has_default }
+    }
+
+    /// Returns the contents of an Ingress, if it can be read and is of one of the classes.
+    fn own<'o>(&self, ingress: &'o Object<Ingress>) -> Option<(&'o Object<Ingress>, &'o Ingress)> {
+        let spec = ingress.spec.as_ref().ok()?;
+        let named = spec.ingress_class_name.as_ref().or_else(|| ingress.meta.annotations.get(CLASS));
+        let is_own = named.map_or(self.has_default, |class| self.names.contains(class.as_str()));
+        is_own.then_some((ingress, spec))
+    }
+
+    fn find<'o>(
+        &self,
+        objects: &'o Objects,
+        name: &ObjectName,
+    ) -> Option<(&'o Object<Ingress>, &'o Ingress)> {
+        self.own(objects.ingresses.get(name)?)
+    }
+
+    /// Returns all Ingresses of the classes, the oldest first.
+    fn all<'o>(&self, objects: &'o Objects) -> Vec<(&'o Object<Ingress>, &'o Ingress)> {
+        let mut all: Vec<_> = objects.ingresses.values().filter_map(|ingress| self.own(ingress)).collect();
+        all.sort_by_key(|(ingress, _)| ingress.meta.precedence());
+        all
+    }
 }
 
 impl<'a> Ingresses<'a> {
     /// Collects the Ingresses of this controller's classes.
     pub fn new(objects: &'a Objects, settings: &TranslationSettings) -> Self {
-        let mut classes = BTreeSet::new();
-        let mut has_default = false;
-        for (name, class) in &objects.ingress_classes {
-            if class.spec.as_ref().is_ok_and(|spec| spec.controller == settings.controller) {
-                has_default |= class.meta.annotations.get(IS_DEFAULT).is_some_and(|value| value == "true");
-                classes.insert(name.name.as_str());
-            }
-        }
-        let is_own = |meta: &Meta, spec: &Ingress| {
-            let named = spec.ingress_class_name.as_ref().or_else(|| meta.annotations.get(CLASS));
-            named.map_or(has_default, |class| classes.contains(class.as_str()))
-        };
-        let all = objects.ingresses.values();
-        let mut own: Vec<_> = all
-            .filter_map(|ingress| Some((ingress, ingress.spec.as_ref().ok()?)))
-            .filter(|(ingress, spec)| is_own(&ingress.meta, spec))
-            .collect();
-        own.sort_by_key(|(ingress, _)| ingress.meta.precedence());
-        Self(own)
+        let classes = Classes::new(objects, settings);
+        Self(objects.ingresses.values().filter_map(|ingress| classes.own(ingress)).collect())
     }
 
     /// Returns whether there are none, so that they need no address.
@@ -77,50 +103,19 @@ impl<'a> Ingresses<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the address that they had before.
+    /// Returns the address that they had before: that of the oldest one that has one.
     pub fn former_address(&self) -> Option<IpAddr> {
-        let address = |status: &Value| status.pointer("/loadBalancer/ingress/0/ip")?.as_str()?.parse().ok();
-        self.0.iter().find_map(|(ingress, _)| address(&ingress.status.value()))
-    }
-
-    /// Writes the documents and the statuses.
-    pub fn translate(
-        self,
-        objects: &'a Objects,
-        address: Option<IpAddr>,
-        backends: &mut Backends<'a>,
-        out: &mut Translation,
-    ) {
-        let Some(address) = address else {
-            for (ingress, _) in self.0 {
-                let name = ingress.meta.object_name();
-                out.note(reference(Kind::Ingress, &name), "the pool of addresses has no free address");
-            }
-            return;
+        let address = |(ingress, _): &(&Object<Ingress>, &Ingress)| {
+            let status = ingress.status.value();
+            status.pointer("/loadBalancer/ingress/0/ip")?.as_str()?.parse().ok()
         };
-        let mut certificates = Certificates::default();
-        let mut all = Vec::new();
-        for (ingress, spec) in self.0 {
-            certificates.read(objects, &ingress.meta, spec, out);
-            all.push(Served::new(objects, &ingress.meta, spec, out));
-        }
-        let hosts = Hosts::new(&all, out);
-        let owners: Vec<Reference> =
-            all.iter().map(|one| reference(Kind::Ingress, &one.meta.object_name())).collect();
-        let bind = |port| SocketAddr::new(address, port).to_string();
-        out.put("listeners", HTTP, json!({ "bind": bind(80) }), owners.clone());
-        if !certificates.all.is_empty() {
-            let value = json!({ "bind": bind(443), "tls": { "certificates": certificates.all } });
-            out.put("listeners", HTTPS, value, owners);
-        } else if hosts.any_passes_tls() {
-            out.put("listeners", HTTPS, json!({ "bind": bind(443), "protocol": "tcp" }), owners);
-        }
-        let mut routes = Routes::new(objects, &certificates, &hosts, backends, out);
-        all.iter().for_each(|one| routes.write(one));
-        for one in &all {
-            let status = json!({ "loadBalancer": { "ingress": [{ "ip": address.to_string() }] } });
-            out.statuses.insert(reference(Kind::Ingress, &one.meta.object_name()), status);
-        }
+        // Nearly always the oldest one has it, and sorting all would cost more than the rest of a change.
+        let oldest = self.0.iter().min_by_key(|(ingress, _)| ingress.meta.precedence())?;
+        address(oldest).or_else(|| {
+            let mut sorted = self.0.clone();
+            sorted.sort_by_key(|(ingress, _)| ingress.meta.precedence());
+            sorted.iter().find_map(address)
+        })
     }
 }
 
@@ -136,7 +131,7 @@ pub struct AnnotationReport {
 /// Returns how the annotations of each Ingress of this controller are served.
 #[must_use]
 pub fn annotations(objects: &Objects, settings: &TranslationSettings) -> Vec<AnnotationReport> {
-    let all = Ingresses::new(objects, settings).0.into_iter();
+    let all = Classes::new(objects, settings).all(objects).into_iter();
     all.map(|(ingress, _)| AnnotationReport {
         ingress: ingress.meta.object_name(),
         findings: nginx::read(objects, &ingress.meta).findings,
@@ -145,16 +140,44 @@ pub fn annotations(objects: &Objects, settings: &TranslationSettings) -> Vec<Ann
 }
 
 impl<'a> Served<'a> {
-    /// Reads the annotations of an Ingress, and notes what is not served.
-    fn new(objects: &Objects, meta: &'a Meta, spec: &'a Ingress, out: &mut Translation) -> Self {
-        let reading = nginx::read(objects, meta);
-        let owner = reference(Kind::Ingress, &meta.object_name());
-        for finding in reading.findings {
+    /// Reads the annotations of an Ingress.
+    fn new(objects: &Objects, meta: &'a Meta, spec: &'a Ingress) -> Self {
+        let nginx::Reading { wanted, findings, references } = nginx::read(objects, meta);
+        Self { meta, spec, wanted, findings, references }
+    }
+
+    /// Notes what is not served, and adds the Secrets and ConfigMaps that annotations refer to.
+    fn report(&mut self, out: &mut Translation) {
+        let owner = reference(Kind::Ingress, &self.meta.object_name());
+        for finding in std::mem::take(&mut self.findings) {
             if matches!(finding.behaviour, Behaviour::Unsupported | Behaviour::Invalid) {
                 out.note(owner.clone(), format!("{}{}: {}", nginx::PREFIX, finding.annotation, finding.text));
             }
         }
-        out.references.extend(reading.references);
-        Self { meta, spec, wanted: reading.wanted }
+        out.references.append(&mut self.references);
+    }
+
+    /// Returns the hosts by which it may concern other Ingresses; an empty one is every host.
+    fn hosts(&self) -> BTreeSet<String> {
+        let rules = self.spec.rules.iter().map(|rule| rule.host.as_deref().unwrap_or_default());
+        let rules: BTreeSet<String> = rules.map(str::to_ascii_lowercase).collect();
+        let tls = self.spec.tls.iter().flat_map(|tls| &tls.hosts).map(|host| host.to_ascii_lowercase());
+        let mut hosts: BTreeSet<String> = self.wanted.aliases.iter().cloned().chain(tls).collect();
+        if self.spec.default_backend.is_some() || self.spec.tls.iter().any(|tls| tls.hosts.is_empty()) {
+            hosts.insert(String::new());
+        }
+        if self.wanted.redirects_www {
+            hosts.extend(rules.iter().filter_map(|host| nginx::www_counterpart(host)));
+        }
+        hosts.extend(rules);
+        hosts
+    }
+
+    /// Returns whether TLS connections to one of its hosts pass through.
+    fn passes_tls(&self) -> bool {
+        let has_host = |host: Option<&str>| host.is_some_and(|host| !host.is_empty());
+        self.wanted.passes_tls
+            && self.wanted.canary.is_none()
+            && self.spec.rules.iter().any(|rule| has_host(rule.host.as_deref()))
     }
 }

@@ -1,11 +1,11 @@
 //! The documents of an Ingress: a route for each path and for the default backend.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::super::backends::{Backend, Backends, OwnUpstream, Referrer};
-use super::super::{Translation, add_age, names, reference};
+use super::super::backends::{Backend, Backends, Found, OwnUpstream, Referrer};
+use super::super::{Document, DocumentKey, Translation, add_age, names, reference};
 use super::certificates::Certificates;
 use super::hosts::{Hosts, path_text};
 use super::nginx::{self, HttpsRedirect, Target};
@@ -51,11 +51,16 @@ impl<'r, 'a> Routes<'r, 'a> {
         Self { objects, certificates, hosts, backends, out, taken: HashSet::new() }
     }
 
-    /// Writes the documents of an Ingress. A canary has none: it is a part of other Ingresses' routes.
-    pub fn write(&mut self, one: &Served<'_>) {
-        if one.wanted.canary.is_some() {
-            return;
+    /// Returns the documents of an Ingress, and what its backends lead to. A canary has none: it is a part of other
+    /// Ingresses' routes.
+    pub fn write(&mut self, one: &Served<'_>) -> (BTreeMap<DocumentKey, Document>, Found) {
+        if one.wanted.canary.is_none() {
+            self.write_rules(one);
         }
+        (std::mem::take(&mut self.out.documents), self.backends.take())
+    }
+
+    fn write_rules(&mut self, one: &Served<'_>) {
         let mut number = 0;
         for rule in &one.spec.rules {
             let host = rule.host.as_deref().unwrap_or_default().to_ascii_lowercase();

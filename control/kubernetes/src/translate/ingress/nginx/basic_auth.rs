@@ -74,11 +74,12 @@ fn users(reader: &mut Reader<'_>) -> Result<Map<String, Value>, String> {
     if bad.is_empty() {
         reader.same("auth-secret");
     } else {
-        let names: Vec<&str> = bad.iter().map(|(user, _)| user.as_str()).collect();
+        let names: Vec<String> =
+            bad.iter().map(|(user, hash)| format!("{user} ({})", kind_of(hash))).collect();
         reader.unsupported(
             "auth-secret",
             format!(
-                "{} cannot sign in: only bcrypt (`htpasswd -B`) and argon2 are verified",
+                "these users cannot sign in until their passwords are set again with bcrypt (`htpasswd -B`) or argon2: {}",
                 names.join(", ")
             ),
         );
@@ -87,6 +88,21 @@ fn users(reader: &mut Reader<'_>) -> Result<Map<String, Value>, String> {
         true => Err(format!("the Secret {name} has no password with bcrypt (`htpasswd -B`) or argon2")),
         false => Ok(good.into_iter().map(|(user, hash)| (user, hash.into())).collect()),
     }
+}
+
+/// Names the kind of a hash that the gateway does not verify. No message repeats the hash.
+fn kind_of(hash: &str) -> &'static str {
+    let kinds = [
+        ("$apr1$", "MD5, the default of htpasswd"),
+        ("{SHA}", "SHA-1 without a salt"),
+        ("{SSHA}", "SHA-1"),
+        ("$1$", "MD5"),
+        ("$2", "bcrypt of a cost that is not verified"),
+        ("$5$", "SHA-256 of crypt"),
+        ("$6$", "SHA-512 of crypt"),
+    ];
+    let kind = kinds.iter().find(|(start, _)| hash.starts_with(start));
+    kind.map_or("crypt or plain text", |(_, kind)| kind)
 }
 
 /// Returns whether the gateway verifies passwords by a hash.
@@ -120,6 +136,19 @@ mod tests {
             ("plain".to_owned(), false),
         ] {
             assert_eq!(is_verifiable(&hash), is, "{hash}");
+        }
+    }
+
+    #[test]
+    fn kinds_that_are_not_verified_have_names() {
+        for (hash, kind) in [
+            ("$apr1$abc$def", "MD5, the default of htpasswd"),
+            ("{SHA}qUqP5cyxm6YcTAhz05Hph5gvu9M=", "SHA-1 without a salt"),
+            ("$2y$16$x", "bcrypt of a cost that is not verified"),
+            ("$6$salt$x", "SHA-512 of crypt"),
+            ("bGVh02xkuGli2", "crypt or plain text"),
+        ] {
+            assert_eq!(kind_of(hash), kind);
         }
     }
 

@@ -98,8 +98,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned()))
             .collect();
-        let meta =
-            Meta { namespace: "demo".to_owned(), name: "shop".to_owned(), annotations, ..Meta::default() };
+        let meta = Meta { namespace: "demo".into(), name: "shop".into(), annotations, ..Meta::default() };
         read(&Objects::default(), &meta)
     }
 

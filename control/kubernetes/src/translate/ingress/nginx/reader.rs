@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
     /// may not read what belongs to others.
     pub fn reference(&mut self, annotation: &str, kind: Kind) -> Result<Option<ObjectName>, String> {
         let Some(text) = self.text(annotation) else { return Ok(None) };
-        let own = self.meta.namespace.as_str();
+        let own = &*self.meta.namespace;
         let name = match text.split_once('/') {
             Some((namespace, _)) if namespace != own => {
                 return Err(format!("{text} is in another namespace"));

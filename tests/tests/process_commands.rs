@@ -90,7 +90,7 @@ fn a_rejected_reload_shows_the_error_at_its_place() {
     let told = ran(&gateway, &["reload"]);
     assert!(told.code == Some(1) && told.err.contains("192.0.2.1:80"), "{told:?}");
     assert_eq!(gateway.client().get("/a").text(), "a");
-    // Settings that a reload cannot change are told, and the rest is in force.
+    // The command lists settings that a reload cannot change; all other settings are in force.
     gateway.write_config("workers: 2\nroutes: [{match: /a, respond: c}]");
     let told = ran(&gateway, &["reload"]);
     assert!(

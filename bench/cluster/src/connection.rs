@@ -139,7 +139,7 @@ pub(crate) fn reach(address: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the text of an error: the API server's own message, or the causes one after the other.
+/// Returns the text of an error: the API server's own message, or the chain of causes.
 pub(crate) fn text(error: &Error) -> String {
     if let Error::Api(status) = error {
         return status.message.clone();

@@ -5,9 +5,9 @@
 //! return addresses, after which the run is an ordinary one on several hosts. [`job`] makes the manifest of a run
 //! inside the cluster.
 //!
-//! Everything that was created is in one list, [`Created`], and is deleted when the [`Cluster`] is dropped or when
-//! the signal handler calls [`Created::delete`]. The laboratory creates objects and never changes those that
-//! exist, so a deletion never removes an object of the user.
+//! Everything that was created is in one list, [`Created`], and is deleted when the [`Cluster`] is dropped or when the
+//! signal handler calls [`Created::delete`]. The laboratory creates objects and never changes existing ones, so a
+//! deletion never removes an object of the user.
 
 mod agents;
 mod connection;

@@ -254,7 +254,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Decrypts the received bytes in the buffer. Returns whether the request has ended.
+    /// Decrypts the received bytes in the buffer. Returns whether the request is finished.
     fn decrypt(&mut self, run: &mut Run<'_>, at: usize, count: usize, ended: bool, time: u64) -> bool {
         let slot = &mut self.slots[at];
         let (Some(tls), Some(socket)) = (&mut slot.tls, &slot.socket) else { return true };

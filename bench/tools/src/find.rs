@@ -65,7 +65,7 @@ pub(crate) fn is_runnable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the version from the file `version` next to the tool's `bin`, or the one that the program prints.
+/// Returns the version from the file `version` next to the tool's `bin`, or the version that the program prints.
 pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]) -> String {
     let noted = || {
         let own = places.home.join(name);

@@ -31,7 +31,7 @@ fn request(tool: Tool, server: &Server, path: &str) -> Request {
     Request { threads, version: able.version, ..Request::new(server.url(path), CONNECTIONS, length) }
 }
 
-/// Runs the tool. One that supports no number of requests in a closed loop runs for a second instead.
+/// Runs the tool. A tool that cannot limit the number of requests in a closed loop runs for a second instead.
 fn run(tool: Tool, program: &Program, request: &mut Request) -> LoadResult {
     let invocation = tool.command(request).unwrap_or_else(|_| {
         request.length = Length::Time(Duration::from_secs(1));

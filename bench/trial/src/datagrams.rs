@@ -164,7 +164,7 @@ fn start_echo() -> io::Result<SocketAddr> {
     thread::spawn(move || {
         let mut bytes = [0; 65_536];
         loop {
-            // ICMP errors of clients that have ended arrive here, too.
+            // ICMP errors from closed clients arrive here, too.
             if let Ok((length, from)) = socket.recv_from(&mut bytes) {
                 let _ = socket.send_to(&bytes[..length], from);
             }
@@ -263,7 +263,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits for answers for at most `most`, and reads all that are there.
+    /// Waits at most `most` for answers, and reads every answer that has arrived.
     fn receive(&mut self, most: Duration) -> io::Result<()> {
         let mut ready: Vec<PollFd<'_>> =
             self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();

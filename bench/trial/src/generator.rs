@@ -78,7 +78,7 @@ pub struct Aim<'a> {
     /// The URL of a gateway or an origin that already runs: its host and path are requested unless the
     /// settings name others.
     pub url: Option<&'a Url>,
-    /// The expected body of every answer; `None` expects that of the first good answer.
+    /// The expected body of every answer; `None`: the first good answer sets the expectation.
     pub body: Option<&'a [u8]>,
     /// The expected status of every answer.
     pub status: u16,
@@ -473,9 +473,9 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
     plan
 }
 
-/// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. Every system is
-/// held to the origin's answer, not to the recorded one, since the same origin is behind all of them.
-/// A recorded host precedes that of a gateway's URL, and the settings' own precedes both.
+/// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. Every system is held to the
+/// origin's answer, not to the recorded one, since the same origin is behind all of them. The host of the settings
+/// comes first, then the recorded host, then the host of the gateway's URL.
 fn repeat(plan: &mut Plan, file: &str, settings: &Settings) -> Result<(), Failure> {
     let read = recording::read(std::path::Path::new(file), settings.replay_speed()).map_err(Failure)?;
     let usual = plan.requests.swap_remove(0);

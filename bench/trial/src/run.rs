@@ -1,6 +1,6 @@
-//! Runs a study from its first cell to its last. Each result is written at once, so that an interrupted run
-//! can continue. A [`Session`] keeps the servers of a cell for the next cells as long as only the load
-//! differs. What the result file already has (cells, trials, tables) is not measured again.
+//! Runs a study from its first cell to its last. Each result is written at once, so that an interrupted run can
+//! continue. A [`Session`] keeps the servers of a cell for the next cells as long as only the load differs. Cells,
+//! trials and tables that are already in the result file are not measured again.
 
 use crate::arm::Arm;
 use crate::failure::Failure;

@@ -454,9 +454,8 @@ impl Target {
         }
     }
 
-    /// Returns the process ids whose trees are the system on this host; none for a direct run. After the
-    /// started processes
-    /// come those that left their trees, as daemons do.
+    /// Returns the process ids whose trees are the system on this host; none for a direct run. The started processes
+    /// come first, then daemons that left their trees.
     pub fn ids(&self) -> Vec<u32> {
         if let Some(Afar::Process(pid)) = &self.afar {
             return vec![*pid];
@@ -477,7 +476,7 @@ impl Target {
         self.quota.as_ref().or(self.account.as_ref()).filter(|_| !self.beside)
     }
 
-    /// Sends a signal to every process of the group, also to those that left the process groups of the servers.
+    /// Sends a signal to every process of the group, including processes that left the process groups of the servers.
     fn signal_group(&self, signal: Signal) {
         for id in self.group().map(Quota::process_ids).unwrap_or_default() {
             if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {

@@ -16,7 +16,7 @@ pub struct Facts {
     pub target_cores: f64,
     /// Cores of the generator, and of the origin as well if `origin_cores` is empty.
     pub load_cores: Vec<usize>,
-    /// Cores of the origin alone; empty if it shares those of the generator.
+    /// Cores of the origin alone; empty if it shares the generator's cores.
     pub origin_cores: Vec<usize>,
     /// Whether the origin runs on the system's cores and under its quota.
     pub beside: bool,
@@ -246,7 +246,7 @@ struct LoadSide {
 
 impl LoadSide {
     fn of(facts: &Facts, evidence: &Evidence) -> Self {
-        // An origin beside the system uses the system's cores. If all share the cores, the origin may be on any.
+        // An origin on the system's machine uses the system's cores. If all share the cores, the origin may be on any.
         let apart = !facts.beside && !facts.shared && facts.origin_cores.is_empty();
         let origin = if apart { evidence.origin.cpu_us() } else { 0.0 };
         Self::on(&facts.load_cores, evidence.generator.cpu_us() + origin, evidence)
@@ -637,7 +637,7 @@ mod tests {
         assert!(told("the origin's cores were 97 % busy") && !told("generator's cores"), "{findings:?}");
         // The origin's time is no reason for a generator's core that other programs fill.
         assert_eq!(side(0.6, [0.4, 0.98, 0.6]).0, VerdictKind::Nothing);
-        // An origin beside the system leaves its own cores alone.
+        // An origin on the system's machine leaves its own cores alone.
         let beside = Facts { beside: true, ..facts.clone() };
         let mut seen = evidence(0.4, 0.5, 0.3);
         seen.machine.busy = vec![0.9, 0.3, 0.99];
@@ -687,7 +687,7 @@ mod tests {
         let mut late = with(3_000);
         late.upstream.unseen_us = 400_000.0;
         assert_eq!(kind_of(&kept, &late), VerdictKind::Nothing);
-        // What the cell asks for is no fault.
+        // A condition that the cell asks for is not an error.
         let made = Facts { own_answers: true, ..facts() };
         assert_eq!(kind(&made, &kept, &with(0)), VerdictKind::Nothing);
         let copies = Facts { extra_requests: true, ..facts() };

@@ -76,7 +76,7 @@ pub struct Objects {
     changes: Changes,
 }
 
-/// What a new version of an object changes.
+/// The changes that a new version of an object brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// At most its status.

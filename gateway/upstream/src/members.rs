@@ -36,8 +36,8 @@ pub struct PickHints<'a> {
 
 /// The endpoints of an upstream on one worker: the listed and the discovered ones.
 ///
-/// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the last one that the worker
-/// saw. Only if they differ does the worker rebuild its balance.
+/// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the last epoch that the worker saw.
+/// Only if they differ does the worker rebuild its balance.
 #[derive(Debug)]
 pub(crate) struct Members {
     set: Rc<PoolSet>,

@@ -124,7 +124,7 @@ struct World {
     shared: Arc<UpstreamStates>,
     registry: Arc<Registry>,
     mail: Mail,
-    /// Whether each worker has ended; an ended worker receives no messages.
+    /// Whether each worker has stopped; a stopped worker receives no messages.
     ended: Arc<Mutex<Vec<bool>>>,
     /// Workers on which no further request starts.
     lost: Vec<bool>,

@@ -149,7 +149,7 @@ fn no_page_leaves_the_error() {
     let records = gateway_1.wait_records(4);
     assert_eq!(field(&records[0], "detail"), "no error page: status 404");
     assert_eq!(field(&records[3], "detail"), "no error page: connection_terminated");
-    // If the page fails, the next fallback applies; the status is still that of the first error.
+    // If the page fails, the next fallback applies, with the status of the first error.
     let gateway_2 = with(
         "[{on: 500, to: pages, path: '/{status}'}, {on: 404, respond: wrong}, {on: 5xx, respond: sorry}]",
         &origin.address().to_string(),

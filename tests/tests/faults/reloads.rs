@@ -74,7 +74,7 @@ impl Sockets {
         Self { stop, thread }
     }
 
-    /// Closes them. Returns how often each was used, and the errors of those that were dropped.
+    /// Closes them. Returns how often each was used, and the errors of dropped requests.
     fn end(self) -> (usize, Vec<String>) {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().expect("the sockets' thread does not panic")

@@ -20,7 +20,7 @@ const IDLE_MAX: usize = 10_000;
 /// Streams that are open before the memory is measured.
 const FIRST: usize = 500;
 
-/// Open files of the gateway beside those of the streams.
+/// Open files of the gateway without the streams.
 const OTHER_FILES: usize = 1_000;
 
 /// Bytes of the pieces of a busy stream: less than a packet, and more than the relay's buffer.

@@ -20,7 +20,7 @@ const FRAME_SIZE_ERROR: u32 = 6;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// What the gateway sends in the end.
+/// The final frames of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// GOAWAY with this code; the connection is closed.

@@ -100,7 +100,7 @@ fn ends(mut stream: Stream) {
     assert_is_over(&mut stream);
 }
 
-/// Asserts that the other side has ended in order, without further data.
+/// Asserts that the other side closed the stream cleanly, without further data.
 fn assert_is_over(stream: &mut Stream) {
     let rest = std::iter::from_fn(|| stream.data().expect("no cut"));
     assert_eq!(rest.flatten().count(), 0);

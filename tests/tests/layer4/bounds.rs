@@ -112,7 +112,7 @@ fn an_idle_stream_costs_little_memory() {
         std::mem::forget(stream);
     });
     let relay = Relay::to(&server);
-    // One after the other: what connects needs takes more, and a burst leaves holes in the heap.
+    // In sequence: connecting takes more memory than an idle stream, and a burst leaves holes in the heap.
     let open = |number: usize| {
         let one = |_| {
             let before = server.accepted();

@@ -106,7 +106,7 @@ fn a_server_may_speak_first() {
 #[test]
 fn a_reset_of_an_endpoint_that_takes_no_bytes_is_no_orderly_end() {
     let server = Server::play(|stream| {
-        // Meanwhile the gateway has bytes that this server does not read.
+        // During this time the gateway holds bytes that this server does not read.
         thread::sleep(Duration::from_millis(300));
         reset(stream);
     });

@@ -140,7 +140,7 @@ fn an_address_that_cannot_be_bound_is_refused_and_changes_nothing() {
     assert_eq!(call(&gateway, "POST", "/transactions", JSON, &changes.to_string()).status, 200);
     assert_eq!(client(free).get("/").text(), "everywhere");
     assert_eq!(client(taken_address).get("/").text(), "everywhere");
-    // A change of the address to one that is taken leaves the old address open.
+    // A change to an address that is in use leaves the old address open.
     let taken = TcpListener::bind(free_address()).expect("a port");
     let answer = put(&gateway, "/listeners/good", &bind(taken.local_addr().expect("bound")));
     assert_eq!(answer.status, 422, "{answer:?}");
@@ -334,7 +334,7 @@ fn gateways_share_listeners_in_etcd() {
     eventually("the listener", || {
         Client::try_connect(later).is_some_and(|mut it| it.get("/").text() == "here")
     });
-    // One that cannot be opened is refused alone, and taken in when it can be.
+    // A listener that cannot be opened is refused alone, and comes into force once it can be opened.
     let taken = TcpListener::bind(free_address()).expect("a port");
     let address = taken.local_addr().expect("bound");
     etcd.put("listeners/taken", &bind(address).to_string());

@@ -275,7 +275,7 @@ fn listeners_join_and_leave_an_address_at_run_time() {
     ]});
     assert_eq!(call(&gateway, "POST", "/transactions", JSON, &changes.to_string()).status, 200);
     assert_eq!(told(address, "second.example", "/"), ok("second"));
-    // An open connection finds it, too, and the address was not opened anew.
+    // An open connection finds it, too, and the address was not opened again.
     assert_eq!(kept.ask("GET / HTTP/1.1\r\nHost: second.example\r\n\r\n").text(), "second");
     assert_eq!(kept.ask("GET / HTTP/1.1\r\nHost: first.example\r\n\r\n").text(), "first");
     for (name, value, pointer, words) in [

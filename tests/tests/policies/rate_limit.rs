@@ -100,8 +100,8 @@ fn counts_survive_a_reload() {
     assert_eq!(client.ask(format!("{ASK}\r\n")).status, 429);
 }
 
-/// Exactly as many requests as the burst pass, whichever of four workers serves them: within this test the
-/// rate permits no further one.
+/// Exactly the burst passes, whichever of four workers serves a request. The rate permits no further request within
+/// this test.
 #[test]
 fn it_counts_exactly_over_all_workers() {
     const BURST: usize = 500;

@@ -30,7 +30,7 @@ fn told(origin: &Origin, gateway: &Gateway, peer: &TlsPeer) -> [Option<String>; 
 fn strangers(authority: &Authority) -> [Issued; 3] {
     [
         Authority::called("somebody else").issue(&["client.example"]),
-        // As the one who is trusted is called, but signed by another key.
+        // Has the name of the trusted authority, but another key signed it.
         Authority::new().issue(&["client.example"]),
         authority.issue_until(&["client.example"], -1),
     ]

@@ -90,7 +90,7 @@ struct Ended {
 /// A complete response.
 pub(crate) struct Answer {
     pub(crate) response: Response,
-    /// A failure that the protocol reports beside the status, such as the status of a gRPC call.
+    /// A failure that the protocol reports in addition to the status, such as the status of a gRPC call.
     pub(crate) also: Result<(), Fault>,
     /// The response's bytes, if values are taken from it.
     pub(crate) kept: Option<Kept>,

@@ -285,7 +285,7 @@ fn arms(system: &System) -> Vec<Arm> {
     arms
 }
 
-/// Runs every arm of one system. Returns the names of those that failed.
+/// Runs every arm of one system. Returns the names of the failed ones.
 fn all_arms(bed: &Bed, system: &System) -> Vec<String> {
     match system.status() {
         Status::Ready { version, .. } => {

@@ -1,8 +1,8 @@
 //! vegeta.
 //!
-//! At a rate, its requests leave when they are due, as long as a worker is free; here there are as many
-//! workers as connections. A time starts when the request really leaves. Without a rate, all workers send as
-//! fast as they get responses. It writes each result to a file, from which the report is made after the load.
+//! At a rate, its requests leave when they are due, if a worker is free. The laboratory starts one worker for each
+//! connection. A time starts when the request really leaves. Without a rate, all workers send as fast as they get
+//! responses. It writes each result to a file, from which the report is made after the load.
 
 use super::{asked, json};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};

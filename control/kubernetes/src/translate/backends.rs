@@ -466,7 +466,7 @@ impl Source {
     }
 }
 
-/// Returns the policy that applies to a port: one that names the port wins, then the oldest.
+/// Returns the policy that applies to a port: a policy that names the port wins, then the oldest.
 fn effective<'a>(
     policies: &[&'a Object<BackendTlsPolicy>],
     service: &ObjectName,

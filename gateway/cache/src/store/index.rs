@@ -100,7 +100,7 @@ impl Index {
         found
     }
 
-    /// Puts an object at the beginning of its bucket, and removes those that it replaces, and the oldest of its key
+    /// Puts an object at the beginning of its bucket. Removes the objects that it replaces, and the oldest of its key
     /// if there are more than `variants_max`. Returns the removed ones.
     pub fn insert(&self, _: &mut Stripe, object: Arc<Stored>, variants_max: usize) -> Vec<Arc<Stored>> {
         let bucket = self.bucket(object.hash());

@@ -50,12 +50,12 @@ pub(crate) struct Session {
     total: TimeLimit,
     /// The socket to the endpoint, once it is open.
     endpoint: OnceCell<Datagrams>,
-    /// Datagrams that came before.
+    /// Datagrams that arrived before the socket was open.
     waiting: RefCell<Vec<Box<[u8]>>>,
-    /// Bytes to the endpoint before its first datagram, and whether that has come.
+    /// Bytes sent to the endpoint before its first datagram, and whether that datagram has arrived.
     unanswered: Cell<u64>,
     is_answered: Cell<bool>,
-    /// Bytes to the client before it has sent after an answer, and whether it has.
+    /// Bytes sent to the client before its first datagram after an answer, and whether that datagram has arrived.
     unconfirmed: Cell<u64>,
     is_confirmed: Cell<bool>,
     /// Whether the endpoint's port is closed.
@@ -167,11 +167,12 @@ impl Session {
         self.wait();
     }
 
-    /// Sets the time until which nothing may move.
+    /// Sets the deadline of the idle timeout.
     fn wait(&self) {
         let idle = match self.is_closing() {
             false => self.state.stream.idle,
-            // What the client sends next may reach another process: only answers may still be under way.
+            // The client's next datagrams may reach another process, so this session waits only for outstanding
+            // answers.
             true => Some(self.worker.grace.get().map_or(GRACE, |grace| grace.min(GRACE))),
         };
         let now = tollgate_net::now();

@@ -104,11 +104,10 @@ impl Ejections {
         back
     }
 
-    /// Ejects an endpoint, unless too many are ejected or no other healthy endpoint would remain. In that
-    /// case another endpoint, ejected a while ago, can give way, if the new one fails in a row, because its
-    /// failures are current. Otherwise a rolling restart, in which each endpoint is down in turn, would end
-    /// with a healthy endpoint that is ejected and a dead one that gets requests. Returns the ejection and
-    /// the endpoint that gave way.
+    /// Ejects an endpoint, unless too many are ejected or no other healthy endpoint would remain. In that case another
+    /// endpoint, ejected a while ago, can give way, if the new one fails in a row, because its failures are current.
+    /// Otherwise a rolling restart, in which each endpoint is down in turn, would end with a healthy endpoint ejected
+    /// and a dead endpoint that receives requests. Returns the ejection and the endpoint that gave way.
     pub(crate) fn eject(
         &mut self,
         address: &Address,

@@ -1,4 +1,5 @@
-//! What the cache makes of a response: stores it, refreshes what is stored, or serves a stale one in its place.
+//! Decides what the cache does with a response of the endpoint: store it, refresh a stored response, or serve a stale
+//! one instead.
 
 use std::sync::Arc;
 
@@ -33,9 +34,10 @@ pub(super) struct Fetch<'a> {
     key: Box<[u8]>,
 }
 
-/// What happens with a response.
+/// The decision about a response.
 pub(super) enum Admitted {
-    /// The stored response is still valid. Its new head; `None`: it is used once more, and not stored any longer.
+    /// The stored response is still valid, and this is its new head. `None`: it answers this request and is then
+    /// removed.
     NotModified(Arc<Stored>, Option<StoredHead>),
     /// The response is of no use to the client, because the gateway asked for something else than the client did: send
     /// the client's own request.
@@ -96,7 +98,7 @@ impl<'a> Fetch<'a> {
             && let Some(stale) = &self.stale
         {
             let Some(valid) = self.validated_by(stale, response) else {
-                // What is stored is not what the endpoint has, and cannot be validated.
+                // The stored response differs from the endpoint's and cannot be validated.
                 self.caching.cache.store.purge(Purge::Key(&self.key), PurgeMode::Remove);
                 return Admitted::AskAgain;
             };
@@ -132,8 +134,8 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// Returns the stored response that a 304 means: the one that is validated, or another one of its key that the 304
-    /// names. `None`: it means a response that is not stored (RFC 9111, 4.3.4).
+    /// Returns the stored response that a 304 selects (RFC 9111, 4.3.4): the validated response, or another variant of
+    /// its key that the validators in the 304 identify. `None`: the selected response is not stored.
     fn validated_by(&self, stale: &Arc<Stored>, not_modified: &ResponseHead) -> Option<Arc<Stored>> {
         let mut stored = self.caching.cache.store.variants(&self.key);
         stored.retain(|other| !Arc::ptr_eq(other, stale));

@@ -6,15 +6,16 @@
 //!
 //! 1. [`serve`] looks the key up. A fresh response is [sent](respond) at once; no lock is taken and nothing is allocated.
 //!    If memory has nothing, but the [disk tier](on_disk) may have it, a thread reads it first.
-//! 2. Otherwise [`fetch`] makes the request the leader of a fetch, or a follower of one that runs, on whichever worker.
+//! 2. Otherwise [`fetch`] makes the request the leader of a new fetch, or a follower of a fetch that runs on any
+//!    worker.
 //! 3. A leader runs the usual [`dispatch`], with a [`tap`] between the exchange and the client. The tap copies the response
 //!    to the store ([`admission`] decides whether), and withholds it if the client gets its response from the store: after
 //!    a 304, in place of an error, or because it asked for a part.
 //! 4. A stale response that may be served is [refreshed](refresh) by a task of its own.
-//! 5. A request with an unsafe method [removes](invalidate) what its success makes wrong, and the response to a HEAD
-//!    [refreshes](head) what is stored, or ends its freshness.
+//! 5. A successful request with an unsafe method [removes](invalidate) the stored responses that it invalidates. The
+//!    response to a HEAD [refreshes](head) stored responses to GET, or marks them as stale.
 //!
-//! Invariant: a request without the policy never comes here.
+//! Invariant: a request without the policy never reaches this module.
 
 mod admission;
 mod caching;
@@ -58,7 +59,8 @@ pub(crate) fn is_used(state: &RequestState, action: &Action) -> bool {
         && matches!(action, Action::Forward(_))
 }
 
-/// Adds the upstream to the key of a request, if its route has several: a canary's responses are not those of others.
+/// Adds the upstream to the key of a request, if its route has several, so that a canary and the other upstreams share
+/// no responses.
 fn name_upstream(state: &mut RequestState, active: &ActivePlan, routed: RoutedRequest) {
     let shares = active.route(routed.route).shares().filter(|shares| shares.len() > 1);
     let share = shares.zip(routed.share).and_then(|(shares, share)| shares.get(share));

@@ -1,4 +1,4 @@
-//! Answers a request with a stored response, or with one that another request fetches.
+//! Answers a request with a stored response, or with the response of another request's fetch.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -34,7 +34,7 @@ pub(super) struct Served<'a> {
     pub now: Moment,
 }
 
-/// What a client gets of a stored response.
+/// The part of a stored response that the client receives.
 struct Part {
     status: u16,
     /// The field lines, if they differ from the stored ones.
@@ -104,8 +104,8 @@ fn part(stored: &Stored, state: &RequestState) -> Option<Part> {
     })
 }
 
-/// Answers a request with a response that another request fetches, as it arrives. `None`: the client asks for a part,
-/// and the whole has been fetched meanwhile.
+/// Answers a request with the response of another request's fetch, as it arrives. `None`: the client asked for a part,
+/// and the whole response is now in the store.
 pub(super) async fn follow<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,

@@ -1,9 +1,9 @@
 //! Sends a response from the store at the client's pace: its head, and its body or a part of it.
 //!
-//! [`Outgoing`] is what all sources of a body share: a [stored](send_stored) one, whose pieces are sent as they lie in
-//! memory, a stored one that is [read from disk](send_from_disk) while it is sent, and one that [another request fetches](send_followed). The policies of the request change the head, and the
-//! body if they want to, as they would change the endpoint's own response. Invariant: a response has the length that its
-//! head announces, or it is cut.
+//! The body has one of three sources: memory, whose pieces are sent [without a copy](send_stored); the disk tier, which
+//! is [read while the response is sent](send_from_disk); or [the fetch of another request](send_followed). [`Outgoing`]
+//! is the part that all three share. The policies of the request may change the head and the body, as they may change a
+//! response of the endpoint. Invariant: the body has the length that its head announces, or the connection is cut.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -27,11 +27,11 @@ use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 
-/// The most bytes of a body that are offered to a client at once, which is also the most that its backlog keeps.
+/// The largest piece of a body that is offered to a client at once. The client's backlog never holds more.
 const PIECE_BYTES: usize = 128 * 1024;
-/// The same for the first piece of a stream of HTTP/2, whose window is not known yet.
+/// The largest first piece of an HTTP/2 stream, because its flow-control window is not known yet.
 const FIRST_PIECE_BYTES: usize = 16 * 1024;
-/// After this many pieces without a wait, other connections of the worker run.
+/// After this many pieces without a wait, the task yields to the other connections of the worker.
 const PIECES_IN_TURN: u32 = 4;
 
 /// A response from the store.
@@ -49,7 +49,7 @@ pub(super) struct Outgoing<'a> {
     pub close: bool,
 }
 
-/// The lines that each response gets for itself.
+/// Field lines that are written for one response and not stored.
 pub(super) struct OwnLines<'a> {
     /// `Age`, in seconds.
     pub age: u64,
@@ -221,10 +221,10 @@ pub(super) async fn send_stored<S: ClientSide>(
     deliver_rest(client, state, route).await
 }
 
-/// Sends a range of a body that stays on disk, in pieces, of which each is read and verified before it is sent.
+/// Sends a range of a body that stays on disk. Each piece is read and verified before it is sent.
 ///
 /// # Errors
-/// If it was cut: the client has left, or is too slow; or a piece cannot be read, or is damaged.
+/// If the response was cut: the client left or is too slow, or a piece cannot be read or is damaged.
 async fn send_from_disk<S: ClientSide>(
     client: &mut Client<S>,
     state: &mut RequestState,
@@ -269,10 +269,10 @@ fn piece(stored: &Stored, at: u64, end: u64, most: usize) -> &[u8] {
     &piece[..piece.len().min(left).min(most)]
 }
 
-/// Sends a response whose body another request fetches, as it arrives.
+/// Sends a response that another request fetches, piece by piece as the body arrives.
 ///
 /// # Errors
-/// If it was cut: by its endpoint, or because the client has left or is too slow.
+/// If the response was cut: by its endpoint, or because the client left or is too slow.
 pub(super) async fn send_followed<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -318,7 +318,7 @@ pub(super) async fn send_followed<S: ClientSide>(
     }
 }
 
-/// Waits until the client has taken the rest.
+/// Waits until the backlog to the client is empty.
 async fn deliver_rest<S: ClientSide>(
     client: &mut Client<S>,
     state: &mut RequestState,

@@ -6,8 +6,8 @@
 //! response of which the client asked for a part. The caller then answers from the store, or sends the client's own request
 //! if the response is not stored.
 //!
-//! While others may wait for the response, a client that leaves or is slow stops nothing: the exchange goes on, and the
-//! backlog keeps what the client has not taken, up to the policy's bound of an object.
+//! While followers may wait for the response, a client that leaves or is slow does not stop the exchange. The backlog
+//! keeps the bytes that the client has not taken, up to the policy's maximum size of an object.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -25,9 +25,9 @@ use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
 use crate::state::peer_error::PeerError;
 
-/// How much is read at once for a client that takes nothing at the moment, while others may wait for the response.
+/// How much is read at once while the client takes no bytes and followers may wait for the response.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
-/// A response that is of no use is read to its end, to keep the connection, if it is at most this long.
+/// A useless response is read to its end if it is at most this long, so that the connection can be reused.
 const USELESS_BYTES_MAX: u64 = 64 * 1024;
 
 /// The client's side of an exchange that fetches for the cache.
@@ -39,12 +39,12 @@ pub(super) struct Tap<'a> {
     has_head: bool,
     /// Whether the body goes to the fill.
     is_filling: bool,
-    /// Bytes that went there.
+    /// Bytes of the body that were copied, or were too many to copy.
     copied: u64,
     withheld: Option<Withheld>,
-    /// Bytes of a response that is of no use.
+    /// Bytes of a useless response that were discarded.
     skipped: u64,
-    /// Whether the client has left, so that nothing is written to it any more.
+    /// Whether the client has left. Nothing more is written to it.
     is_gone: bool,
     stored: Option<Arc<Stored>>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Tap<'a> {
 /// Why a response is withheld from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withheld {
-    /// The stored response is valid still.
+    /// The stored response is still valid.
     NotModified,
     /// A stale response is served in place of this error.
     Error,
@@ -62,20 +62,20 @@ enum Withheld {
     Useless,
 }
 
-/// How an exchange with a tap has ended.
+/// How an exchange with a tap ended.
 #[derive(Debug)]
 pub(super) enum Fetched {
     /// The client has the response.
     Delivered,
     /// The client has left.
     Gone,
-    /// The client has nothing yet, and is to be answered with this, which was validated or fetched.
+    /// The client has received nothing: answer it with this response, which was validated or fetched.
     Stored(Arc<Stored>, Option<CacheOutcome>),
-    /// The client has nothing yet, and is to be answered with the stale response in place of an error.
+    /// The client has received nothing: answer it with the stale response instead of the error.
     Stale,
-    /// The client has nothing yet, and its own request is to be sent.
+    /// The client has received nothing: send its own request to the endpoint.
     Again,
-    /// The client has nothing yet, and there is nothing for it.
+    /// The client has received nothing, and there is no response for it.
     Nothing,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    /// Returns how the exchange has ended.
+    /// Returns how the exchange ended.
     pub fn end(self) -> Fetched {
         match (self.withheld, self.stored) {
             (None, _) if self.is_gone => Fetched::Gone,
@@ -110,7 +110,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    /// Returns whether what the client does must not end the exchange.
+    /// Returns whether followers may wait for the response, so that the client must not end the exchange.
     fn is_for_others(&self) -> bool {
         self.fill.is_some()
     }
@@ -259,7 +259,7 @@ impl ClientStream for Tap<'_> {
                         None
                     }
                 };
-                // What is not stored any more answers this request still.
+                // A response that was removed from the store still answers this request.
                 self.stored = updated.or(Some(valid));
             }
             Admitted::AskAgain => {
@@ -316,7 +316,7 @@ impl ClientStream for Tap<'_> {
         chunked: bool,
         data: &[u8],
     ) -> Result<(), PeerError> {
-        // First the copy: a client that has the whole response may count on it being stored.
+        // Copied first, so that the response is stored before the client has all of it.
         self.copy(body, data);
         if self.withheld == Some(Withheld::Useless) {
             self.skipped = self.skipped.saturating_add(data.len() as u64);

@@ -9,7 +9,6 @@
 //! settings, [`runtime_route`] adds a route under traffic, `instructions` counts under valgrind.
 
 pub mod agent;
-mod apart;
 pub mod arm;
 mod cell;
 mod cpu;

@@ -21,11 +21,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::cmp::Reverse;
 
-/// Epoll flags after which a read returns data, an end or an error.
-pub(crate) const READABLE: EventFlags = EventFlags::from_bits_retain(
-    EventFlags::IN.bits() | EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits(),
-);
-
 /// Epoll flags that mean that the server closed its side.
 const ENDED: EventFlags =
     EventFlags::from_bits_retain(EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits());

@@ -103,9 +103,7 @@ impl Plan {
     fn check_replay(&self, replay: &Replay) -> Result<(), Failure> {
         let wrong = |what: &str| Err(Failure::Plan(what.to_owned()));
         if !self.stages.is_empty() || self.flow {
-            return wrong(
-                "`replay` has times and an order of its own: expected neither `stages` nor `flow`",
-            );
+            return wrong("`replay` has times and an order of its own: expected neither `stages` nor `flow`");
         }
         let known = |at: &u32| (*at as usize) < self.requests.len();
         if replay.times_us.is_empty()

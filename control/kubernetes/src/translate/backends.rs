@@ -141,52 +141,11 @@ impl<'a> Backends<'a> {
         backend: &BackendReference,
         index: usize,
     ) -> Result<Backend, Condition> {
-        let refused = |reason, message: String| Err(Condition::no("ResolvedRefs", reason, message));
         let route = referrer.route;
-        let group = backend.group.as_deref().unwrap_or_default();
-        let kind = backend.kind.as_deref().unwrap_or("Service");
-        if !group.is_empty() || kind != "Service" {
-            return refused("InvalidKind", format!("a backend of the kind {kind} is not supported"));
-        }
-        let namespace = backend.namespace.as_deref().unwrap_or(&route.name.namespace);
-        let name = ObjectName::new(namespace, &backend.name);
-        if !grants::is_granted(self.objects, (route.kind, &route.name.namespace), (Kind::Service, &name)) {
-            return refused("RefNotPermitted", format!("no ReferenceGrant permits the Service {name}"));
-        }
-        self.found.services.insert(name.clone());
-        let service = self.objects.services.get(&name).and_then(|service| service.spec.as_ref().ok());
-        let Some(service) = service else {
-            return refused("BackendNotFound", format!("there is no Service {name}"));
-        };
-        let protocol = if route.kind == Kind::UdpRoute { "UDP" } else { "TCP" };
-        let fits = |port: &&ServicePort| match port.protocol.as_str() {
-            "" => protocol == "TCP",
-            own => own == protocol,
-        };
-        let is_external = service.kind == "ExternalName";
-        if is_external && !self.external_names {
-            let why = format!("the Service {name} is an ExternalName: `external_names` does not permit it");
-            return refused("BackendNotFound", why);
-        }
-        let mut ports = service.ports.iter().filter(fits);
-        // An ExternalName may have no ports, and then has all of them.
-        let other = backend.port.filter(|_| is_external && service.ports.is_empty());
-        let other = other.map(|port| ServicePort { port, ..ServicePort::default() });
-        let Some(port) = ports.find(|port| Some(port.port) == backend.port).or(other.as_ref()) else {
-            let port = backend.port.map_or("none".to_owned(), |port| port.to_string());
-            return refused("BackendNotFound", format!("the Service {name} has no {protocol} port {port}"));
-        };
+        let (name, service) = self.service(route, backend)?;
+        let port = &self.port(route, backend, &name, service)?;
         if matches!(route.kind, Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute) {
-            // Streams have upstreams of their own, because no protocol is spoken over their connections.
-            let upstream = names::join(&[
-                &name.namespace,
-                &name.name,
-                &port.port.to_string(),
-                &protocol.to_ascii_lowercase(),
-            ]);
-            let source = Source::new(name, port, "", Map::new(), BTreeSet::new());
-            self.want(&upstream, source.outside(service, port.port), route);
-            return Ok(Backend::Upstream(upstream));
+            return Ok(self.resolve_for_stream(route, name, service, port));
         }
         let tls = match self.tls(&name, port, referrer.gateways) {
             None => None,
@@ -197,19 +156,7 @@ impl<'a> Backends<'a> {
         if attached.is_broken {
             return Ok(Backend::Broken);
         }
-        let asked = referrer.own.and_then(|own| own.scheme);
-        let scheme = match (&tls, port.app_protocol.as_deref()) {
-            (Some(_), _) => "https://",
-            (None, _) if asked.is_some() => asked.unwrap_or_default(),
-            (None, Some("kubernetes.io/h2c")) => "h2c://",
-            (None, Some("kubernetes.io/ws")) => "",
-            (None, Some(other)) if other == "kubernetes.io/wss" || other == "https" => {
-                let message = format!("the protocol {other} of the Service {name} needs a BackendTLSPolicy");
-                return refused("UnsupportedProtocol", message);
-            }
-            (None, _) if route.kind == Kind::GrpcRoute => "h2c://",
-            (None, _) => "",
-        };
+        let scheme = scheme(referrer, &name, port, tls.is_some())?;
         let number = port.port.to_string();
         let mut parts = vec![name.namespace.as_str(), name.name.as_str(), &number];
         if scheme == "h2c://" {
@@ -237,13 +184,13 @@ impl<'a> Backends<'a> {
                 settings.insert("http2".to_owned(), true.into());
             }
         }
-        // Changes of requests for this backend alone are policies of an upstream of its own.
+        // Changes of requests for this backend alone are policies of a separate upstream.
         let place = format!("{}-{}-{index}", route.kind.name().to_ascii_lowercase(), referrer.rule);
         if !backend.filters.is_empty() {
             let filters = Filters::new(&backend.filters, referrer, self);
             let own = filters.policies();
             if let Some(why) = filters.unsupported {
-                return refused("InvalidKind", why);
+                return Err(unresolved("InvalidKind", why));
             }
             if !own.is_empty() {
                 policies.extend(own);
@@ -257,6 +204,74 @@ impl<'a> Backends<'a> {
         let source = Source::new(name, port, scheme, settings, attached.sources);
         self.want(&upstream, source.outside(service, port.port), route);
         Ok(Backend::Upstream(upstream))
+    }
+
+    /// Returns the Service that a route refers to, if a grant permits it.
+    fn service(
+        &mut self,
+        route: &Reference,
+        backend: &BackendReference,
+    ) -> Result<(ObjectName, &'a ServiceContents), Condition> {
+        let group = backend.group.as_deref().unwrap_or_default();
+        let kind = backend.kind.as_deref().unwrap_or("Service");
+        if !group.is_empty() || kind != "Service" {
+            return Err(unresolved("InvalidKind", format!("a backend of the kind {kind} is not supported")));
+        }
+        let namespace = backend.namespace.as_deref().unwrap_or(&route.name.namespace);
+        let name = ObjectName::new(namespace, &backend.name);
+        if !grants::is_granted(self.objects, (route.kind, &route.name.namespace), (Kind::Service, &name)) {
+            let why = format!("no ReferenceGrant permits the Service {name}");
+            return Err(unresolved("RefNotPermitted", why));
+        }
+        self.found.services.insert(name.clone());
+        match self.objects.services.get(&name).and_then(|service| service.spec.as_ref().ok()) {
+            Some(service) => Ok((name, service)),
+            None => Err(unresolved("BackendNotFound", format!("there is no Service {name}"))),
+        }
+    }
+
+    /// Returns the port of a Service that a route refers to.
+    fn port(
+        &self,
+        route: &Reference,
+        backend: &BackendReference,
+        name: &ObjectName,
+        service: &ServiceContents,
+    ) -> Result<ServicePort, Condition> {
+        let protocol = protocol(route);
+        let fits = |port: &&ServicePort| match port.protocol.as_str() {
+            "" => protocol == "TCP",
+            own => own == protocol,
+        };
+        let is_external = service.kind == "ExternalName";
+        if is_external && !self.external_names {
+            let why = format!("the Service {name} is an ExternalName: `external_names` does not permit it");
+            return Err(unresolved("BackendNotFound", why));
+        }
+        let mut ports = service.ports.iter().filter(fits);
+        // An ExternalName may have no ports, and then has all of them.
+        let other = backend.port.filter(|_| is_external && service.ports.is_empty());
+        let other = other.map(|port| ServicePort { port, ..ServicePort::default() });
+        ports.find(|port| Some(port.port) == backend.port).cloned().or(other).ok_or_else(|| {
+            let port = backend.port.map_or("none".to_owned(), |port| port.to_string());
+            unresolved("BackendNotFound", format!("the Service {name} has no {protocol} port {port}"))
+        })
+    }
+
+    /// Returns the upstream of a stream. Streams have separate upstreams, because the gateway speaks no protocol over
+    /// their connections.
+    fn resolve_for_stream(
+        &mut self,
+        route: &Reference,
+        name: ObjectName,
+        service: &ServiceContents,
+        port: &ServicePort,
+    ) -> Backend {
+        let (number, protocol) = (port.port.to_string(), protocol(route).to_ascii_lowercase());
+        let upstream = names::join(&[&name.namespace, &name.name, &number, &protocol]);
+        let source = Source::new(name, port, "", Map::new(), BTreeSet::new());
+        self.want(&upstream, source.outside(service, port.port), route);
+        Backend::Upstream(upstream)
     }
 
     fn want(&mut self, upstream: &str, source: Source, route: &Reference) {
@@ -395,6 +410,44 @@ impl<'a> Backends<'a> {
                     older.iter().any(|to| to.name == target.name && to.section_name == target.section_name)
                 })
             })
+    }
+}
+
+/// Returns the condition of a route with an unresolved reference.
+fn unresolved(reason: &'static str, message: String) -> Condition {
+    Condition::no("ResolvedRefs", reason, message)
+}
+
+/// Returns the protocol of the ports that a route may refer to.
+fn protocol(route: &Reference) -> &'static str {
+    match route.kind {
+        Kind::UdpRoute => "UDP",
+        _ => "TCP",
+    }
+}
+
+/// Returns the beginning of endpoints' addresses for requests.
+fn scheme(
+    referrer: &Referrer<'_>,
+    name: &ObjectName,
+    port: &ServicePort,
+    has_tls: bool,
+) -> Result<&'static str, Condition> {
+    if has_tls {
+        return Ok("https://");
+    }
+    if let Some(asked) = referrer.own.and_then(|own| own.scheme) {
+        return Ok(asked);
+    }
+    match port.app_protocol.as_deref() {
+        Some("kubernetes.io/h2c") => Ok("h2c://"),
+        Some("kubernetes.io/ws") => Ok(""),
+        Some(other) if other == "kubernetes.io/wss" || other == "https" => {
+            let message = format!("the protocol {other} of the Service {name} needs a BackendTLSPolicy");
+            Err(unresolved("UnsupportedProtocol", message))
+        }
+        _ if referrer.route.kind == Kind::GrpcRoute => Ok("h2c://"),
+        _ => Ok(""),
     }
 }
 

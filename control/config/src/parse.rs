@@ -7,37 +7,13 @@ mod builder;
 mod items;
 
 use self::builder::Builder;
+pub(crate) use self::builder::ParsedText;
 pub(crate) use self::items::{StopAt, items};
-use crate::position::At;
 use crate::problem::Problem;
 use crate::syntax::{self, TextPosition};
-use crate::tree::{MappingEntry, Node};
 
 /// Maximum of traps repaired in one file; each costs another pass.
 const REPAIRS_MAX: usize = 64;
-
-/// The result of parsing a file.
-pub(crate) struct ParsedText {
-    /// The document's value; `None` if there is none.
-    pub root: Option<Node>,
-    pub problems: Vec<Problem>,
-    /// Whether the parser reached the end of the text. If not, a key that seems missing may just not have
-    /// been reached.
-    pub complete: bool,
-    /// Whether the tree holds everything in the text: it was read to the end, and no key was dropped.
-    pub whole: bool,
-    /// Whether every value is independent of others: no anchor, alias or tag, and no repaired trap.
-    pub plain: bool,
-    /// Entries that are not in the tree because another one of their mapping has the key, each with the
-    /// position of that key.
-    pub dropped: Vec<(At, MappingEntry)>,
-    /// Values that are not in the tree because their key is unusable.
-    pub lost: Vec<Node>,
-    /// The keys of the open mappings and lists (`None`) around the position where parsing stopped.
-    pub pending: Vec<Option<String>>,
-    /// The end of what was parsed.
-    pub read_to: TextPosition,
-}
 
 /// Parses a file's text. It reports known traps (an unquoted `*.example.com`) and repairs them, so that they
 /// do not hide the problems after them.

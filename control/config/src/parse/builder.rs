@@ -7,7 +7,6 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
-use super::ParsedText;
 use crate::position::At;
 use crate::problem::Problem;
 use crate::syntax::{self, TextPosition};
@@ -18,6 +17,29 @@ const DEPTH_MAX: usize = 64;
 /// Maximum of values that all aliases of a file may copy together. Ten aliases of ten, nested ten deep, would
 /// be ten billion.
 const ALIAS_NODES_MAX: usize = 100_000;
+
+/// The result of parsing a file.
+pub(crate) struct ParsedText {
+    /// The document's value; `None` if there is none.
+    pub root: Option<Node>,
+    pub problems: Vec<Problem>,
+    /// Whether the parser reached the end of the text. If not, a key that seems missing may just not have
+    /// been reached.
+    pub complete: bool,
+    /// Whether the tree holds everything in the text: it was read to the end, and no key was dropped.
+    pub whole: bool,
+    /// Whether every value is independent of others: no anchor, alias or tag, and no repaired trap.
+    pub plain: bool,
+    /// Entries that are not in the tree because another one of their mapping has the key, each with the
+    /// position of that key.
+    pub dropped: Vec<(At, MappingEntry)>,
+    /// Values that are not in the tree because their key is unusable.
+    pub lost: Vec<Node>,
+    /// The keys of the open mappings and lists (`None`) around the position where parsing stopped.
+    pub pending: Vec<Option<String>>,
+    /// The end of what was parsed.
+    pub read_to: TextPosition,
+}
 
 /// Position and reason of a syntax error.
 pub(super) struct ParseError {

@@ -69,6 +69,7 @@ mod request_copy;
 mod response;
 mod sampling;
 mod security_headers;
+mod service_authenticator;
 mod template;
 pub mod testing;
 mod texts;

@@ -1,4 +1,7 @@
 //! The objects that the source has read, by kind and name.
+//!
+//! The watches put objects in ([`Objects::put`]); the translator takes the [`Changes`] since its last run. An object
+//! whose relevant fields are unchanged causes no translation.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,9 @@
 //! The sources of a gateway, and their combination.
+//!
+//! [`Sources`] owns the file that was last put in force and the documents of the other source, and combines them for
+//! the compiler. A job of the program has it to itself: one job reads the file again ([`Sources::reload`]), another
+//! applies requests (`batch`) or events (`etcd`, `kubernetes`). Readers use the [`View`](crate::View) instead.
+//! Invariant: a change that the compiler refuses leaves the state as it was.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

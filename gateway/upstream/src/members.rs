@@ -1,4 +1,8 @@
 //! The endpoints of an upstream on one worker, and the choice among them.
+//!
+//! The [`Upstream`](crate::Upstream) asks [`Members::pick`] for the endpoint of each attempt. The balancer is prepared
+//! when something changes (health, ejections, discovery, slow start), not when a request arrives. New members take over
+//! the balancer's state of old ones for endpoints that stay.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,4 +1,8 @@
-//! Decides which endpoints are ejected, until when, and how many may be.
+//! Decides which endpoints are ejected, until when, and how many at a time.
+//!
+//! Workers report failures, and the control thread ends ejections and evaluates success rates at each interval. All of
+//! them use one [`Ejections`] for each upstream, under a lock that only failing requests take. Invariant: at most
+//! `max_ejected` of the members are ejected, and at least one available endpoint remains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

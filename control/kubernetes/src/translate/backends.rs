@@ -1,20 +1,23 @@
-//! References to Services, and their endpoints as upstreams.
+//! References to Services, and their ports as upstreams.
 //!
-//! Each port of a Service that a route refers to is an upstream. Its endpoints come from EndpointSlices, so a
-//! change of endpoints changes this one document and no route. A [`Source`] therefore is an upstream without its
-//! endpoints, from which the document is made again when they change.
+//! Each port of a Service that a route refers to is an upstream. Its endpoints come from EndpointSlices, so a change of
+//! endpoints changes this one document and no route. [`Backends::resolve`] therefore returns the name of the upstream, and
+//! collects its [`Source`], which is the upstream without its endpoints. `tls_policies` has the BackendTLSPolicies.
+
+mod source;
+mod tls_policies;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::conditions::{Condition, to_json};
+pub use self::source::Source;
+use super::conditions::Condition;
 use super::filters::Filters;
 use super::policies::Policies;
-use super::{Statuses, TranslationSettings, grants, names, reference, secrets};
-use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
+use super::{grants, names, reference};
+use crate::object::{Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::{BackendReference, BackendTlsPolicy, ServiceContents, ServicePort};
 
@@ -82,23 +85,6 @@ pub type Ancestors = BTreeMap<ObjectName, BTreeSet<ObjectName>>;
 pub struct Wanted {
     pub source: Source,
     pub owners: BTreeSet<Reference>,
-}
-
-/// An upstream without its endpoints.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Source {
-    /// Its Service.
-    pub service: ObjectName,
-    /// The name of the Service's port.
-    port: String,
-    /// The host and the port of a Service outside the cluster.
-    host: Option<String>,
-    /// The beginning of its endpoints' addresses.
-    scheme: &'static str,
-    /// Everything but its endpoints.
-    settings: Map<String, Value>,
-    /// The TollgatePolicies that the settings come from.
-    pub policies: BTreeSet<ObjectName>,
 }
 
 impl<'a> Backends<'a> {
@@ -282,135 +268,6 @@ impl<'a> Backends<'a> {
             .or_insert_with(|| Wanted { source, owners: BTreeSet::new() });
         wanted.owners.insert(route.clone());
     }
-
-    /// Returns the TLS settings of a Service's port, or why they are not valid; `None`: no policy applies.
-    fn tls(
-        &mut self,
-        service: &ObjectName,
-        port: &ServicePort,
-        gateways: &BTreeSet<ObjectName>,
-    ) -> Option<Result<Value, Condition>> {
-        let policies = self.policies.get(service)?.clone();
-        for policy in &policies {
-            let ancestors = self.found.ancestors.entry(policy.meta.object_name()).or_default();
-            ancestors.extend(gateways.iter().cloned());
-        }
-        let policy = effective(&policies, service, port)?;
-        let spec = policy.spec.as_ref().ok()?;
-        Some(self.validation(&policy.meta.namespace, spec))
-    }
-
-    /// Returns the TLS settings of a policy.
-    fn validation(&mut self, namespace: &str, policy: &BackendTlsPolicy) -> Result<Value, Condition> {
-        let validation = &policy.validation;
-        let mut tls = json!({ "server_name": validation.hostname });
-        let mut names: Vec<&str> = Vec::new();
-        for name in &validation.subject_alt_names {
-            match name.kind.as_str() {
-                "Hostname" => names.push(&name.hostname),
-                "URI" => names.push(&name.uri),
-                kind => {
-                    let message = format!("names of the type {kind} in `subjectAltNames` are not supported");
-                    return Err(Condition::no("Accepted", "Invalid", message));
-                }
-            }
-        }
-        if !names.is_empty() {
-            tls["subject_alt_names"] = json!(names);
-        }
-        if validation.ca_certificate_refs.is_empty() {
-            return match validation.well_known_ca_certificates.as_deref() {
-                Some("System") => Ok(tls),
-                _ => {
-                    let message = "the policy names no CA certificates";
-                    Err(Condition::no("Accepted", "NoValidCACertificate", message))
-                }
-            };
-        }
-        let (mut authorities, mut refusal) = (String::new(), None);
-        for wanted in &validation.ca_certificate_refs {
-            let group = wanted.group.as_deref().unwrap_or_default();
-            let kind = wanted.kind.as_deref().unwrap_or("ConfigMap");
-            if !group.is_empty() || kind != "ConfigMap" {
-                let message = format!("{kind} {} is not a ConfigMap", wanted.name);
-                refusal = Some(Condition::no("ResolvedRefs", "InvalidKind", message));
-                continue;
-            }
-            let name = ObjectName::new(namespace, &wanted.name);
-            self.found.references.insert(reference(Kind::ConfigMap, &name));
-            match secrets::authorities(self.objects, &name) {
-                Some(text) => {
-                    authorities.push_str(text);
-                    authorities.push('\n');
-                }
-                None => {
-                    let message = format!("there is no ConfigMap {name} with a certificate in `ca.crt`");
-                    refusal = Some(Condition::no("ResolvedRefs", "InvalidCACertificateRef", message));
-                }
-            }
-        }
-        match refusal {
-            Some(refusal) if authorities.is_empty() => Err(refusal),
-            _ => {
-                tls["ca"] = authorities.into();
-                Ok(tls)
-            }
-        }
-    }
-
-    /// Returns the statuses of the policies that have ancestors.
-    pub fn policy_statuses(&mut self, settings: &TranslationSettings, ancestors: &Ancestors) -> Statuses {
-        let mut statuses = Statuses::new();
-        for (name, ancestors) in ancestors {
-            let Some(policy) = self.objects.backend_tls_policies.get(name) else { continue };
-            let Ok(spec) = &policy.spec else { continue };
-            let (mut accepted, mut resolved) =
-                (Condition::yes("Accepted", "Accepted"), Condition::yes("ResolvedRefs", "ResolvedRefs"));
-            if self.is_superseded(policy, spec) {
-                accepted = Condition::no("Accepted", "Conflicted", "an older policy has the same target");
-            }
-            match self.validation(&name.namespace, spec) {
-                Ok(_) => {}
-                Err(condition) if condition.kind == "ResolvedRefs" => {
-                    let message = "no CA certificate is valid";
-                    accepted = Condition::no("Accepted", "NoValidCACertificate", message);
-                    resolved = condition;
-                }
-                Err(condition) => accepted = condition,
-            }
-            let generation = policy.meta.generation;
-            let ancestors: Vec<Value> = ancestors
-                .iter()
-                .map(|gateway| {
-                    json!({
-                        "ancestorRef": {
-                            "group": GATEWAY_GROUP, "kind": "Gateway",
-                            "namespace": gateway.namespace, "name": gateway.name,
-                        },
-                        "controllerName": settings.controller,
-                        "conditions": to_json(&[accepted.clone(), resolved.clone()], generation),
-                    })
-                })
-                .collect();
-            statuses.insert(reference(Kind::BackendTlsPolicy, name), json!({ "ancestors": ancestors }));
-        }
-        statuses
-    }
-
-    /// Returns whether an older policy has each target of a policy.
-    fn is_superseded(&self, policy: &Object<BackendTlsPolicy>, spec: &BackendTlsPolicy) -> bool {
-        let mut targets = spec.target_refs.iter().filter(|to| to.kind == "Service").peekable();
-        targets.peek().is_some()
-            && targets.all(|target| {
-                let service = ObjectName::new(&policy.meta.namespace, &target.name);
-                let others = self.policies.get(&service).into_iter().flatten();
-                others.take_while(|other| other.meta != policy.meta).any(|older| {
-                    let older =
-                        older.spec.as_ref().map(|spec| spec.target_refs.as_slice()).unwrap_or_default();
-                    older.iter().any(|to| to.name == target.name && to.section_name == target.section_name)
-                })
-            })
-    }
 }
 
 /// Returns the condition of a route with an unresolved reference.
@@ -449,87 +306,4 @@ fn scheme(
         _ if referrer.route.kind == Kind::GrpcRoute => Ok("h2c://"),
         _ => Ok(""),
     }
-}
-
-impl Source {
-    fn new(
-        service: ObjectName,
-        port: &ServicePort,
-        scheme: &'static str,
-        settings: Map<String, Value>,
-        policies: BTreeSet<ObjectName>,
-    ) -> Self {
-        Self { service, port: port.name.clone(), host: None, scheme, settings, policies }
-    }
-
-    /// Makes it the upstream of a host outside the cluster, if the Service is one.
-    fn outside(mut self, service: &ServiceContents, port: u16) -> Self {
-        let is_external = service.kind == "ExternalName";
-        let host = service.external_name.trim_end_matches('.');
-        self.host = is_external.then(|| format!("{host}:{port}"));
-        self
-    }
-
-    /// Returns the upstream's document.
-    pub fn document(&self, objects: &Objects) -> Value {
-        let mut value = json!({ "endpoints": self.endpoints(objects) });
-        if let Some(fields) = value.as_object_mut() {
-            fields.extend(self.settings.clone());
-        }
-        value
-    }
-
-    /// Returns the endpoints of the Service's port. Endpoints that are about to end get no new requests, unless
-    /// there are no others.
-    fn endpoints(&self, objects: &Objects) -> Vec<Value> {
-        if let Some(host) = &self.host {
-            return vec![json!({ "address": format!("{}{host}", self.scheme) })];
-        }
-        let mut endpoints: BTreeMap<(IpAddr, u16), bool> = BTreeMap::new();
-        for slice in objects.slices_of(&self.service) {
-            let ports = slice.ports.iter().filter(|own| own.name.as_deref().unwrap_or_default() == self.port);
-            for number in ports.filter_map(|own| own.port) {
-                for endpoint in &slice.endpoints {
-                    let Some(Ok(address)) = endpoint.addresses.first().map(|text| text.parse::<IpAddr>())
-                    else {
-                        continue;
-                    };
-                    let conditions = &endpoint.conditions;
-                    let ready = conditions.ready.unwrap_or(true);
-                    let serving = conditions.serving.unwrap_or(ready);
-                    if ready {
-                        endpoints.insert((address, number), true);
-                    } else if serving && conditions.terminating == Some(true) {
-                        endpoints.entry((address, number)).or_insert(false);
-                    }
-                }
-            }
-        }
-        let any_ready = endpoints.values().any(|ready| *ready);
-        endpoints
-            .into_iter()
-            .map(|((address, port), ready)| {
-                let address = format!("{}{}", self.scheme, std::net::SocketAddr::new(address, port));
-                match ready || !any_ready {
-                    true => json!({ "address": address }),
-                    false => json!({ "address": address, "drain": true }),
-                }
-            })
-            .collect()
-    }
-}
-
-/// Returns the policy that applies to a port: a policy that names the port wins, then the oldest.
-fn effective<'a>(
-    policies: &[&'a Object<BackendTlsPolicy>],
-    service: &ObjectName,
-    port: &ServicePort,
-) -> Option<&'a Object<BackendTlsPolicy>> {
-    let with = |section: Option<&str>| {
-        policies.iter().copied().find(|policy| {
-            let targets = policy.spec.as_ref().map(|spec| spec.target_refs.as_slice()).unwrap_or_default();
-            targets.iter().any(|to| to.name == service.name && to.section_name.as_deref() == section)
-        })
-    };
-    with(Some(&port.name)).or_else(|| with(None))
 }

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 
 use crate::address::free_address;
 use crate::eventually;
+use crate::process::send_signal;
 
 /// A cluster of `etcd` processes, with their data in a directory of its own.
 #[derive(Debug)]
@@ -155,7 +156,7 @@ impl Etcd {
 
     fn signal(&self, member: usize, signal: Signal) {
         let child = self.members[member].child.as_ref().expect("it runs");
-        kill_process(Pid::from_child(child), signal).expect("the process is there");
+        send_signal(Pid::from_child(child), signal);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::http2::Http2;
 use crate::message::Response;
 use crate::metrics::Metrics;
 use crate::origin::Origin;
-use crate::process::binary;
+use crate::process::{binary, send_signal, state};
 use crate::{DEADLINE, eventually};
 
 /// A running `tollgate run`, or `tollgate controller` if the config has the section `fleet`. The drop asserts that the process still runs (unless the test ended it) and
@@ -248,7 +248,7 @@ impl Gateway {
     /// # Panics
     /// Panics if the process no longer runs.
     pub fn signal(&self, signal: Signal) {
-        kill_process(process(self.main), signal).expect("the process is there");
+        send_signal(process(self.main), signal);
     }
 
     /// Returns the id of the serving process.
@@ -412,9 +412,7 @@ fn process(id: u32) -> Pid {
 
 /// Returns whether a process exists and has not ended.
 fn is_alive(id: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // The state follows the name, which is in brackets (proc(5)).
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    state(Path::new(&format!("/proc/{id}"))).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 /// Returns the command that a config is for.

@@ -1,9 +1,12 @@
 //! Finds the built binary, and runs commands of it that end on their own.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+
+use crate::eventually;
 
 /// The output of a command and its exit code.
 #[derive(Clone, Debug)]
@@ -53,6 +56,31 @@ pub fn binary_with_plugin() -> PathBuf {
 fn beside(name: &str) -> Option<PathBuf> {
     let exe = std::env::current_exe().expect("a test has a path");
     exe.ancestors().skip(1).map(|dir| dir.join(name)).find(|path| path.is_file())
+}
+
+/// Sends a signal to a process. After SIGSTOP, waits until all its threads have stopped: `kill` returns while
+/// those on other cores still run.
+///
+/// # Panics
+/// Panics if the process does not run.
+pub(crate) fn send_signal(process: Pid, signal: Signal) {
+    kill_process(process, signal).expect("the process is there");
+    if signal == Signal::STOP {
+        eventually("the process to stop", || threads_stopped(process));
+    }
+}
+
+fn threads_stopped(process: Pid) -> bool {
+    let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
+    let mut tasks = fs::read_dir(tasks).expect("the process is there").flatten();
+    tasks.all(|task| state(&task.path()).is_none_or(|state| state == 'T'))
+}
+
+/// Returns the state of the process or thread with this folder in `/proc` (proc_pid_stat(5)); `None` if it has ended.
+pub(crate) fn state(folder: &Path) -> Option<char> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // The state follows the name, which is in parentheses and may contain spaces.
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
 }
 
 /// Runs `tollgate` with these arguments until it ends.

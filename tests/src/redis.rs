@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::address::free_address;
 use crate::eventually;
+use crate::process::send_signal;
 
 /// A Redis without persistence (`redis-server`, or `valkey-server` if only that is installed).
 #[derive(Debug)]
@@ -234,7 +235,7 @@ impl Redis {
     /// Panics if the server does not run.
     pub fn hang(&self) {
         let child = self.child.as_ref().expect("it runs");
-        kill_process(Pid::from_child(child), Signal::STOP).expect("the process is there");
+        send_signal(Pid::from_child(child), Signal::STOP);
     }
 
     /// Resumes the server after [`hang`](Self::hang).

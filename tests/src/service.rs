@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal};
 
 use crate::address::free_address;
 use crate::eventually;
-use crate::process::binary;
+use crate::process::{binary, send_signal};
 
 /// An origin in a process of its own: the gateway's binary, which answers every request with its name. A test
 /// can kill it, stop it and start it again on the same address.
@@ -88,7 +88,7 @@ impl Service {
 
     fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("it runs");
-        kill_process(Pid::from_child(child), signal).expect("the process is there");
+        send_signal(Pid::from_child(child), signal);
     }
 
     fn wait(&mut self) {

@@ -166,7 +166,8 @@ fn what_is_not_valid_stays_with_the_controller() {
     }
     write_routes(&controller, &fleet, &[("a", "two")]);
     gateways.iter().for_each(|gateway| eventually("the next one", || serves(gateway, "/a", "two")));
-    assert_eq!(fleet_of(&controller)["problem"], Value::Null);
+    // The gateways may serve the documents before the controller has reported its file as loaded.
+    eventually("no problem", || fleet_of(&controller)["problem"].is_null());
 }
 
 #[test]

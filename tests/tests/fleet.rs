@@ -52,12 +52,12 @@ impl Fleet {
     }
 }
 
-/// The controller's report about its gateways.
+/// What the controller reports of its gateways.
 fn fleet_of(controller: &Gateway) -> Value {
     json_of(&call(controller, "GET", "/fleet", "", ""))
 }
 
-/// A gateway's report about its controller.
+/// What a gateway reports of its controller.
 fn connection_of(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/controller", "", ""))
 }
@@ -186,7 +186,7 @@ fn a_document_that_one_gateway_refuses_is_reported_with_its_name() {
     assert!(serves(&other, "/own", "own") && other.client().get("/b").status == 404);
     let refused = connection_of(&other);
     assert!(refused["refused"][0]["problem"].as_str().is_some_and(|why| why.contains("route")), "{refused}");
-    // Once it is valid, the gateway takes it in without a request.
+    // Once it is valid, the gateway takes it in by itself.
     other.write_config(&fleet.gateway("other"));
     other.signal(Signal::HUP);
     eventually("the document", || serves(&other, "/b", "new"));
@@ -288,7 +288,7 @@ fn a_change_over_the_api_of_the_controller_is_in_force_when_it_is_answered() {
             assert!(serves(gateway, "/a", &number.to_string()), "change {number}");
         }
     }
-    // The gateways' own API cannot change documents of the controller.
+    // What the gateways take in their API cannot be changed there.
     assert_eq!(put(&gateways[0], "/routes/a", &json!({ "match": "/a", "respond": "x" })).status, 409);
 }
 

@@ -37,7 +37,7 @@ pub struct FleetPurges {
     results: Mutex<VecDeque<(u64, u64)>>,
 }
 
-/// The progress of the task that follows the records.
+/// What a task that follows records knows.
 #[derive(Debug, Default)]
 struct Progress {
     /// The version of the last record that was carried out, or that precedes the first listing.
@@ -48,7 +48,7 @@ struct Progress {
     is_listed: bool,
 }
 
-/// The changes to the store that an event requires.
+/// What an event means for the store.
 #[derive(Debug, PartialEq, Eq)]
 struct Work {
     /// Whether records may have been missed, so that everything must go.

@@ -251,8 +251,8 @@ fn a_purge_survives_a_kill() {
     assert!(found(&gateway) == expected([7, 5, 6, 5]));
 }
 
-/// Kills the gateway at a random moment while it writes, many times. No response may have a wrong byte or a purged
-/// body.
+/// Kills the gateway at a random moment while it writes, many times. No response may have a wrong byte, or one that was
+/// purged.
 fn kills(rounds: usize) {
     let versioned = Versioned::start();
     let mut gateway = versioned.gateway("{memory: 16MiB, disk: {path: $DIR/cache, size: 32MiB}}");

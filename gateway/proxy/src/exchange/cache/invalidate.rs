@@ -1,4 +1,4 @@
-//! Removes stored responses that a successful request with an unsafe method invalidates (RFC 9111, 4.4).
+//! Removes what a successful request with an unsafe method makes out of date (RFC 9111, 4.4).
 
 use tollgate_cache::{Invalidated, Purge, PurgeMode, invalidated};
 use tollgate_policy::ActiveCache;
@@ -6,8 +6,7 @@ use tollgate_route::{Normalised, PathRules, normalise};
 
 use crate::state::request_state::RequestState;
 
-/// Removes the stored responses of the request's URL, and of the URLs on the same host that `Location` and
-/// `Content-Location` of the response name.
+/// Removes the stored responses of the request's URL, and of those that its response names on the same host.
 pub(super) fn after(state: &RequestState, cache: &ActiveCache, paths: &PathRules) {
     // A response of the gateway itself says nothing about the resource.
     if state.record.status != state.response.status || state.record.upstream.is_none() {

@@ -36,8 +36,8 @@ pub(super) struct Fetch<'a> {
 
 /// The decision about a response.
 pub(super) enum Admitted {
-    /// The stored response is still valid, and this is its new head. `None`: it answers this request and is then
-    /// removed.
+    /// The stored response is still valid, and this is its new head. `None`: it answers this request, but the update is
+    /// not stored.
     NotModified(Arc<Stored>, Option<StoredHead>),
     /// The response is of no use to the client, because the gateway asked for something else than the client did: send
     /// the client's own request.

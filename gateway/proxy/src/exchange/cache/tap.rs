@@ -259,7 +259,7 @@ impl ClientStream for Tap<'_> {
                         None
                     }
                 };
-                // A response that was removed from the store still answers this request.
+                // If the update is not stored, the valid response still answers this request.
                 self.stored = updated.or(Some(valid));
             }
             Admitted::AskAgain => {

@@ -9,7 +9,6 @@ mod items;
 use self::builder::Builder;
 pub(crate) use self::builder::ParsedText;
 pub(crate) use self::items::{StopAt, items};
-use crate::problem::Problem;
 use crate::syntax::{self, TextPosition};
 
 /// Maximum of traps repaired in one file; each costs another pass.

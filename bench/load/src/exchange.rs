@@ -12,7 +12,7 @@ use crate::plan::Think;
 use crate::request::Prepared;
 use crate::response::Response;
 use crate::slot::{Slot, State};
-use crate::socket;
+use crate::socket::{self, READABLE};
 use crate::template::Taking;
 use crate::tls::{Client, Took};
 use crate::worker::{Run, Worker};

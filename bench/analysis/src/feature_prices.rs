@@ -154,18 +154,18 @@ fn added(results: &Results, cell: &Cell, name: &str, metric: Metric) -> Result<(
 
 /// Describes the difference between the plain point and its own copy, which is pure noise.
 fn noise(study: &Study, results: &Results, plain: &Cell, names: &[&str]) -> Option<String> {
-    let told: Vec<String> = names
+    let reported: Vec<String> = names
         .iter()
         .filter_map(|name| {
             let (Interval { estimate, low, high, .. }, _) = added(results, plain, name, Metric::Cpu).ok()?;
             Some(format!("{} {estimate:.1} us ({low:.1} to {high:.1})", title(study, results, name)))
         })
         .collect();
-    (!told.is_empty()).then(|| {
+    (!reported.is_empty()).then(|| {
         format!(
             "\"{}\" against its own copy, measured the same way, is what no difference looks like: {}.",
             plain.title,
-            told.join(", ")
+            reported.join(", ")
         )
     })
 }

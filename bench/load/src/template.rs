@@ -281,9 +281,9 @@ mod tests {
 
     #[test]
     fn unknown_names_are_told_with_the_known_ones() {
-        let told = |path: &str| Names::of(&plan(path)).unwrap_err().to_string();
-        assert!(told("/{{ident}}").contains("no value is called `ident`; there are: id, who"));
-        assert!(told("/{{id").contains("expected `}}` after `{{`"));
+        let reported = |path: &str| Names::of(&plan(path)).unwrap_err().to_string();
+        assert!(reported("/{{ident}}").contains("no value is called `ident`; there are: id, who"));
+        assert!(reported("/{{id").contains("expected `}}` after `{{`"));
         let fixed = plan("/none");
         let names = Names::of(&fixed).unwrap();
         assert!(Rendering::new(&fixed.requests[0], &names).unwrap().is_none());

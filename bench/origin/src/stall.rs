@@ -133,8 +133,9 @@ mod tests {
         let every = read(r#"{"every_ms":100,"for_ms":10}"#);
         let got = [5_000, 99_999, 100_000, 109_999, 110_000, 305_000].map(|time| leaves(&every, time));
         assert_eq!(got, [5_000, 99_999, 110_000, 110_000, 110_000, 310_000]);
-        let told = serde_json::from_str::<Stalls>(r#"{"every":100,"for_ms":10}"#).unwrap_err().to_string();
-        assert!(told.contains("every_ms"), "{told}");
+        let reported =
+            serde_json::from_str::<Stalls>(r#"{"every":100,"for_ms":10}"#).unwrap_err().to_string();
+        assert!(reported.contains("every_ms"), "{reported}");
     }
 
     #[test]

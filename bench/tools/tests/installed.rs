@@ -51,14 +51,14 @@ fn slack(request: &Request) -> u64 {
 }
 
 fn close_to(server: &Server, result: &LoadResult, request: &Request) {
-    let (told, seen) = (result.ok + result.failures.total(), server.requests());
+    let (reported, seen) = (result.ok + result.failures.total(), server.requests());
     assert!(
-        told <= seen && seen <= told + slack(request),
-        "{} told {told}, the server saw {seen}",
+        reported <= seen && seen <= reported + slack(request),
+        "{} told {reported}, the server saw {seen}",
         result.tool
     );
     if let Length::Count(count) = request.length {
-        assert_eq!(told, count, "{result:?}");
+        assert_eq!(reported, count, "{result:?}");
     }
 }
 

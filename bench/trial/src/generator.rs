@@ -327,8 +327,8 @@ impl Run {
         let said = tail(&self.folder.join("stderr"), 4);
         self.group.stop()?;
         let limit = self.limit.as_secs_f64();
-        let told = if said.trim().is_empty() { String::new() } else { format!(": {said}") };
-        Ok(Failure(format!("the generator had not ended after {limit:.0} s and was stopped{told}")))
+        let reported = if said.trim().is_empty() { String::new() } else { format!(": {said}") };
+        Ok(Failure(format!("the generator had not ended after {limit:.0} s and was stopped{reported}")))
     }
 
     fn read(&self, name: &str) -> String {

@@ -190,8 +190,8 @@ fn open(port: u16, body: &[u8], tls: Option<&Arc<ClientConfig>>) -> io::Result<T
     if answer.status == 200 && answer.body == body {
         Ok(stream)
     } else {
-        let told = format!("status {} with {} bytes", answer.status, answer.body.len());
-        Err(io::Error::new(io::ErrorKind::InvalidData, told))
+        let reported = format!("status {} with {} bytes", answer.status, answer.body.len());
+        Err(io::Error::new(io::ErrorKind::InvalidData, reported))
     }
 }
 

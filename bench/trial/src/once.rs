@@ -93,9 +93,10 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 }
                 for (way, routes) in ways.iter().flat_map(|way| routes.iter().map(move |count| (way, *count)))
                 {
-                    let told = way.told();
-                    self.progress.say(&format!("{name}: a route added to {routes} under load, by {told}"));
-                    let mut row = vec![name.clone(), told, routes.to_string()];
+                    let reported = way.reported();
+                    self.progress
+                        .say(&format!("{name}: a route added to {routes} under load, by {reported}"));
+                    let mut row = vec![name.clone(), reported, routes.to_string()];
                     match add_route(self.ground, system, way, routes, *rate, *times) {
                         Ok(added) => {
                             let (before, around) = added.p99();

@@ -381,13 +381,13 @@ fn once(play: &Play, choices: Choices) -> Choices {
         let listening: Vec<_> =
             (0..played.endpoints).map(|endpoint| simulated::listen(address(endpoint), 128)).collect();
         let mut world = World::new(&played);
-        let told = choices.clone();
+        let reported = choices.clone();
         loop {
             let moves = world.moves();
             if moves.is_empty() {
                 break;
             }
-            let choice = told.borrow_mut().choose(moves.len());
+            let choice = reported.borrow_mut().choose(moves.len());
             world.make(moves[choice]);
             // Time for connects to complete, and for the poller to report them.
             sleep(Duration::from_micros(2)).await;

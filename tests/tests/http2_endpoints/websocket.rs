@@ -406,8 +406,8 @@ fn part(mut gateway: Gateway, heard: impl Fn() -> Vec<u8>) {
     let mut stream = switched(&mut client);
     echoes(&mut stream, &HI);
     gateway.signal(Signal::TERM);
-    let told = stream.data().expect("no cut");
-    assert_eq!(told.as_deref(), Some(&GOING_AWAY[..]));
+    let reported = stream.data().expect("no cut");
+    assert_eq!(reported.as_deref(), Some(&GOING_AWAY[..]));
     eventually("the endpoint to be told", || is_told(&heard()));
     // The endpoint has echoed the close frame as its answer; the client answers here.
     stream.send(ANSWER.to_vec(), true).expect("sent");

@@ -115,9 +115,13 @@ fn an_address_that_cannot_be_bound_is_refused_and_changes_nothing() {
         ("a%20b", bind(free), 422, "", "is not a name"),
     ] {
         let answer = put(&gateway, &format!("/listeners/{name}"), &value);
-        let told = json_of(&answer);
-        assert_eq!((answer.status, &told["problems"][0]["pointer"]), (code, &json!(pointer)), "{told}");
-        assert!(told["message"].as_str().is_some_and(|message| message.contains(words)), "{told}");
+        let reported = json_of(&answer);
+        assert_eq!(
+            (answer.status, &reported["problems"][0]["pointer"]),
+            (code, &json!(pointer)),
+            "{reported}"
+        );
+        assert!(reported["message"].as_str().is_some_and(|message| message.contains(words)), "{reported}");
     }
     let of_file = json_of(&put(&gateway, "/listeners/main", &bind(free)));
     assert_eq!(of_file["error"], "of_the_file");
@@ -338,12 +342,12 @@ fn gateways_share_listeners_in_etcd() {
     let taken = TcpListener::bind(free_address()).expect("a port");
     let address = taken.local_addr().expect("bound");
     etcd.put("listeners/taken", &bind(address).to_string());
-    let told = || json_of(&call(&gateway, "GET", "/etcd", "", ""))["refused"].clone();
-    eventually("a refusal", || told()[0]["resource"] == "listeners/taken");
-    assert!(told().to_string().contains("something listens there already"), "{}", told());
+    let reported = || json_of(&call(&gateway, "GET", "/etcd", "", ""))["refused"].clone();
+    eventually("a refusal", || reported()[0]["resource"] == "listeners/taken");
+    assert!(reported().to_string().contains("something listens there already"), "{}", reported());
     drop(taken);
     etcd.put("routes/more", &json!({"match": "/more", "respond": "more", "listeners": "later"}).to_string());
-    eventually("what was refused", || told() == json!([]));
+    eventually("what was refused", || reported() == json!([]));
     assert_eq!(client(address).get("/more").text(), "here");
     eventually("the route", || client(later).get("/more").text() == "more");
     // Written through the API.

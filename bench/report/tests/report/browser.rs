@@ -40,7 +40,7 @@ const WITNESS: &str = "<script id=\"witness\">addEventListener('load', () => { d
 
 /// Returns the resources that the page requested, as [`WITNESS`] recorded them.
 fn asked(dom: &str) -> String {
-    let told = Regex::new(r#"<html[^>]* data-asked="([^"]*)""#).unwrap();
+    let reported = Regex::new(r#"<html[^>]* data-asked="([^"]*)""#).unwrap();
     let told = told.captures(dom).unwrap_or_else(|| panic!("the witness is silent: {:.400}", dom));
     told[1].to_owned()
 }

@@ -380,12 +380,12 @@ fn every_system_is_told_how_many_workers_it_has() {
             continue;
         }
         let mut setting = bed.setting(system.name(), &Arm::default());
-        let mut told = |workers| {
+        let mut reported = |workers| {
             setting.workers = workers;
             let launch = system.prepare(&setting).unwrap_or_else(|error| panic!("{error}"));
             format!("{:?}{:?}", launch.files, launch.command)
         };
-        assert_ne!(told(1), told(2), "{} starts alike with 1 and with 2 workers", system.name());
+        assert_ne!(reported(1), reported(2), "{} starts alike with 1 and with 2 workers", system.name());
     }
 }
 

@@ -104,8 +104,8 @@ fn an_origin_with_cores_of_its_own_is_a_side_of_its_own() {
     };
     let (kind, findings) = side(0.96, [0.4, 0.3, 0.97]);
     assert_eq!(kind, VerdictKind::LoadSide);
-    let told = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
-    assert!(told("the origin's cores were 97 % busy") && !told("generator's cores"), "{findings:?}");
+    let reported = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
+    assert!(reported("the origin's cores were 97 % busy") && !reported("generator's cores"), "{findings:?}");
     // The origin's time is no reason for a generator's core that other programs fill.
     assert_eq!(side(0.6, [0.4, 0.98, 0.6]).0, VerdictKind::Nothing);
     // An origin on the system's machine leaves its own cores alone.
@@ -123,8 +123,8 @@ fn a_quota_that_throttles_is_named_although_the_rate_is_kept() {
     seen.target_quota = Some(quota.clone());
     let (kind, findings) = attribute(&facts(), Some(&kept), &seen);
     assert_eq!(kind, VerdictKind::Quota);
-    let told = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
-    assert!(told("the rate of 1000/s was kept") && told("10 of 10 periods"), "{findings:?}");
+    let reported = |text: &str| findings.iter().any(|finding| finding.text.contains(text));
+    assert!(reported("the rate of 1000/s was kept") && reported("10 of 10 periods"), "{findings:?}");
     (seen.target_quota, seen.origin_quota) = (None, Some(quota));
     assert_eq!(attribute(&facts(), Some(&kept), &seen).0, VerdictKind::Origin);
 }

@@ -83,7 +83,7 @@ impl Echoed {
     }
 
     /// Returns the ratio of the cost to another system's, over the rounds that count for both.
-    pub(crate) fn beside(&self, other: &Self) -> Option<Interval> {
+    pub(crate) fn ratio_to(&self, other: &Self) -> Option<Interval> {
         let both: Vec<(f64, f64)> =
             self.0.iter().zip(&other.0).filter_map(|(own, other)| own.cost_us.zip(other.cost_us)).collect();
         ratio(&both, &Bootstrap::default()).ok()
@@ -339,7 +339,7 @@ mod tests {
         let other = Echoed(vec![round(100, Some(8.0)), round(100, Some(8.0)), round(100, Some(12.0))]);
         assert_eq!(own.cost_us(), Some(5.0));
         assert_eq!(own.counts(), (300, 10, 0));
-        let beside = own.beside(&other).unwrap();
-        assert!((beside.estimate - 0.5).abs() < 1e-9, "{beside:?}");
+        let compared = own.ratio_to(&other).unwrap();
+        assert!((compared.estimate - 0.5).abs() < 1e-9, "{compared:?}");
     }
 }

@@ -201,7 +201,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let cost = |echoed: &&Echoed| echoed.cost_us().unwrap_or(f64::INFINITY);
             let peers = all.iter().skip(1).filter_map(|one| one.as_ref().ok());
             let best = peers.min_by(|a, b| cost(a).total_cmp(&cost(b)));
-            let ratio = own.zip(best).and_then(|(own, best)| own.beside(best));
+            let ratio = own.zip(best).and_then(|(own, best)| own.ratio_to(best));
             let row = |(index, (name, echoed)): (usize, (&&String, &Result<Echoed, Failure>))| match echoed {
                 Ok(echoed) => {
                     let (sent, lost, wrong) = echoed.counts();

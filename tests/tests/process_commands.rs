@@ -161,8 +161,8 @@ fn a_stop_drains_and_waits_for_the_end() {
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut head = client.head();
-    let begun = ran(&gateway, &["stop", "--no-wait"]);
-    assert!(begun.code == Some(0) && begun.out.contains("1 request in flight"), "{begun:?}");
+    let started = ran(&gateway, &["stop", "--no-wait"]);
+    assert!(started.code == Some(0) && started.out.contains("1 request in flight"), "{started:?}");
     eventually("the drain", || gateway.stderr().contains("tollgate stops: 1 request in flight"));
     gate.open();
     assert_eq!(client.try_body(&mut head), Ok(()));
@@ -189,7 +189,7 @@ fn a_stop_with_a_timeout_cuts_off_what_takes_longer() {
     });
     let wrong = ran(&gateway, &["stop", "--timeout", "soon"]);
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    let begun = Instant::now();
+    let started = Instant::now();
     let reported = ran(&gateway, &["stop", "--timeout", "200ms"]);
     assert_eq!(
         (reported.code, reported.out),
@@ -197,7 +197,7 @@ fn a_stop_with_a_timeout_cuts_off_what_takes_longer() {
         "{}",
         reported.err
     );
-    assert!(begun.elapsed() < Duration::from_secs(60), "it did not wait for `timeouts.drain`");
+    assert!(started.elapsed() < Duration::from_secs(60), "it did not wait for `timeouts.drain`");
     assert_eq!(gateway.wait_exit().code(), Some(0));
     gate.open();
 }

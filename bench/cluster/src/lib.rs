@@ -137,8 +137,8 @@ impl Cluster {
 
     /// Waits for the namespace's default account. Clusters without the controller have none and need none.
     fn await_account(&self) {
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < ACCOUNT
+        let started = std::time::Instant::now();
+        while started.elapsed() < ACCOUNT
             && !matches!(self.connection.get::<ServiceAccount>(&self.namespace, "default"), Ok(Some(_)))
         {
             std::thread::sleep(PAUSE);

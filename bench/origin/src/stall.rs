@@ -58,13 +58,13 @@ impl Stalls {
     pub fn leaves(&self, time: u64) -> u64 {
         match self {
             Self::At(stalls) => {
-                let begun = stalls.partition_point(|stall| stall.at_ms * MILLISECOND <= time);
-                let end = begun.checked_sub(1).map_or(0, |last| stalls[last].at_ms + stalls[last].for_ms);
+                let started = stalls.partition_point(|stall| stall.at_ms * MILLISECOND <= time);
+                let end = started.checked_sub(1).map_or(0, |last| stalls[last].at_ms + stalls[last].for_ms);
                 time.max(end * MILLISECOND)
             }
             Self::Every(Every { every_ms, for_ms }) => {
-                let begun = time / (every_ms * MILLISECOND);
-                if begun == 0 { time } else { time.max((begun * every_ms + for_ms) * MILLISECOND) }
+                let started = time / (every_ms * MILLISECOND);
+                if started == 0 { time } else { time.max((started * every_ms + for_ms) * MILLISECOND) }
             }
         }
     }

@@ -214,8 +214,8 @@ impl Run {
     /// If the generator fails before the phase, or runs past its time limit.
     pub fn until(&mut self, phase: Phase, soonest: f64, mut watch: impl FnMut()) -> Result<(), Failure> {
         let Some(words) = self.says(phase) else { return Ok(()) };
-        let begun = Instant::now();
-        let mut watched = begun;
+        let started = Instant::now();
+        let mut watched = started;
         loop {
             if self.read("stdout").lines().any(|line| line.starts_with(words)) {
                 return Ok(());
@@ -232,10 +232,10 @@ impl Run {
                 let words = tail(&self.folder.join("stderr"), 4);
                 return Err(Failure(format!("the generator failed ({}): {words}", ended.status)));
             }
-            if begun.elapsed() > self.limit {
+            if started.elapsed() > self.limit {
                 return Err(self.too_long()?);
             }
-            let soon = begun.elapsed().as_secs_f64() + 0.05 >= soonest;
+            let soon = started.elapsed().as_secs_f64() + 0.05 >= soonest;
             std::thread::sleep(Duration::from_millis(if soon { 1 } else { 40 }));
         }
     }
@@ -245,7 +245,7 @@ impl Run {
     /// # Errors
     /// If the generator runs past its time limit.
     pub fn follow(&mut self, every: Duration, mut watch: impl FnMut() -> bool) -> Result<bool, Failure> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if self.group.wait(every)?.is_some() {
                 return Ok(false);
@@ -253,7 +253,7 @@ impl Run {
             if watch() {
                 return Ok(true);
             }
-            if begun.elapsed() > self.limit {
+            if started.elapsed() > self.limit {
                 return Err(self.too_long()?);
             }
         }
@@ -311,13 +311,13 @@ impl Run {
     }
 
     fn wait(&mut self, mut watch: impl FnMut()) -> Result<Ended, Failure> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if let Some(ended) = self.group.wait(WATCH_EVERY)? {
                 return Ok(ended);
             }
             watch();
-            if begun.elapsed() > self.limit {
+            if started.elapsed() > self.limit {
                 return Err(self.too_long()?);
             }
         }

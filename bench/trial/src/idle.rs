@@ -156,10 +156,10 @@ pub(crate) fn idle(
     idle.held = own();
     drop(held);
     burst(BURST)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         idle.after = own();
-        if idle.back() <= BACK || begun.elapsed() > COME_BACK {
+        if idle.back() <= BACK || started.elapsed() > COME_BACK {
             return Ok(idle);
         }
     }

@@ -210,7 +210,7 @@ fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Resul
     let signal = match way {
         Way::Request(request) => {
             let body = system.route_body(request, setting)?;
-            let begun = Instant::now();
+            let started = Instant::now();
             let answer = send(setting.admin_port, request, &body)
                 .map_err(|error| Failure::of("asking for the route", error))?;
             let at = Instant::now();
@@ -218,7 +218,7 @@ fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Resul
                 let words = String::from_utf8_lossy(&answer.body).trim().to_owned();
                 return Err(Failure(format!("refused the route with {}: {words}", answer.status)));
             }
-            return Ok(Told { at, answered: Some((at - begun).as_secs_f64() * 1e3) });
+            return Ok(Told { at, answered: Some((at - started).as_secs_f64() * 1e3) });
         }
         Way::Signal(ReloadSignal::Hup, _) => Some(Signal::HUP),
         Way::Signal(ReloadSignal::Usr1, _) => Some(Signal::USR1),

@@ -298,9 +298,9 @@ impl Members {
 /// all after `slow_start`.
 fn readiness(milliseconds: u64, slow_start: Duration) -> u64 {
     let whole = u64::try_from(slow_start.as_millis()).unwrap_or(u64::MAX).max(1);
-    let begun = READY / 10;
-    let grown = u128::from(milliseconds.min(whole)) * u128::from(READY - begun) / u128::from(whole);
-    begun + u64::try_from(grown).unwrap_or(READY)
+    let started = READY / 10;
+    let grown = u128::from(milliseconds.min(whole)) * u128::from(READY - started) / u128::from(whole);
+    started + u64::try_from(grown).unwrap_or(READY)
 }
 
 impl CurrentMembers {

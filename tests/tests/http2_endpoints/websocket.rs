@@ -350,11 +350,11 @@ fn a_silent_tunnel_is_reset_after_the_timeout() {
     let gateway = Gateway::with(&origin, "timeouts: {upgraded: 2s}");
     let mut client = gateway.http2();
     let mut stream = switched(&mut client);
-    let begun = Instant::now();
+    let started = Instant::now();
     eventually("longer than that, in small steps", || {
         // Large enough not to count as a flood of useless frames.
         echoes(&mut stream, &[7; 1024]);
-        begun.elapsed() > Duration::from_secs(3)
+        started.elapsed() > Duration::from_secs(3)
     });
     assert_eq!(stream.data(), Err(Cut::Reset(Reason::INTERNAL_ERROR)));
     eventually("the endpoint to be let go", || origin.open() == 0);

@@ -350,11 +350,11 @@ fn a_small_answer_is_not_delayed() {
     let relay = Relay::to(&server);
     let mut client = relay.connect();
     client.set_nodelay(true).expect("an option");
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..50 {
         client.write_all(b"ping").expect("written");
         expect(&mut client, "ping");
     }
     // Delayed acknowledgements would make 40 ms of each.
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }

@@ -139,14 +139,14 @@ fn a_redis_that_hangs_costs_three_requests_their_time() {
         redis.hang();
         let mut client = gateway.client();
         for n in 0..3 {
-            let begun = Instant::now();
+            let started = Instant::now();
             assert_eq!(client.ask(format!("{ASK}\r\n")).status, without, "{mode} {n}");
-            assert!(begun.elapsed() >= TIMEOUT, "{mode} {n}: {:?}", begun.elapsed());
+            assert!(started.elapsed() >= TIMEOUT, "{mode} {n}: {:?}", started.elapsed());
         }
         // Otherwise each request would take a second.
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(statuses(&gateway, 60), [without; 60], "{mode}");
-        assert!(begun.elapsed() < 30 * TIMEOUT, "{mode}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < 30 * TIMEOUT, "{mode}: {:?}", started.elapsed());
         redis.go_on();
         if mode == "closed" {
             eventually("it is back", || statuses(&gateway, 1) == [200]);

@@ -298,12 +298,12 @@ fn all_arms(bed: &Bed, system: &System) -> Vec<String> {
                     arm.features.remove(&Feature::SharedRateLimit);
                 }
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             // One failure must not hide another.
             let failed = |arm: &Arm| catch_unwind(AssertUnwindSafe(|| run(bed, system, arm))).is_err();
             let failures: Vec<_> = arms.iter().filter(|arm| failed(arm)).collect();
             let version = version.unwrap_or_default();
-            let seconds = begun.elapsed().as_secs_f64();
+            let seconds = started.elapsed().as_secs_f64();
             say(&format!("{} {version}: {} settings in {seconds:.1} s", system.name(), arms.len()));
             return failures.into_iter().map(|arm| format!("{} with {arm:?}", system.name())).collect();
         }

@@ -230,10 +230,10 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
         record.attempt_began(&pool, tollgate_net::now());
     }
     let permit = pool.wait_for_permit().await.map_err(|error| error.reason())?;
-    let begun = tollgate_net::now();
+    let started = tollgate_net::now();
     let mut opening = Box::pin(pool.open_datagrams());
     let bound = session.worker.timers.deadline();
-    bound.set(begun, session.total.within(begun, session.state.stream.connect));
+    bound.set(started, session.total.within(started, session.state.stream.connect));
     let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
         Poll::Ready(opened) => Poll::Ready(opened.map_err(|error| error.reason())),
         Poll::Pending => bound.poll_passed(cx).map(|()| Err(Reason::ConnectionTimeout)),
@@ -244,7 +244,7 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
         session.worker.stats.upstream_failed(pool.slot(), *reason);
         upstream.report(&pool, Outcome::NoConnection);
     })?;
-    let took = tollgate_net::now().saturating_duration_since(begun);
+    let took = tollgate_net::now().saturating_duration_since(started);
     session.record.borrow_mut().attempt_connected(Some(took));
     let endpoint = session.endpoint.get_or_init(|| endpoint);
     for datagram in std::mem::take(&mut *session.waiting.borrow_mut()) {

@@ -200,7 +200,7 @@ impl LocalStart<'_> {
     }
 
     /// Returns the process to start, on the cores and in the group, under valgrind if it is counted.
-    fn launch(&self, command: &CommandSpec, cores: &[usize], group: Option<&Quota>) -> Launch {
+    fn launch<'q>(&self, command: &CommandSpec, cores: &[usize], group: Option<&'q Quota>) -> Launch<'q> {
         let (program, before) = match self.counted {
             Some((callgrind, folder)) => callgrind.command(folder, &command.program),
             None => (command.program.clone(), Vec::new()),

@@ -1,7 +1,7 @@
 //! Tests the tree, and the bounds on aliases and nesting.
 
 use super::*;
-use crate::tree::NodeKind;
+use crate::tree::{Node, NodeKind};
 
 fn texts(text: &str) -> Vec<String> {
     parse(0, text).problems.into_iter().map(|problem| problem.message).collect()

@@ -9,4 +9,3 @@ mod table;
 
 pub(crate) use self::decoder::HpackDecoder;
 pub(crate) use self::encoder::HpackEncoder;
-pub(crate) use self::malformed::MalformedBlock;

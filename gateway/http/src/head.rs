@@ -139,6 +139,15 @@ impl Head {
         self.fields.iter().filter(named).map(|field| self.slice(field.value))
     }
 
+    /// Whether there is a field with any of these names, in any case.
+    #[must_use]
+    pub fn has_any_by_text(&self, names: &[&[u8]]) -> bool {
+        self.fields.iter().any(|field| {
+            let name = self.slice(field.name);
+            names.iter().any(|one| one.eq_ignore_ascii_case(name))
+        })
+    }
+
     /// The value of the first cookie with this name (RFC 6265, 5.4: the one with the longest path comes
     /// first).
     #[must_use]

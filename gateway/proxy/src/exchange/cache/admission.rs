@@ -202,12 +202,12 @@ const ENDPOINTS_CONDITIONS: [&[u8]; 2] = [b"if-match", b"if-unmodified-since"];
 
 /// Returns whether a request asks for a part of the response, or for none if it is unchanged.
 pub(super) fn asks_for_part(head: &Head) -> bool {
-    head.has(Name::Other) && CONDITIONS.iter().any(|name| head.get_by_text(name).is_some())
+    head.has(Name::Other) && head.has_any_by_text(&CONDITIONS)
 }
 
 /// Returns whether a request has a condition that only the endpoint can evaluate.
 pub(super) fn is_for_endpoint(head: &Head) -> bool {
-    head.has(Name::Other) && ENDPOINTS_CONDITIONS.iter().any(|name| head.get_by_text(name).is_some())
+    head.has(Name::Other) && head.has_any_by_text(&ENDPOINTS_CONDITIONS)
 }
 
 /// Adds the fields that ask the endpoint whether a stored response is still valid.

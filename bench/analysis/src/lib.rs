@@ -5,6 +5,7 @@
 //! table gives the reason. Searches and experiments that run programs are in another crate: this one only
 //! reads.
 
+mod balance;
 mod bars;
 mod capacity;
 mod config_lines;
@@ -62,7 +63,11 @@ fn answer(study: &Study, results: &Results, analysis: &Analysis) -> Vec<Line> {
                 capacity::Asked { section, cluster, cores: *gateway_cores, published: published.as_ref() };
             capacity::lines(study, results, &asked)
         }
-        Analysis::Scaling { section } => scaling::lines(study, results, section),
+        Analysis::Scaling { section } => {
+            let mut lines = scaling::lines(study, results, section);
+            lines.extend(balance::lines(study, results, section));
+            lines
+        }
         Analysis::QuotaAdvice { section, rates } => quota_advice::lines(study, results, section, rates),
         Analysis::FeaturePrices { section, .. } => feature_prices::lines(study, results, section),
         Analysis::ConfigLines { section } => config_lines::lines(study, results, section),

@@ -23,6 +23,8 @@ pub struct Placed {
     pub url: Url,
     /// The source of its CPU time; `None` if it names no pods.
     pub cpu: Option<CpuSource>,
+    /// The images of the pods whose CPU time counts, without their registry: `envoy:v1.40.0, contour:v1.33.8`.
+    pub version: String,
 }
 
 /// An object of a manifest that was created.
@@ -140,9 +142,10 @@ impl Cluster {
         };
         reach(&address).map_err(|error| format!("the Service {namespace}/{name} at {address}: {error}"))?;
         if system.pods.is_empty() {
-            return Ok(Placed { url, cpu: None });
+            return Ok(Placed { url, cpu: None, version: images(&backends) });
         }
         let pods = self.await_pods(&namespace, &system.pods, begun)?;
+        let version = images(&pods);
         let mut sources = Vec::new();
         for pod in &pods {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
@@ -151,7 +154,7 @@ impl Cluster {
             sources.push(CpuSource::Agent(self.agent_on(&node)?, subject));
         }
         let cpu = if sources.len() == 1 { sources.pop() } else { Some(CpuSource::Sum(sources)) };
-        Ok(Placed { url, cpu })
+        Ok(Placed { url, cpu, version })
     }
 
     /// Waits until there are pods with these labels and all are ready.
@@ -172,6 +175,22 @@ impl Cluster {
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// Returns the images of pods, each once, without registry and folder. An init container's image counts too: it
+/// may be the only trace of the control plane.
+fn images(pods: &[Pod]) -> String {
+    let mut images: Vec<&str> = Vec::new();
+    for spec in pods.iter().filter(|pod| !agents::is_agent(pod)).filter_map(|pod| pod.spec.as_ref()) {
+        for container in spec.containers.iter().chain(spec.init_containers.iter().flatten()) {
+            let image = container.image.as_deref().unwrap_or_default();
+            let image = image.rsplit('/').next().unwrap_or(image);
+            if !image.is_empty() && !images.contains(&image) {
+                images.push(image);
+            }
+        }
+    }
+    images.join(", ")
 }
 
 /// Returns how many pods of a workload are ready, and how many it wants; `None` if the kind has no pods.
@@ -269,6 +288,21 @@ mod tests {
         assert!(error.contains("the containers istio-proxy, web, and not envoy"), "{error}");
         assert_eq!(group(&pod(&["agent", "istio-proxy"]), &[]), of(&["id-istio-proxy"]), "not the agent");
         assert!(group(&pod(&["agent"]), &[]).is_err());
+    }
+
+    #[test]
+    fn the_images_of_the_pods_are_the_version() {
+        let of = |containers: Value, init: Value| -> Pod {
+            serde_json::from_value(json!({"spec": {"containers": containers, "initContainers": init}}))
+                .unwrap()
+        };
+        let envoy = of(
+            json!([{"name": "envoy", "image": "docker.io/envoyproxy/envoy:v1.40.0"}, {"name": "bare"}]),
+            json!([{"name": "config", "image": "registry.example:5000/projectcontour/contour:v1.33.8"}]),
+        );
+        assert_eq!(images(&[envoy.clone(), envoy]), "envoy:v1.40.0, contour:v1.33.8");
+        assert_eq!(images(&[of(json!([{"name": "a", "image": "nginx"}]), json!(null))]), "nginx");
+        assert_eq!(images(&[pod(&["agent"])]), "", "an agent is no part of a system");
     }
 
     #[test]

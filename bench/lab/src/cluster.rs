@@ -84,6 +84,7 @@ impl InCluster {
             if let Some(arm) = study.arms.get_mut(name) {
                 arm.target = Some(placed.url);
                 arm.cpu = placed.cpu;
+                arm.version = placed.version;
             }
         }
         Ok((

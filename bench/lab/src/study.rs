@@ -15,7 +15,7 @@ use time::format_description::well_known::Rfc3339;
 use tollgate_lab_meter::child::stop_all_on_signal;
 use tollgate_lab_meter::machine::{Roles, Topology};
 use tollgate_lab_record::Results;
-use tollgate_lab_study::{CoreList, Cores, Plan, Study, plan};
+use tollgate_lab_study::{CoreList, Cores, Limits, Plan, Study, plan as make_plan};
 use tollgate_lab_tools::Places;
 use tollgate_lab_trial::agent::Identity;
 use tollgate_lab_trial::host::Hosts;
@@ -44,7 +44,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let warnings = roles.warnings(&machine);
     let mut limits = limits(Some(&roles));
     if study.hosts.gateway.is_some() {
-        // The agent knows its cores, and gives a system as many as there are.
+        // The agent knows its cores, and is asked later.
         limits.target_cores = u32::MAX;
     }
     limits.seconds = options.seconds;
@@ -56,7 +56,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
             return Err(catalogue.get(name).map_or_else(|error| error.to_string(), |_| String::new()));
         }
     }
-    let plan = plan(&study, &limits);
+    let mut plan = make_plan(&study, &limits);
     if plan.cells.is_empty() && plan.experiments.is_empty() {
         let mut titles: Vec<&str> = study.sections.iter().map(|section| section.title.as_str()).collect();
         titles.extend(study.analyses.iter().filter_map(|analysis| analysis.experiment()));
@@ -113,6 +113,12 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let mut notes = warnings;
     if !study.hosts.is_empty() {
         let (hosts, more) = hosts(&study, &plan, &cores, key.as_deref())?;
+        use_cores(&mut limits, &hosts);
+        let again = make_plan(&study, &limits);
+        for text in again.scaled.iter().filter(|text| !plan.scaled.contains(text)) {
+            eprintln!("  made smaller: {text}");
+        }
+        plan = again;
         ground.use_hosts(hosts);
         notes = places;
         notes.extend(more);
@@ -177,6 +183,18 @@ fn hosts(
             .into(),
     );
     Ok((connected, notes))
+}
+
+/// Sets the cores of the roles at agents, which name them when they are connected: each core of the load gets a
+/// thread of the generator, and each core of the origin a worker.
+fn use_cores(limits: &mut Limits, hosts: &Hosts) {
+    for (host, cores) in [
+        (&hosts.gateway, &mut limits.target_cores),
+        (&hosts.origin, &mut limits.origin_cores),
+        (&hosts.client, &mut limits.load_cores),
+    ] {
+        *cores = host.usable_cores().unwrap_or(*cores);
+    }
 }
 
 /// Lists the cells of a plan under their sections: the load, the length of a trial, the rounds, the systems.

@@ -10,9 +10,6 @@ use rustix::time::{ClockId, clock_gettime};
 use std::time::Instant;
 use tollgate_lab_record::{ThreadShare, Tree};
 
-/// How many of the busiest threads are listed ([`Tree::threads`]).
-const LISTED: usize = 8;
-
 /// A thread's clocks at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
@@ -75,7 +72,7 @@ pub(crate) fn together(threads: &[(String, ThreadUsed)]) -> Tree {
         })
         .collect();
     shares.sort_by(|a, b| b.share.total_cmp(&a.share));
-    shares.truncate(LISTED);
+    shares.truncate(Tree::LISTED);
     Tree {
         user_us: sum(|used| used.user_us),
         system_us: sum(|used| used.system_us),

@@ -4,6 +4,7 @@ use crate::kind::VerdictKind;
 use crate::load::Failures;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A thread and the share of one core that it used.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +24,7 @@ pub struct Tree {
     pub user_us: f64,
     /// CPU time in the kernel on behalf of the tree.
     pub system_us: f64,
-    /// The busiest threads, busiest first; at most eight.
+    /// The busiest threads, busiest first; at most [`Tree::LISTED`], and none without CPU time.
     pub threads: Vec<ThreadShare>,
     /// The number of all threads.
     pub thread_count: u32,
@@ -40,6 +41,9 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// How many threads are listed: as many as the workers of a large machine.
+    pub const LISTED: usize = 32;
+
     /// Returns user and system CPU time together, in microseconds.
     pub fn cpu_us(&self) -> f64 {
         self.user_us + self.system_us
@@ -101,6 +105,20 @@ pub struct Connections {
     pub unseen_us: f64,
 }
 
+/// What the system's own workers counted during a trial.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Workers {
+    /// Open client connections of each worker, at the end of the interval with more of them.
+    pub connections: Vec<u64>,
+    /// Client connections that each worker accepted; empty if the system does not count them.
+    pub accepted: Vec<u64>,
+    /// Requests of each worker; empty if the system does not count them.
+    pub requests: Vec<u64>,
+    /// How often something passed between workers, by its name in the system's description.
+    pub between: BTreeMap<String, u64>,
+}
+
 /// Verified requests of the cell's own kind that the laboratory sends before and after a trial of a load tool
 /// that does not verify bodies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -138,6 +156,9 @@ pub struct Evidence {
     /// The verified requests beside a load tool's trial; `None` if the generator verifies its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Checks>,
+    /// The counters of the system's workers; `None` if it has one worker, no such counters, or they are off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<Workers>,
     /// The component that limited the trial, as these counters attribute it; `None` before the attribution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<VerdictKind>,

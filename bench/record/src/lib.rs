@@ -21,7 +21,7 @@ pub mod plan;
 pub mod price;
 pub mod rounds;
 
-pub use evidence::{Checks, Connections, Evidence, Machine, Network, ThreadShare, Throttled, Tree};
+pub use evidence::{Checks, Connections, Evidence, Machine, Network, ThreadShare, Throttled, Tree, Workers};
 pub use figures::{Condensed, Figures};
 pub use file::{Line, ReadError, Results, append, read, schema};
 pub use kind::VerdictKind;

@@ -101,6 +101,8 @@ pub struct External {
     pub certificate: Option<PathBuf>,
     /// The source of its CPU time; `None` means that no toll is shown.
     pub cpu: Option<CpuSource>,
+    /// Its version; empty if it is not known.
+    pub version: String,
 }
 
 /// The processes of a gateway on its host.

@@ -107,6 +107,16 @@ pub fn plan(study: &Study, limits: &Limits) -> Plan {
         let mut first = None;
         for (at, point) in section.points.iter().enumerate() {
             let mut settings = study.settings.with(&section.settings).with(&point.set);
+            if section.axis.as_deref() == Some("workers") && settings.target_cores() > limits.target_cores {
+                // On fewer cores it would be another point of the same axis once more.
+                scaled.push(format!(
+                    "{} workers on {} cores are left out: there are {} cores for the system under test",
+                    settings.workers(),
+                    settings.target_cores(),
+                    limits.target_cores
+                ));
+                continue;
+            }
             fit(&mut settings, limits, &mut scaled);
             let first = first.get_or_insert_with(|| settings.clone());
             let plain = priced.then(|| Settings { rate: settings.rate, ..first.clone() });
@@ -325,6 +335,21 @@ sections:
         assert_eq!(plan.cells[1].settings.seconds(), 9.0, "9,000 connections take their time to open");
         let fewer = Limits { seconds: Some(2.0), connections: 6_400, ..limits() };
         assert_eq!(super::plan(&study(), &fewer).cells[1].settings.seconds(), 7.0, "in whole seconds");
+    }
+
+    #[test]
+    fn workers_on_more_cores_than_there_are_are_left_out() {
+        let text = STUDY
+            .replace("axis: connections", "axis: workers")
+            .replace("{set: {connections: 64}}", "{set: {workers: 4, target_cores: 4}}")
+            .replace("{set: {connections: 64000}}", "{set: {workers: 8, target_cores: 8}}");
+        let study: Study = serde_saphyr::from_str(&text).unwrap();
+        let plan = plan(&study, &Limits { target_cores: 4, ..limits() });
+        let ids: Vec<_> = plan.cells.iter().map(|cell| cell.cell.id.as_str()).collect();
+        assert_eq!(ids, ["1-1", "2-1"]);
+        assert_eq!(plan.cells[0].cell.axis, Some(("workers".to_owned(), 4.0)));
+        let left_out = "8 workers on 8 cores are left out: there are 4 cores for the system under test";
+        assert_eq!(plan.scaled, [left_out]);
     }
 
     #[test]

@@ -107,6 +107,9 @@ pub struct Arm {
     /// `target`.
     #[serde(default)]
     pub kubernetes: Option<Deployed>,
+    /// The version of a gateway that already runs, as far as the run found it out.
+    #[serde(skip)]
+    pub version: String,
     /// The title in reports; default: the system's title.
     #[serde(default)]
     pub title: Option<String>,
@@ -125,7 +128,12 @@ impl Arm {
     /// Returns the gateway that already runs, if this arm names one.
     pub fn external(&self) -> Option<External> {
         let url = self.target.clone()?;
-        Some(External { url, certificate: self.certificate.clone(), cpu: self.cpu.clone() })
+        Some(External {
+            url,
+            certificate: self.certificate.clone(),
+            cpu: self.cpu.clone(),
+            version: self.version.clone(),
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! template files and the strings that are templates, and checks that they use known variables only.
 
 use crate::description::{Description, Text};
+use crate::feature::Feature;
 use crate::problem::{Problem, known_names};
 use crate::template::{self, INSTALLED_VARIABLES, Known, RUN_VARIABLES};
 use minijinja::Environment;
@@ -89,6 +90,9 @@ impl Check<'_> {
         }
         if let Some(add_route) = &description.add_route {
             self.text(&add_route.body, &run);
+        }
+        if description.workers.is_some() && !description.features.contains(&Feature::Statistics) {
+            self.whole("`workers` needs the feature `statistics`, which opens the admin listener");
         }
         self.options(description);
         if let Some(install) = &description.install {

@@ -1,6 +1,7 @@
 //! The types of `system.yaml`. `bench/systems/README.md` documents the keys.
 
 use crate::feature::Feature;
+use crate::workers::WorkerMetrics;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 use std::collections::BTreeMap;
@@ -60,6 +61,9 @@ pub struct Description {
     /// How it accepts a route at run time; `None` if it cannot.
     #[serde(default)]
     pub add_route: Option<AddRoute>,
+    /// The counters of its workers; `None` if it has none.
+    #[serde(default)]
+    pub workers: Option<WorkerMetrics>,
     #[serde(default)]
     pub(crate) install: Option<InstallRule>,
     #[serde(default)]

@@ -25,6 +25,7 @@ mod status;
 mod system;
 mod table;
 mod template;
+mod workers;
 
 pub use catalogue::Catalogue;
 pub use description::{AddRoute, Choice, Description, Reload, ReloadSignal, Source};
@@ -36,3 +37,4 @@ pub use problem::{Problem, Problems};
 pub use setting::{Address, Partners, Route, Setting, Timeouts, TlsFiles, Upstream, VirtualHost};
 pub use status::Status;
 pub use system::System;
+pub use workers::{WorkerMetrics, WorkerReading};

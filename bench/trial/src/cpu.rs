@@ -6,12 +6,11 @@
 //! both ends of a measurement; load precedes the first end, so the figure is too low by at most that span.
 
 use crate::agent::{Agent, Ask, Identity};
-use crate::external::resolve;
 use crate::failure::Failure;
+use crate::http::get;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
@@ -30,6 +29,9 @@ pub(crate) const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// The longest wait for Prometheus.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The longest answer of Prometheus, in bytes.
+const LONGEST: u64 = 1 << 20;
 
 /// CPU time of a set of processes since their start, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -65,7 +67,7 @@ enum How {
     },
     Sum(Vec<Counter>),
     Agent(Rc<Agent>, CpuSubject),
-    Prometheus(SocketAddr, Url, String),
+    Prometheus(Url, String),
 }
 
 impl Counter {
@@ -104,7 +106,7 @@ impl Counter {
                 })?;
                 How::Agent(Agent::connect(address, identity, None)?, subject.clone())
             }
-            CpuSource::Prometheus(url, query) => How::Prometheus(resolve(url)?, url.clone(), query.clone()),
+            CpuSource::Prometheus(url, query) => How::Prometheus(url.clone(), query.clone()),
             CpuSource::Sum(sources) => {
                 let all = sources.iter().map(|source| Self::open(source, identity, groups));
                 How::Sum(all.collect::<Result<_, _>>()?)
@@ -135,7 +137,7 @@ impl Counter {
                 Ok(sum)
             }
             How::Agent(agent, subject) => agent.ask(&Ask::Cpu(subject.clone())),
-            How::Prometheus(address, url, query) => prometheus(*address, url, query),
+            How::Prometheus(url, query) => prometheus(url, query),
         }
     }
 }
@@ -202,7 +204,8 @@ impl Drop for Shell {
 /// If the folder of the control groups cannot stand within quotes.
 fn script(subject: &CpuSubject, groups: &Path) -> Result<String, Failure> {
     let group = "if [ -f \"/sys/fs/cgroup/cpuacct$g/cpuacct.usage\" ]; then \
-                 cd \"/sys/fs/cgroup/cpuacct$g\" && echo user_ns $(cat cpuacct.usage_user) && echo system_ns \
+                 cd \"/sys/fs/cgroup/cpuacct$g\" && echo usage_ns $(cat cpuacct.usage) && \
+                 echo user_ns $(cat cpuacct.usage_user) && echo system_ns \
                  $(cat cpuacct.usage_sys); else cat \"/sys/fs/cgroup$g/cpu.stat\"; fi 2>/dev/null";
     Ok(match subject {
         CpuSubject::Pid(_) => "cat /proc/[0-9]*/stat 2>/dev/null".to_owned(),
@@ -220,15 +223,15 @@ fn script(subject: &CpuSubject, groups: &Path) -> Result<String, Failure> {
 }
 
 /// Returns the script for the control groups of a pod. The kubelet names the folder of a pod `podUID`, or with
-/// systemd `kubepods-burstable-podUID.slice` with underscores in the id. Runtimes put the id of a container into
-/// the name of a folder in it. The shell searches once and keeps the folders in a variable.
+/// systemd `kubepods-burstable-podUID.slice` with underscores in the id. Runtimes name the folder of
+/// a container by its id, or with systemd `RUNTIME-ID.scope`. The shell searches once and keeps the folders in a variable.
 fn pod_script(pod: &PodGroup, root: &str) -> String {
     let PodGroup { uid, containers } = pod;
     let slice = uid.replace('-', "_");
     let folders = match containers.as_slice() {
         [] => "d=$p".to_owned(),
         ids => format!(
-            "d=; for c in {}; do d=\"$d $(find \"$p\" -mindepth 1 -maxdepth 1 -type d -name \"*$c*\" | head -n 1)\"; done",
+            "d=; for c in {}; do d=\"$d $(find \"$p\" -mindepth 1 -maxdepth 1 -type d \\( -name \"*$c\" -o -name \"*$c.scope\" \\) | head -n 1)\"; done",
             ids.join(" ")
         ),
     };
@@ -236,7 +239,8 @@ fn pod_script(pod: &PodGroup, root: &str) -> String {
         "if [ -z \"$d\" ]; then for b in '{root}/cpuacct' '{root}/cpu,cpuacct' '{root}'; do [ -d \"$b\" ] && break; done; \
          p=$(find \"$b\" -maxdepth 4 -type d \\( -name 'pod{uid}' -o -name '*-pod{slice}.slice' \\) 2>/dev/null | \
          head -n 1); [ -n \"$p\" ] && {{ {folders}; }}; fi; \
-         for g in $d; do if [ -f \"$g/cpuacct.usage_user\" ]; then echo user_ns $(cat \"$g/cpuacct.usage_user\") && \
+         for g in $d; do if [ -f \"$g/cpuacct.usage_user\" ]; then echo usage_ns $(cat \"$g/cpuacct.usage\") && \
+         echo user_ns $(cat \"$g/cpuacct.usage_user\") && \
          echo system_ns $(cat \"$g/cpuacct.usage_sys\"); else cat \"$g/cpu.stat\"; fi 2>/dev/null; done"
     )
 }
@@ -250,7 +254,9 @@ fn parse(subject: &CpuSubject, text: &str) -> Result<CpuTime, Failure> {
     found.ok_or_else(|| Failure(format!("there is no {subject} with a count of CPU time")))
 }
 
-/// Adds up the counters of `count` groups in sequence.
+/// Adds up the counters of `count` groups in sequence. The kernel counts `usage` exactly. In version 1, user
+/// and system time are estimates by timer interrupts. For a gateway that runs in short bursts, their sum was a fifth
+/// too low. So they only divide the exact time, as in [`tollgate_lab_meter::cgroup::GroupCpu`].
 fn parse_groups(text: &str, count: usize) -> Option<CpuTime> {
     let sum = |us: &str, ns: &str| {
         let mut found = 0;
@@ -264,7 +270,10 @@ fn parse_groups(text: &str, count: usize) -> Option<CpuTime> {
         }
         (found == count).then_some(sum_us)
     };
-    Some(CpuTime { user_us: sum("user_usec", "user_ns")?, system_us: sum("system_usec", "system_ns")? })
+    let usage = sum("usage_usec", "usage_ns")?;
+    let (user, system) = (sum("user_usec", "user_ns")?, sum("system_usec", "system_ns")?);
+    let user_us = if user + system > 0.0 { usage * user / (user + system) } else { usage };
+    Some(CpuTime { user_us, system_us: usage - user_us })
 }
 
 /// Adds up a process and its descendants, with the children that they have waited for.
@@ -310,43 +319,21 @@ fn parse_tree(root: u32, text: &str) -> Option<CpuTime> {
 }
 
 /// Asks Prometheus for the value of a query, a counter of CPU seconds.
-fn prometheus(address: SocketAddr, url: &Url, query: &str) -> Result<CpuTime, Failure> {
-    let wrong = |what: &dyn std::fmt::Display| Failure(format!("{url}: {what}"));
-    let mut encoded = String::new();
-    for byte in query.bytes() {
-        if byte.is_ascii_alphanumeric() {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    let ask = || -> std::io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        let (base, host) = (url.path.trim_end_matches('/'), url.authority());
-        // HTTP/1.0: the answer ends with the connection and has no chunks.
-        let request = format!("GET {base}/api/v1/query?query={encoded} HTTP/1.0\r\nHost: {host}\r\n\r\n");
-        stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(1 << 20).read_to_end(&mut answer)?;
-        Ok(answer)
-    };
-    let answer = ask().map_err(|error| wrong(&error))?;
-    let text = String::from_utf8_lossy(&answer);
-    let seconds = prometheus_value(&text).ok_or_else(|| {
-        wrong(&format!(
-            "the query `{query}` has no single number: {}",
-            text.lines().last().unwrap_or_default()
-        ))
+fn prometheus(url: &Url, query: &str) -> Result<CpuTime, Failure> {
+    let page = format!("http://{}{}/api/v1/query", url.authority(), url.path.trim_end_matches('/'));
+    let answer = get(&page, &[("query", query)], LIMIT, LONGEST).map_err(|error| Failure::of(url, error))?;
+    let seconds = prometheus_value(&answer.body).ok_or_else(|| {
+        let text = String::from_utf8_lossy(&answer.body);
+        let last = text.lines().last().unwrap_or_default();
+        Failure(format!("{url}: the query `{query}` has no single number: {last}"))
     })?;
     // The split is not known; the sum is what a cost needs.
     Ok(CpuTime { user_us: seconds * 1e6, system_us: 0.0 })
 }
 
 /// Returns the number of an answer that is a scalar or a vector of one element.
-fn prometheus_value(answer: &str) -> Option<f64> {
-    let (_, body) = answer.split_once("\r\n\r\n")?;
-    let value: serde_json::Value = serde_json::from_str(body).ok()?;
+fn prometheus_value(body: &[u8]) -> Option<f64> {
+    let value: serde_json::Value = serde_json::from_slice(body).ok()?;
     let result = value.get("data")?.get("result")?.as_array()?;
     let number = match result.as_slice() {
         [one] => one.get("value")?.get(1)?,
@@ -376,9 +363,15 @@ mod tests {
     fn groups_of_both_versions() {
         let expected = Some(CpuTime { user_us: 6.0, system_us: 3.0 });
         assert_eq!(parse_groups("usage_usec 9\nuser_usec 6\nsystem_usec 3\n", 1), expected);
-        assert_eq!(parse_groups("user_ns 6000\nsystem_ns 3000\n", 1), expected);
+        assert_eq!(
+            parse_groups("usage_ns 9000\nuser_ns 4000\nsystem_ns 2000\n", 1),
+            expected,
+            "a third is missing"
+        );
+        let no_tick = Some(CpuTime { user_us: 9.0, system_us: 0.0 });
+        assert_eq!(parse_groups("usage_ns 9000\nuser_ns 0\nsystem_ns 0\n", 1), no_tick);
         assert_eq!(parse_groups("", 1), None);
-        let two = "user_usec 6\nsystem_usec 3\nuser_usec 1\nsystem_usec 2\n";
+        let two = "usage_usec 9\nuser_usec 6\nsystem_usec 3\nusage_usec 3\nuser_usec 1\nsystem_usec 2\n";
         assert_eq!(parse_groups(two, 2), Some(CpuTime { user_us: 7.0, system_us: 5.0 }));
         assert_eq!(parse_groups(two, 3), None, "one container is not there");
     }
@@ -407,21 +400,27 @@ mod tests {
         assert_eq!(read("two", "7-f", &["c1"]), Ok(CpuTime { user_us: 2.0, system_us: 1.0 }));
         assert!(read("two", "7-f", &["c2"]).unwrap_err().contains("pod 7-f"));
         assert!(read("two", "8-f", &[]).unwrap_err().contains("there is no pod 8-f"));
-        for (name, ns) in [("usage_user", "6000"), ("usage_sys", "3000")] {
+        for (name, ns) in [("usage", "9000"), ("usage_user", "6000"), ("usage_sys", "3000")] {
             write(&format!("one/cpuacct/kubepods/besteffort/pod7-f/cpuacct.{name}"), ns);
         }
         assert_eq!(read("one", "7-f", &[]), Ok(CpuTime { user_us: 6.0, system_us: 3.0 }));
+        // The id of one container may be the start of another's.
+        for (id, ns) in [("c1-init", "7000"), ("c1", "2000"), ("c1-next", "9000")] {
+            for name in ["usage", "usage_user", "usage_sys"] {
+                write(&format!("one/cpuacct/kubepods/besteffort/pod7-f/{id}/cpuacct.{name}"), ns);
+            }
+        }
+        assert_eq!(read("one", "7-f", &["c1"]), Ok(CpuTime { user_us: 1.0, system_us: 1.0 }));
     }
 
     #[test]
     fn prometheus_answers() {
-        let vector =
-            "HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"result\":[{\"metric\":{},\"value\":[1,\"12.5\"]}]}}";
+        let vector = br#"{"data":{"result":[{"metric":{},"value":[1,"12.5"]}]}}"#;
         assert_eq!(prometheus_value(vector), Some(12.5));
-        let scalar = "HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"resultType\":\"scalar\",\"result\":[1,\"2\"]}}";
+        let scalar = br#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#;
         assert_eq!(prometheus_value(scalar), Some(2.0));
-        assert_eq!(prometheus_value("HTTP/1.0 200 OK\r\n\r\n{\"data\":{\"result\":[]}}"), None);
-        assert_eq!(prometheus_value("nothing"), None);
+        assert_eq!(prometheus_value(br#"{"data":{"result":[]}}"#), None);
+        assert_eq!(prometheus_value(b"nothing"), None);
     }
 
     #[test]

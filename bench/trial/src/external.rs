@@ -3,13 +3,14 @@
 
 use crate::failure::Failure;
 use crate::ground::Ground;
+use crate::http::get;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, version};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,24 +96,12 @@ fn presented(url: &Url, address: SocketAddr) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// If it does not answer with a 2xx status.
-pub(crate) fn first_answer(url: &Url, address: SocketAddr) -> Result<Vec<u8>, Failure> {
+pub(crate) fn first_answer(url: &Url) -> Result<Vec<u8>, Failure> {
     let wrong = |what: &dyn std::fmt::Display| Failure(format!("the origin {url}: {what}"));
-    let ask = || -> io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&address, LIMIT)?;
-        stream.set_read_timeout(Some(LIMIT))?;
-        // HTTP/1.0: the answer ends with the connection and has no chunks.
-        let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", url.path, url.authority());
-        stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        stream.take(MOST).read_to_end(&mut answer)?;
-        Ok(answer)
-    };
-    let answer = ask().map_err(|error| wrong(&error))?;
-    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| wrong(&"no HTTP"))?;
-    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
-    match head.split(' ').nth(1) {
-        Some(status) if status.starts_with('2') => Ok(answer[end + 4..].to_vec()),
-        _ => Err(wrong(&format!("answered {}", head.lines().next().unwrap_or_default()))),
+    let answer = get(&url.to_string(), &[], LIMIT, MOST).map_err(|error| wrong(&error))?;
+    match answer.status {
+        200..300 => Ok(answer.body),
+        status => Err(wrong(&format!("answered {status}"))),
     }
 }
 

@@ -21,6 +21,17 @@ pub enum Host {
     Agent(Rc<Agent>),
 }
 
+impl Host {
+    /// Returns how many cores its role can use: those that the agent named, but no more than its CPU quota
+    /// grants. `None` on the host of the laboratory.
+    pub fn usable_cores(&self) -> Option<u32> {
+        let Self::Agent(agent) = self else { return None };
+        let count = u32::try_from(agent.cores().len()).unwrap_or(u32::MAX);
+        // A float of this size is a whole number after `ceil`.
+        Some(count.min(agent.facts().usable_cores.ceil() as u32).max(1))
+    }
+}
+
 /// A system or an origin that an agent started. The agent stops it when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Remote {

@@ -1,4 +1,5 @@
-//! A minimal HTTP/1.1 client for checks and memory trials. The load itself comes from the generators.
+//! A minimal HTTP/1.1 client for checks and memory trials, which hold connections open or count bytes, and [`get`] for
+//! everything else. The load itself comes from the generators.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,6 +15,28 @@ pub(crate) struct Answer {
 
 /// Longest accepted head, in bytes; real heads here have a few hundred bytes.
 const MAX_HEAD: usize = 64 * 1024;
+
+/// Gets a page in plain text on a connection of its own. No status is an error, and no redirection is followed.
+///
+/// # Errors
+/// If there is no complete answer after `limit`, or its body has more than `most` bytes.
+pub(crate) fn get(
+    url: &str,
+    query: &[(&str, &str)],
+    limit: Duration,
+    most: u64,
+) -> Result<Answer, ureq::Error> {
+    let config = ureq::Agent::config_builder()
+        .timeout_global(Some(limit))
+        .max_redirects(0)
+        .http_status_as_error(false)
+        .proxy(None)
+        .max_idle_connections(0)
+        .build();
+    let mut answer = config.new_agent().get(url).query_pairs(query.iter().copied()).call()?;
+    let body = answer.body_mut().with_config().limit(most).read_to_vec()?;
+    Ok(Answer { status: answer.status().as_u16(), body })
+}
 
 /// Connects to a port on 127.0.0.1, with `limit` as the timeout of the connect and of every read and write.
 pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
@@ -110,6 +133,31 @@ mod tests {
         for step in 1..bytes.len() {
             let answer = read_answer(&mut Drip(bytes, step)).unwrap();
             assert_eq!(answer, Answer { status: 200, body: b"hello".to_vec() });
+        }
+    }
+
+    #[test]
+    fn a_page_is_got_however_it_is_framed() {
+        for (framing, expected) in [
+            ("1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", Some(200)),
+            // As Envoy answers.
+            ("1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", Some(200)),
+            ("1.0 404 No\r\n\r\nhello", Some(404)),
+            ("1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello", None),
+            ("1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello you", None),
+        ] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}/page", listener.local_addr().unwrap());
+            let server = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let (head, _) = read_head(&mut stream).unwrap();
+                write!(stream, "HTTP/{framing}").unwrap();
+                head
+            });
+            let got = get(&url, &[("q", "a b")], Duration::from_secs(5), 8);
+            let got = got.ok().map(|answer| (answer.status, String::from_utf8(answer.body).unwrap()));
+            assert_eq!(got, expected.map(|status| (status, "hello".to_owned())), "{framing}");
+            assert!(server.join().unwrap().starts_with("GET /page?q=a%20b HTTP/1.1\r\n"));
         }
     }
 

@@ -20,11 +20,10 @@ use tollgate_lab_meter::network::{HeldConnections, NetCounters};
 use tollgate_lab_meter::process::{Memory, Snapshot, Used};
 use tollgate_lab_record::{
     Checks, Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
+    Workers,
 };
 use tollgate_lab_study::Settings;
-
-/// How many of the busiest threads are recorded.
-const THREADS: usize = 8;
+use tollgate_lab_system::WorkerReading;
 
 /// Number of verified requests before a trial of a load tool, and again after it.
 const CHECKED: u64 = 16;
@@ -261,6 +260,8 @@ fn with_phases(
     let mut run = Run::start(ground, settings, aim, seconds)?;
     let tool = run.id();
     run.until(Phase::Measuring, settings.ramp() + settings.warm_up(), || held.read())?;
+    // Outside the readings of CPU time at both ends, so that they cost the system nothing that counts.
+    let workers = subject.target.read_workers();
     let start = Instant::now();
     let before = subject.read()?;
     // After the kernel's counters, because a loaded origin answers late.
@@ -271,6 +272,7 @@ fn with_phases(
     let generator = tree(&[tool], &[generator], &[Snapshot::take(tool)]);
     held.read();
     let after = subject.read()?;
+    let workers = since(subject.target.read_workers(), workers);
     let mut done = run.finish(|| ())?;
     // The built-in generator reports its own use. For a tool that had already ended at the second reading, the
     // count over its whole life remains.
@@ -283,6 +285,7 @@ fn with_phases(
     }
     let mut evidence = subject.evidence(&before, &after)?;
     evidence.generator = done.used;
+    evidence.workers = workers;
     evidence.upstream = upstream(counted, unseen_us);
     evidence.checks = checked.then_some(checks).filter(|_| can_check(settings));
     let used = evidence.target.clone();
@@ -315,6 +318,7 @@ fn blind(
         held.read();
         arrived(&mut received) > 0
     })?;
+    let workers = if begun { subject.target.read_workers() } else { None };
     let start = if begun { Some((subject.read()?, Snapshot::take(tool))) } else { None };
     let runs = match &start {
         Some((from, _)) => {
@@ -327,6 +331,7 @@ fn blind(
         None => false,
     };
     let end = if runs { Some((subject.read()?, Snapshot::take(tool))) } else { None };
+    let workers = since(subject.target.read_workers(), workers);
     let done = run.finish(|| held.read())?;
     let counted = received.so_far();
     let ended = subject.read()?;
@@ -354,6 +359,7 @@ fn blind(
             (evidence, used)
         }
     };
+    evidence.workers = workers;
     evidence.upstream = upstream(counted, 0.0);
     evidence.checks = can_check(settings).then_some(checks);
     Ok(Ran { load: done.load, evidence, used })
@@ -380,6 +386,12 @@ fn until_over(
         }
         arrived();
     }
+}
+
+/// Returns what the workers counted between two readings.
+fn since(later: Option<WorkerReading>, earlier: Option<WorkerReading>) -> Option<Workers> {
+    let WorkerReading { connections, accepted, requests, between } = later?.since(&earlier?);
+    Some(Workers { connections, accepted, requests, between })
 }
 
 fn upstream(counted: Option<Counted>, unseen_us: f64) -> Connections {
@@ -430,11 +442,14 @@ pub(crate) fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree
         .collect();
     threads.sort_by(|a, b| b.share.total_cmp(&a.share));
     let thread_count = u32::try_from(threads.len()).unwrap_or(u32::MAX);
-    threads.truncate(THREADS);
+    threads.retain(|thread| thread.share > 0.0);
+    threads.truncate(Tree::LISTED);
     let memory: Vec<Memory> = ids.iter().map(|id| Memory::read(*id)).collect();
+    // Whole numbers, because the sum of no floats is -0, which a report would show.
+    let sum_us = |of: fn(&Used) -> u64| used.iter().map(of).sum::<u64>() as f64 / 1e3;
     Tree {
-        user_us: used.iter().map(|used| used.user_ns as f64 / 1e3).sum(),
-        system_us: used.iter().map(|used| used.system_ns as f64 / 1e3).sum(),
+        user_us: sum_us(|used| used.user_ns),
+        system_us: sum_us(|used| used.system_ns),
         threads,
         thread_count,
         rss_kib: memory.iter().map(|memory| memory.rss_kib).sum(),

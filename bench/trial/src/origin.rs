@@ -163,7 +163,7 @@ impl Origin {
     /// If its name has no address, or it does not answer with a 2xx status. An origin with TLS is not asked.
     pub(crate) fn of_user(url: &Url) -> Result<Self, Failure> {
         let address = resolve(url)?;
-        let body = if url.tls { Vec::new() } else { first_answer(url, address)? };
+        let body = if url.tls { Vec::new() } else { first_answer(url)? };
         Ok(Self {
             ports: vec![address.port()],
             body,

@@ -10,6 +10,7 @@ mod local;
 mod relay;
 mod running;
 mod setting;
+mod workers;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,7 +24,7 @@ use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::process::process_ids;
 use tollgate_lab_record::{Missing, SystemUsed};
 use tollgate_lab_study::{Settings, Url};
-use tollgate_lab_system::{Setting, Status, TlsFiles};
+use tollgate_lab_system::{Setting, Status, TlsFiles, WorkerMetrics};
 
 use self::local::LocalStart;
 use crate::agent::{Agent, Ask};
@@ -64,6 +65,8 @@ pub struct Target {
     paused: bool,
     /// The setting that it was rendered from; `None` for a direct run.
     pub setting: Option<Setting>,
+    /// The counters of its workers, if it has several and they are on.
+    workers: Option<WorkerMetrics>,
     /// Whether the origin runs within this system's quota.
     pub holds_origin: bool,
 }

@@ -3,6 +3,7 @@
 
 mod cap;
 mod changes;
+mod downloads;
 mod etcd;
 mod floods;
 mod killed_gateway;

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
 
 /// An agent, stopped when dropped.
-struct Running {
+pub struct Running {
     child: Child,
-    address: String,
+    pub address: String,
 }
 
 impl Drop for Running {
@@ -26,7 +26,12 @@ impl Drop for Running {
 }
 
 /// Starts an agent, in a network namespace if `command` begins so, and waits until it listens.
-fn agent(bench: &Bench, key: &str, within: Option<&str>, listen: &str) -> Running {
+pub fn agent(bench: &Bench, key: &str, within: Option<&str>, listen: &str) -> Running {
+    agent_with(bench, key, within, listen, &[])
+}
+
+/// The same with further options of the agent.
+fn agent_with(bench: &Bench, key: &str, within: Option<&str>, listen: &str, options: &[&str]) -> Running {
     let plain = bench.command(&[]);
     let mut command = match within {
         Some(namespace) => {
@@ -41,7 +46,7 @@ fn agent(bench: &Bench, key: &str, within: Option<&str>, listen: &str) -> Runnin
             command.env(name, value);
         }
     }
-    command.args(["agent", "--key", key, "--listen", listen]).current_dir(bench.path(""));
+    command.args(["agent", "--key", key, "--listen", listen]).args(options).current_dir(bench.path(""));
     let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
@@ -51,7 +56,8 @@ fn agent(bench: &Bench, key: &str, within: Option<&str>, listen: &str) -> Runnin
     Running { child, address }
 }
 
-fn key(bench: &Bench, name: &str) -> String {
+/// Creates a shared key in a file of this name.
+pub fn key(bench: &Bench, name: &str) -> String {
     let file = bench.path(name).display().to_string();
     bench.run(&["agent", "--new-key", &file]).well();
     file
@@ -110,6 +116,34 @@ fn each_role_runs_at_an_agent() {
     let left = bench.started_here();
     assert_eq!(left.len(), 3, "only the agents remain: {left:?}");
     drop(agents);
+    bench.nobody_is_left();
+}
+
+#[test]
+fn the_generator_at_an_agent_has_a_thread_for_each_of_its_cores() {
+    let machine = std::thread::available_parallelism().unwrap().get();
+    let bench = Bench::new();
+    let key = key(&bench, "lab.pem");
+    // On two cores the roles of one host have one each, so the threads show whose cores are counted.
+    let cores = if machine > 1 { "0-1" } else { "0" };
+    let client = agent_with(&bench, &key, None, "127.0.0.1:0", &["--cores", cores]);
+    let origin = agent_with(&bench, &key, None, "127.0.0.1:0", &["--cores", cores]);
+    let hosts = format!("client: '{}', origin: '{}'", client.address, origin.address);
+    let text = study(&hosts, "").replace("connections: 1", "connections: 8, rate: 200");
+    bench.write("far.yaml", &text);
+    let answer = bench.command(&["run", "far.yaml", "--out", "r.jsonl", "--key", &key]).output().unwrap();
+    assert!(answer.status.success(), "{}", String::from_utf8_lossy(&answer.stderr));
+    let results = bench.results("r.jsonl");
+    let wanted = machine.min(2);
+    assert_eq!(results.cells[0].settings["threads"], wanted.to_string());
+    for trial in &results.trials {
+        let load = trial.load.as_ref().unwrap();
+        assert_eq!((load.threads as usize, load.connections), (wanted, 8));
+        assert!(load.ok > 100 && load.failures.total() == 0, "{load:?}");
+        let threads = &trial.evidence.generator.threads;
+        assert!(threads.iter().filter(|thread| thread.share > 0.0).count() >= wanted, "{threads:?}");
+    }
+    drop((client, origin));
     bench.nobody_is_left();
 }
 

@@ -132,7 +132,7 @@ fn a_counter_of_prometheus_is_read() {
                 got += stream.read(&mut head[got..]).unwrap();
             }
             let head = String::from_utf8_lossy(&head[..got]).into_owned();
-            assert!(head.starts_with("GET /api/v1/query?query=sum%28cpu%29 HTTP/1.0\r\n"), "{head}");
+            assert!(head.starts_with("GET /api/v1/query?query=sum(cpu) HTTP/1.1\r\n"), "{head}");
             let seconds = number as f64 * 0.5;
             let body = format!(r#"{{"data":{{"result":[{{"metric":{{}},"value":[1,"{seconds}"]}}]}}}}"#);
             let _ = write!(stream, "HTTP/1.0 200 OK\r\n\r\n{body}");

@@ -17,3 +17,4 @@ mod stopped;
 mod systems;
 mod trouble;
 mod whole;
+mod workers;

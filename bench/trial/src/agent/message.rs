@@ -37,6 +37,8 @@ pub(crate) enum Ask {
     Stop(u64),
     /// Reads the counters of an origin; answered by `Option<Counted>`.
     Counted(u64),
+    /// Reads the counters of a system's workers; answered by `Option<WorkerReading>`.
+    Workers(u64),
     /// Reads what these have used so far, and keeps the reading; answered by its number.
     Read {
         /// A system.

@@ -188,6 +188,7 @@ impl Session {
                 answer(stream, Ok(()))
             }
             Ask::Counted(id) => answer(stream, self.origin(id).map(|(origin, _)| origin.counted())),
+            Ask::Workers(id) => answer(stream, self.system(id).map(|system| system.read_workers())),
             Ask::Read { system, origin } => answer(stream, self.read(system, origin)),
             Ask::Between(earlier, later) => answer(stream, self.between(earlier, later)),
             Ask::Cpu(subject) => answer(stream, self.cpu(&subject)),

@@ -72,6 +72,7 @@ pub(super) fn start_at(
         account: None,
         paused: false,
         setting: None,
+        workers: None,
         holds_origin: false,
     }))
 }

@@ -15,7 +15,7 @@ use tollgate_lab_meter::child::Launch;
 use tollgate_lab_record::{RenderedFile, SystemUsed};
 use tollgate_lab_study::{External, Settings, Url};
 use tollgate_lab_system::ready::{Probe, wait};
-use tollgate_lab_system::{Address, CommandSpec, Setting, System};
+use tollgate_lab_system::{Address, CommandSpec, Feature, Setting, System};
 
 use super::relay::relay;
 use super::setting::setting;
@@ -96,11 +96,16 @@ impl LocalStart<'_> {
         });
         let certificate = match &url {
             Some(url) if url.tls && copies == 0 => {
-                let external = External { url: url.clone(), certificate: None, cpu: None };
+                let external =
+                    External { url: url.clone(), certificate: None, cpu: None, version: String::new() };
                 certificate(ground, &external, SocketAddr::new(at, port))?
             }
             _ => last.as_ref().and_then(|setting| setting.tls.clone()),
         };
+        let has_workers = settings.workers() > 1
+            && copies == 1
+            && last.as_ref().is_some_and(|setting| setting.features.contains(&Feature::Statistics));
+        let workers = self.system.description().workers.clone().filter(|_| has_workers);
         Ok(Target {
             name: self.arm.name.clone(),
             port,
@@ -116,6 +121,7 @@ impl LocalStart<'_> {
             account,
             paused: false,
             setting: last,
+            workers,
             holds_origin,
         })
     }

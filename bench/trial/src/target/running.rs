@@ -27,6 +27,7 @@ pub(super) fn of_running(
     used: &mut SystemUsed,
 ) -> Result<Target, Failure> {
     let External { url, cpu, .. } = external;
+    used.version.clone_from(&external.version);
     used.title = arm.title.clone().unwrap_or_else(|| format!("{} ({url})", arm.name));
     let address = resolve(url)?;
     let certificate = certificate(ground, external, address)?;
@@ -65,6 +66,7 @@ pub(super) fn of_running(
         account: None,
         paused: false,
         setting: None,
+        workers: None,
         holds_origin: false,
     })
 }

@@ -12,11 +12,7 @@ use crate::state::backlog::Backlog;
 use crate::state::client_side::Duplex;
 use crate::state::peer_error::{PeerError, PeerStop};
 use crate::state::websocket::{Frames, going_away};
-use crate::state::worker::Worker;
-
-/// Reads of one direction before the worker's other tasks run: 1 MiB with a full buffer, below a millisecond. tokio would
-/// stop at 128.
-const READS_PER_TURN: u32 = 8;
+use crate::state::worker::{READS_PER_TURN, Worker};
 
 /// One direction of a relay.
 pub(crate) struct Direction<'a> {

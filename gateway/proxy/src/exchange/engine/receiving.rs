@@ -30,11 +30,14 @@ use crate::state::client_side::ClientSide;
 use crate::state::peer_error::PeerError;
 use crate::state::request_state::RequestState;
 use crate::state::websocket::Frames;
+use crate::state::worker::READS_PER_TURN;
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
-    /// Moves the response until no more can be moved now. Ready when the exchange is over.
+    /// Moves the response until no more can be moved now, or the worker's other tasks have waited long enough. Ready
+    /// when the exchange is over.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<ExchangeEnd> {
         let worker = self.parties.worker;
+        let mut reads = 0;
         loop {
             if let Poll::Ready(Err(end)) = self.poll_client(cx) {
                 return Poll::Ready(end);
@@ -68,6 +71,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                     room => room,
                 },
             };
+            if reads == READS_PER_TURN {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            reads += 1;
             let mut buffer = worker.receive.borrow_mut();
             let room = room.min(buffer.len());
             let count = match self.parties.upstream.poll_read(cx, &mut buffer[..room]) {

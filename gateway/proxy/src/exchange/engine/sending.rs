@@ -17,7 +17,7 @@ use crate::state::backlog::Backlog;
 use crate::state::client_certificate::ReservedFields;
 use crate::state::client_side::ClientSide;
 use crate::state::peer_error::{PeerError, body_error_reason};
-use crate::state::worker::{OUTPUT_BUFFER_BYTES, OUTPUT_BUFFER_MAX_BYTES};
+use crate::state::worker::{OUTPUT_BUFFER_BYTES, OUTPUT_BUFFER_MAX_BYTES, READS_PER_TURN};
 
 /// How far a request has moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,6 +179,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// exchange if it cannot be.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ExchangeEnd>> {
         let worker = self.parties.worker;
+        let mut reads = 0;
         loop {
             if !self.upload.is_stopped() && !self.parties.state.to_upstream.is_empty() {
                 let (upstream, backlog) = (&mut *self.parties.upstream, &mut self.parties.state.to_upstream);
@@ -202,6 +203,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 // The rest is not read: the client's connection ends with this exchange.
                 return Poll::Pending;
             }
+            if reads == READS_PER_TURN {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            reads += 1;
             // The inbox is moved out to satisfy the borrow checker; it keeps its memory.
             let mut inbox = std::mem::take(&mut self.parties.state.inbox);
             let moved = if inbox.is_empty() {

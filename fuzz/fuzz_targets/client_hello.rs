@@ -7,7 +7,7 @@ use tollgate_tls::{CLIENT_HELLO_MAX_BYTES, ClientHello, FirstBytes, ja4};
 fuzz_target!(|bytes: &[u8]| {
     let whole = ClientHello::read(bytes);
     if let FirstBytes::Hello(hello) = &whole {
-        // What is shown was received: the name is valid and not longer than its extension.
+        // The parsed name is valid and not longer than its extension.
         let name = hello.server_name.as_deref().unwrap_or("a");
         assert!((1..=255).contains(&name.len()));
         assert!(name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase()));

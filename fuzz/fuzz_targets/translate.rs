@@ -1,5 +1,5 @@
-//! Objects of Kubernetes: any JSON texts become documents and conditions. What cannot be understood is reported in its
-//! object and hides no other one; a translation that follows changes equals one of the whole.
+//! Objects of Kubernetes: any JSON texts become documents and conditions. An object that cannot be parsed is reported
+//! and hides no other object. An incremental translation equals a complete one.
 
 #![no_main]
 

@@ -113,10 +113,10 @@ impl Browser {
     /// # Panics
     /// Panics after two minutes, with the page's text and its console messages.
     pub fn wait(&self, expression: &str) {
-        let begun = Instant::now();
+        let started = Instant::now();
         while !self.holds(expression) {
             assert!(
-                begun.elapsed() < PATIENCE,
+                started.elapsed() < PATIENCE,
                 "waited in vain for {expression}\n\n{}\n\n{:?}",
                 self.script("return document.body.innerText").as_str().unwrap_or_default(),
                 self.complaints()

@@ -116,8 +116,8 @@ impl Established {
     pub fn look(&self) {
         let looks = || self.looks.load(Ordering::Relaxed);
         // One read may be in progress; the two after it are compared with each other.
-        let begun = looks();
-        crate::eventually("three more looks at the kernel's table", || looks() >= begun + 3);
+        let started = looks();
+        crate::eventually("three more looks at the kernel's table", || looks() >= started + 3);
     }
 
     /// Ends the watch.

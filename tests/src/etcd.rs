@@ -122,9 +122,9 @@ impl Etcd {
     /// # Panics
     /// Panics if etcd does not report its revision.
     pub fn compact(&self) {
-        let told = self.ctl(&["get", "/ready", "-w", "json"]);
-        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
-        let revision = told["header"]["revision"].as_u64().expect("a revision");
+        let reported = self.ctl(&["get", "/ready", "-w", "json"]);
+        let reported: serde_json::Value = serde_json::from_str(&reported).expect("JSON");
+        let revision = reported["header"]["revision"].as_u64().expect("a revision");
         self.ctl(&["compact", &revision.to_string()]);
     }
 

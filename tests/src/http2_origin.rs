@@ -337,8 +337,7 @@ impl OriginStream {
         self.sender = self.respond.send_response(response, ends).ok();
     }
 
-    /// Sends a part of the body, as fast as the gateway's windows permit. Returns `false` if the stream has
-    /// ended.
+    /// Sends a part of the body, as fast as the gateway's windows permit. Returns `false` at the end of the stream.
     pub fn send(&mut self, data: impl Into<Bytes>, ends: bool) -> bool {
         let mut data = data.into();
         let runtime = self.runtime.clone();

@@ -122,8 +122,8 @@ fn each_role_opens_what_it_is_for() {
     for (token, who, role) in
         [(READER, "dashboard", "read"), (WRITER, "ci", "write"), (OWNER, "ops", "admin")]
     {
-        let told = json_of(&ask(&gateway, "GET", "/api/v1", token, ""));
-        assert_eq!((&told["who"], &told["role"]), (&json!(who), &json!(role)), "{told}");
+        let reported = json_of(&ask(&gateway, "GET", "/api/v1", token, ""));
+        assert_eq!((&reported["who"], &reported["role"]), (&json!(who), &json!(role)), "{reported}");
     }
     // A page of another origin changes nothing, whatever it sends.
     let lines = format!(
@@ -169,7 +169,7 @@ fn changes_are_in_the_audit_log_and_the_history() {
     assert_eq!(ask(&gateway, "GET", "/api/v1/config", WRITER, "").status, 200);
     assert_eq!(ask(&gateway, "DELETE", "/api/v1/routes/a", "", "").status, 401);
     let lines = audit(&gateway);
-    let told = |line: &Value| {
+    let reported = |line: &Value| {
         let keys = [
             "who",
             "role",
@@ -194,7 +194,7 @@ fn changes_are_in_the_audit_log_and_the_history() {
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");
     for (line, expected) in lines.iter().zip(&expected) {
-        assert_eq!(&json!(told(line)), expected);
+        assert_eq!(&json!(reported(line)), expected);
     }
     assert_eq!(lines[0]["resources"], json!(["routes/a"]));
     assert!(lines[0]["peer"].as_str().is_some_and(|peer| peer.starts_with("127.")), "{lines:?}");

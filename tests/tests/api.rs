@@ -256,12 +256,16 @@ fn the_file_and_the_store_are_merged_over_reloads() {
         eventually("word of the reload", || gateway.stderr()[before..].contains("loaded"));
         gateway.stderr()[before..].to_owned()
     };
-    let told = reload("routes: [{name: a, match: /c, respond: file}]\nupstreams: {known: [\"127.0.0.1:1\"]}");
-    assert!(told.contains("two routes are named `a`") && told.contains("store: routes/a"), "{told}");
-    let told = reload("routes: []");
+    let reported =
+        reload("routes: [{name: a, match: /c, respond: file}]\nupstreams: {known: [\"127.0.0.1:1\"]}");
     assert!(
-        told.contains("there is no upstream `known`") && told.contains("--> store: routes/b:3:9"),
-        "{told}"
+        reported.contains("two routes are named `a`") && reported.contains("store: routes/a"),
+        "{reported}"
+    );
+    let reported = reload("routes: []");
+    assert!(
+        reported.contains("there is no upstream `known`") && reported.contains("--> store: routes/b:3:9"),
+        "{reported}"
     );
     // A refused file has no part in later changes.
     assert_eq!(put(&gateway, "/routes/d", &json!({"match": "/d", "respond": "d"})).status, 201);

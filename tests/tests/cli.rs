@@ -173,7 +173,7 @@ fn check_reports_a_route_that_no_request_reaches() {
     let message =
         "warning: no request reaches this route: another one precedes it and takes all that it matches";
     assert!(ran.code == Some(0) && ran.err.matches(message).count() == 2, "{ran:?}");
-    // The offending match is shown with its place, and the other one beside it.
+    // The offending match is shown with its place, followed by the other match.
     for part in [":4:", ":5:", "/api/*", "^", "the other one", ":3:", "2 warnings in"] {
         assert!(ran.err.contains(part), "{part}: {ran:?}");
     }

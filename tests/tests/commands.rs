@@ -40,9 +40,9 @@ fn refused(gateway: &Gateway, words: &[&str], code: i32) -> String {
 #[test]
 fn consumers_are_resources_too() {
     let gateway = stored();
-    let told =
+    let reported =
         said(&gateway, &["set", "consumers/alice", "{groups: dev, hmac_keys: {a: a secret of alice}}"]);
-    assert!(told.starts_with("+ consumers/alice\n") && !told.contains("of alice"), "{told}");
+    assert!(reported.starts_with("+ consumers/alice\n") && !reported.contains("of alice"), "{reported}");
     assert_eq!(said(&gateway, &["get", "consumers/alice"]), "groups: dev\nhmac_keys:\n  a: \"(secret)\"\n");
     assert!(said(&gateway, &["get", "consumers"]).lines().any(|line| line.starts_with("alice ")));
     let exported = said(&gateway, &["export", "--stored"]);
@@ -57,10 +57,10 @@ fn consumers_are_resources_too() {
 #[test]
 fn a_resource_is_set_shown_changed_and_removed() {
     let gateway = stored();
-    let told = said(&gateway, &["set", "routes/hello", "{match: /hello, respond: hello}"]);
+    let reported = said(&gateway, &["set", "routes/hello", "{match: /hello, respond: hello}"]);
     assert!(
-        told.starts_with("+ routes/hello\n") && told.contains("version 1, in force as generation"),
-        "{told}"
+        reported.starts_with("+ routes/hello\n") && reported.contains("version 1, in force as generation"),
+        "{reported}"
     );
     assert_eq!(gateway.client().get("/hello").text(), "hello");
     assert_eq!(said(&gateway, &["get", "routes/hello"]), "match: /hello\nrespond: hello\n");
@@ -83,39 +83,42 @@ fn a_resource_is_set_shown_changed_and_removed() {
         "{dry}"
     );
     assert_eq!(gateway.client().get("/hello").text(), "hello");
-    let told =
+    let reported =
         said(&gateway, &["set", "routes/hello", "--merge", "{respond: good day}", "--if-version", "1"]);
-    assert!(told.starts_with("~ routes/hello\n"), "{told}");
+    assert!(reported.starts_with("~ routes/hello\n"), "{reported}");
     assert_eq!(gateway.client().get("/hello").text(), "good day");
-    let told = refused(&gateway, &["set", "routes/hello", "{respond: x}", "--if-version", "1"], 1);
-    assert!(told.contains("version 2"), "{told}");
+    let reported = refused(&gateway, &["set", "routes/hello", "{respond: x}", "--if-version", "1"], 1);
+    assert!(reported.contains("version 2"), "{reported}");
     refused(&gateway, &["set", "routes/hello", "{respond: x}", "--if-new"], 1);
-    let told = said(&gateway, &["delete", "routes/hello"]);
-    assert!(told.starts_with("- routes/hello\n"), "{told}");
+    let reported = said(&gateway, &["delete", "routes/hello"]);
+    assert!(reported.starts_with("- routes/hello\n"), "{reported}");
     assert_eq!(gateway.client().get("/hello").status, 404);
-    let told = refused(&gateway, &["get", "routes/hello"], 1);
-    assert_eq!(told, "error: there is no route of the name `hello`\n");
+    let reported = refused(&gateway, &["get", "routes/hello"], 1);
+    assert_eq!(reported, "error: there is no route of the name `hello`\n");
 }
 
 #[test]
 fn errors_match_those_of_check() {
     let gateway = stored();
-    let told = refused(&gateway, &["set", "routes/hello", "{match: /hello, respnd: hello}"], 1);
-    assert!(told.contains("unknown key `respnd`") && told.contains("did you mean `respond`?"), "{told}");
+    let reported = refused(&gateway, &["set", "routes/hello", "{match: /hello, respnd: hello}"], 1);
+    assert!(
+        reported.contains("unknown key `respnd`") && reported.contains("did you mean `respond`?"),
+        "{reported}"
+    );
     // In the text that was written, and not in the document that was made from it.
-    assert!(told.contains("routes/hello:1:17\n"), "{told}");
-    assert!(told.contains("\n1 | {match: /hello, respnd: hello}\n"), "{told}");
-    let told = refused(&gateway, &["set", "routes/fixed", "{match: /x, respond: x}"], 1);
-    assert!(told.contains("is a resource of the file"), "{told}");
-    let told = refused(&gateway, &["set", "routes", "{match: /x, respond: x}"], 1);
-    assert!(told.contains("write `routes/NAME`"), "{told}");
-    let told = refused(&gateway, &["get", "rutes"], 1);
-    assert!(told.contains("there is no kind `rutes`"), "{told}");
+    assert!(reported.contains("routes/hello:1:17\n"), "{reported}");
+    assert!(reported.contains("\n1 | {match: /hello, respnd: hello}\n"), "{reported}");
+    let reported = refused(&gateway, &["set", "routes/fixed", "{match: /x, respond: x}"], 1);
+    assert!(reported.contains("is a resource of the file"), "{reported}");
+    let reported = refused(&gateway, &["set", "routes", "{match: /x, respond: x}"], 1);
+    assert!(reported.contains("write `routes/NAME`"), "{reported}");
+    let reported = refused(&gateway, &["get", "rutes"], 1);
+    assert!(reported.contains("there is no kind `rutes`"), "{reported}");
     refused(&gateway, &["set", "routes/hello", "{match: ["], 1);
     refused(&gateway, &["set", "routes/hello", "--file", "/no/such/file"], 1);
     let nobody = refused_address().to_string();
-    let told = refused(&gateway, &["get", "routes", "--admin", &nobody], 1);
-    assert!(told.contains(&format!("{nobody} does not answer")), "{told}");
+    let reported = refused(&gateway, &["get", "routes", "--admin", &nobody], 1);
+    assert!(reported.contains(&format!("{nobody} does not answer")), "{reported}");
     assert_eq!(ran(&gateway, &["set", "routes/hello"], &[]).code, Some(2), "no value");
     assert_eq!(ran(&gateway, &["rollback", "x"], &[]).code, Some(2));
 }
@@ -178,8 +181,8 @@ fn an_export_can_be_imported_elsewhere() {
     assert_eq!(other.client().get("/old").status, 404);
 
     std::fs::write(file, "listen: 127.0.0.1:1\nroutes: []\n").expect("written");
-    let told = refused(&other, &["import", file], 1);
-    assert!(told.contains("`listen` is for the gateway's own file"), "{told}");
+    let reported = refused(&other, &["import", file], 1);
+    assert!(reported.contains("`listen` is for the gateway's own file"), "{reported}");
     std::fs::write(file, "routes: [{match: /x, respond: x}]\n").expect("written");
     assert!(refused(&other, &["import", file], 1).contains("/routes/0"));
 }
@@ -190,10 +193,10 @@ fn a_backup_is_a_store() {
     said(&gateway, &["set", "routes/a", "{match: /a, respond: kept}"]);
     let copy = gateway.directory().join("copy");
     said(&gateway, &["backup", copy.to_str().expect("UTF-8")]);
-    let told = refused(&gateway, &["backup", "/etc/tollgate-copy"], 1);
-    assert!(told.contains("`to` must be a file in the directory of the store"), "{told}");
-    let told = refused(&gateway, &["backup", copy.to_str().expect("UTF-8")], 1);
-    assert!(told.contains("is there already"), "{told}");
+    let reported = refused(&gateway, &["backup", "/etc/tollgate-copy"], 1);
+    assert!(reported.contains("`to` must be a file in the directory of the store"), "{reported}");
+    let reported = refused(&gateway, &["backup", copy.to_str().expect("UTF-8")], 1);
+    assert!(reported.contains("is there already"), "{reported}");
     let other = Gateway::start(&format!("store: {}\nroutes: []", copy.display()));
     assert_eq!(other.client().get("/a").text(), "kept");
 }
@@ -203,8 +206,8 @@ fn a_token_is_taken_from_the_variable_or_the_option() {
     let gateway = Gateway::start(&format!(
         "store: $DIR/store\nadmin: {{bind: $ADMIN, tokens: {{me: {{role: admin, token: {TOKEN}}}, you: {{role: read, token: {TOKEN}-too}}}}}}\nroutes: []"
     ));
-    let told = refused(&gateway, &["get", "routes"], 1);
-    assert!(told.contains("set TOLLGATE_TOKEN"), "{told}");
+    let reported = refused(&gateway, &["get", "routes"], 1);
+    assert!(reported.contains("set TOLLGATE_TOKEN"), "{reported}");
     assert_eq!(ran(&gateway, &["get", "routes"], &[("TOLLGATE_TOKEN", TOKEN)]).code, Some(0));
     assert_eq!(ran(&gateway, &["get", "routes", "--token", TOKEN], &[]).code, Some(0));
     assert_eq!(ran(&gateway, &["top", "--once"], &[("TOLLGATE_TOKEN", TOKEN)]).code, Some(0));
@@ -241,8 +244,8 @@ fn tls_is_spoken_to_a_listener_that_has_it() {
     let words = ["get", "routes", "--admin", &address, "--ca", &ca, "--certificate", &own];
     assert!(said(&gateway, &words).contains("/b"));
     refused(&gateway, &words[..6], 1);
-    let told = refused(&gateway, &words[..4], 1);
-    assert!(told.contains("does not answer"), "{told}");
+    let reported = refused(&gateway, &words[..4], 1);
+    assert!(reported.contains("does not answer"), "{reported}");
 }
 
 #[test]

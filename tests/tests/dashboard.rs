@@ -265,7 +265,7 @@ fn two_languages_and_two_sets_of_colours() {
 /// Asserts that each control has a name, ids are unique, there is one first heading, and nothing is wider
 /// than the screen.
 fn accessible(browser: &Browser, name: &str) {
-    // What is folded must be in order too.
+    // Folded parts must be in order too.
     let _ =
         browser.script("document.querySelectorAll('details.fold').forEach((fold) => { fold.open = true; })");
     let nameless = browser.script(

@@ -65,8 +65,8 @@ fn by_default_it_is_text_with_the_time() {
     assert_eq!(gateway.wait_exit().code(), Some(0));
     expected.push("tollgate stops: 0 requests in flight".to_owned());
     gateway.await_message("tollgate stops");
-    let told = gateway.stderr();
-    let (before, after) = told.split_once(&problems).expect("the problems");
+    let reported = gateway.stderr();
+    let (before, after) = reported.split_once(&problems).expect("the problems");
     let lines: Vec<&str> = before.lines().chain(after.lines()).map(untimed).collect();
     assert_eq!(lines, expected);
 }
@@ -88,9 +88,9 @@ fn in_the_journal_and_in_commands_lines_have_no_time() {
             .stderr(stream)
             .spawn()
             .expect("it runs");
-        let told = || fs::read_to_string(&log).expect("readable");
-        eventually("the start", || told().contains("listens on"));
-        assert_eq!(told().starts_with("tollgate "), is_journal, "{}", told());
+        let reported = || fs::read_to_string(&log).expect("readable");
+        eventually("the start", || reported().contains("listens on"));
+        assert_eq!(reported().starts_with("tollgate "), is_journal, "{}", reported());
         gateway.kill().expect("it runs");
         gateway.wait().expect("it ends");
     }

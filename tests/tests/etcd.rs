@@ -11,7 +11,7 @@ use tollgate_tests::{Client, Etcd, Gateway, eventually};
 use crate::faults::network::{HOLE, Relay};
 use crate::policies::api_key::{ALICE, hashed};
 
-fn told(gateway: &Gateway) -> Value {
+fn reported(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/etcd", "", ""))
 }
 
@@ -63,12 +63,12 @@ fn a_change_at_one_gateway_reaches_all() {
     let shut = |gateway: &Gateway| gateway.client().get("/shut").status;
     gateways.iter().for_each(|gateway| eventually("the set", || shut(gateway) == 403));
     etcd.delete("policies/shut");
-    eventually("a refusal", || told(&gateways[0])["refused"][0]["resource"] == "policies/shut");
+    eventually("a refusal", || reported(&gateways[0])["refused"][0]["resource"] == "policies/shut");
     assert_eq!(shut(&gateways[0]), 403);
     etcd.delete("routes/shut");
-    eventually("both gone", || told(&gateways[0])["refused"].as_array().is_some_and(Vec::is_empty));
+    eventually("both gone", || reported(&gateways[0])["refused"].as_array().is_some_and(Vec::is_empty));
     etcd.put("certificates/none", "certificate: /no/such/file");
-    eventually("a refusal", || told(&gateways[0])["refused"][0]["resource"] == "certificates/none");
+    eventually("a refusal", || reported(&gateways[0])["refused"][0]["resource"] == "certificates/none");
     etcd.delete("certificates/none");
     etcd.delete("consumers/alice");
     gateways.iter().for_each(|gateway| eventually("who is not", || known(gateway) == 401));
@@ -105,7 +105,7 @@ fn a_change_at_one_gateway_reaches_all() {
     eventually("the route gone", || gateways[1].client().get("/api").status == 404);
     // The list of connected gateways.
     eventually("both to be known", || {
-        told(&gateways[0])["gateways"].as_object().is_some_and(|there| there.len() == 2)
+        reported(&gateways[0])["gateways"].as_object().is_some_and(|there| there.len() == 2)
     });
 }
 
@@ -116,7 +116,7 @@ fn an_entry_that_is_not_good_is_refused_and_the_last_good_one_stays() {
     etcd.put("upstreams/u", "[\"127.0.0.1:1\"]");
     etcd.put("routes/b", &json!({"match": "/b", "to": "u"}).to_string());
     let gateway = Gateway::start(&config(&etcd));
-    let refused = || told(&gateway)["refused"].as_array().cloned().unwrap_or_default();
+    let refused = || reported(&gateway)["refused"].as_array().cloned().unwrap_or_default();
     let of = |resource: &str| refused().into_iter().find(|entry| entry["resource"] == resource);
     for poison in ["{\"match\": \"/a\", \"respnd\": \"x\"}", "{", "\u{1}", "- ["] {
         etcd.put("routes/a", poison);
@@ -192,7 +192,7 @@ fn a_transaction_is_taken_whole_or_not_at_all() {
     };
     run("{}");
     eventually("a refusal", || {
-        told(&gateway)["refused"].as_array().is_some_and(|refused| refused.len() == 2)
+        reported(&gateway)["refused"].as_array().is_some_and(|refused| refused.len() == 2)
     });
     assert!(serves(&gateway, "/a", "2"));
     run(&respond("/b", "3"));
@@ -207,20 +207,20 @@ fn etcd_may_go_and_come_back() {
     assert!(serves(&gateway, "/a", "1"));
     // etcd stops without the gateway being notified.
     etcd.kill(0);
-    eventually("the loss to be known", || told(&gateway)["connected"] == false);
+    eventually("the loss to be known", || reported(&gateway)["connected"] == false);
     assert!(serves(&gateway, "/a", "1"));
     let answer = put(&gateway, "/routes/b", &json!({"match": "/b", "respond": "x"}));
     assert_eq!((answer.status, &json_of(&answer)["error"]), (503, &json!("etcd")), "{answer:?}");
     etcd.restart(0);
-    eventually("etcd to answer", || told(&gateway)["connected"] == true);
+    eventually("etcd to answer", || reported(&gateway)["connected"] == true);
     etcd.put("routes/a", &respond("/a", "2"));
     eventually("the change", || serves(&gateway, "/a", "2"));
     // etcd hangs: the API does not report success, and served clients do not wait.
     etcd.hang(0);
-    eventually("the loss to be known", || told(&gateway)["connected"] == false);
+    eventually("the loss to be known", || reported(&gateway)["connected"] == false);
     assert!(serves(&gateway, "/a", "2"));
     etcd.go_on(0);
-    eventually("etcd to answer", || told(&gateway)["connected"] == true);
+    eventually("etcd to answer", || reported(&gateway)["connected"] == true);
     // Without etcd a gateway starts with its last good state.
     etcd.put("routes/a", &respond("/a", "3"));
     eventually("the change", || serves(&gateway, "/a", "3"));
@@ -231,12 +231,12 @@ fn etcd_may_go_and_come_back() {
     etcd.kill(0);
     gateway.kill_and_restart();
     assert!(serves(&gateway, "/a", "3") && serves(&gateway, "/fixed", "file"));
-    assert_eq!(told(&gateway)["cached"], true);
+    assert_eq!(reported(&gateway)["cached"], true);
     etcd.restart(0);
     etcd.put("routes/a", &respond("/a", "4"));
     etcd.delete("routes/none");
     eventually("the change", || serves(&gateway, "/a", "4"));
-    assert_eq!(told(&gateway)["cached"], false);
+    assert_eq!(reported(&gateway)["cached"], false);
 }
 
 #[test]
@@ -252,9 +252,9 @@ fn a_gateway_recovers_from_compaction_during_an_outage() {
         relay.address()
     ));
     assert!(serves(&gateway, "/a", "1") && serves(&gateway, "/b", "1"));
-    let known = told(&gateway)["revision"].as_u64().expect("a revision");
+    let known = reported(&gateway)["revision"].as_u64().expect("a revision");
     relay.set(HOLE);
-    eventually("the loss to be known", || told(&gateway)["connected"] == false);
+    eventually("the loss to be known", || reported(&gateway)["connected"] == false);
     // One resource changes twice, one is deleted and one is created. etcd no longer holds the revisions in
     // between.
     etcd.put("routes/a", &respond("/a", "2"));
@@ -266,11 +266,11 @@ fn a_gateway_recovers_from_compaction_during_an_outage() {
     assert!(etcd.try_ctl(&["get", "/tollgate/config/routes/a", &since]).is_none(), "it is compacted");
     assert!(serves(&gateway, "/a", "1") && serves(&gateway, "/b", "1"), "what was known stays");
     relay.set(0);
-    eventually("etcd to answer", || told(&gateway)["connected"] == true);
+    eventually("etcd to answer", || reported(&gateway)["connected"] == true);
     eventually("the new state", || serves(&gateway, "/a", "3") && serves(&gateway, "/c", "3"));
     assert_eq!(gateway.client().get("/b").status, 404);
     assert!(serves(&gateway, "/fixed", "file"));
-    assert_eq!(told(&gateway)["refused"], json!([]));
+    assert_eq!(reported(&gateway)["refused"], json!([]));
     // From there the gateway follows further changes.
     etcd.put("routes/a", &respond("/a", "4"));
     eventually("the next change", || serves(&gateway, "/a", "4"));

@@ -50,7 +50,7 @@ fn field<'a>(record: &'a Value, name: &str) -> &'a str {
     record[name].as_str().unwrap_or("-")
 }
 
-fn told(response: &Response) -> (u16, String) {
+fn reported(response: &Response) -> (u16, String) {
     (response.status, response.text())
 }
 

@@ -21,8 +21,8 @@ use crate::faults::{allow_files, is_optimised};
 const MEMORY: u64 = 256 * 1024;
 /// How many times longer than without an attack good clients may wait, at the 99th percentile.
 const SLOWER: f64 = 2.0;
-/// The least waiting time to which [`SLOWER`] applies. HTTP/2 clients wait as long without an attack, on a
-/// core that they share.
+/// The least waiting time to which [`SLOWER`] applies. On a shared core, HTTP/2 clients wait equally long without an
+/// attack.
 const USUAL: Duration = Duration::from_millis(3);
 
 /// How often each attack is played, unless `ROUNDS` in the environment says otherwise; all others run between its

@@ -83,7 +83,7 @@ impl Relay {
         Self { gateway, address }
     }
 
-    /// Starts one that relays to a server.
+    /// Starts a gateway that relays to a server.
     fn to(server: &Server) -> Self {
         Self::start(&format!("to: {:?}", server.address.to_string()), "")
     }
@@ -94,7 +94,7 @@ impl Relay {
         stream
     }
 
-    /// Waits until there are as many records, and returns the last one.
+    /// Waits until the log has this number of records, and returns the last one.
     fn record(&self, number: usize) -> Value {
         self.gateway.wait_records(number).pop().expect("a record")
     }
@@ -116,7 +116,7 @@ fn config(address: SocketAddr, keys: &str, more: &str) -> String {
     format!("listen: [$LISTEN, {{bind: \"{address}\", name: l4, protocol: tcp{keys}}}]\nroutes: []\n{more}\n")
 }
 
-/// Reads exactly as many bytes as the text has, and compares.
+/// Reads exactly the length of the text, and compares.
 fn expect(stream: &mut TcpStream, text: &str) {
     let mut buffer = vec![0; text.len()];
     stream.read_exact(&mut buffer).unwrap_or_else(|error| panic!("{text:?}: {error}"));

@@ -200,16 +200,16 @@ fn memory_is_flat_under_ten_minutes_of_mixed_load() {
         number += 1;
     });
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let part = Duration::from_secs(seconds) / PARTS;
     let mut resident_kib = vec![Vec::new(); PARTS as usize];
     let mut reloads = 0;
-    while begun.elapsed() < Duration::from_secs(seconds) {
+    while started.elapsed() < Duration::from_secs(seconds) {
         gateway.write_config(&format!("{config}  - match: /reload-{reloads}\n    respond: ok\n"));
         gateway.signal(Signal::HUP);
         reloads += 1;
         std::thread::sleep(Duration::from_secs(1));
-        let at = (begun.elapsed().as_secs_f64() / part.as_secs_f64()) as usize;
+        let at = (started.elapsed().as_secs_f64() / part.as_secs_f64()) as usize;
         // Anonymous memory only: the machine evicts and reloads pages of the binary on its own.
         resident_kib[at.min(PARTS as usize - 1)].push(gateway.memory_kib("RssAnon"));
     }

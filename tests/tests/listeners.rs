@@ -66,7 +66,7 @@ fn a_listener_without_own_routes_has_the_unattached_ones() {
     assert_eq!(client(internal).get("/b").text(), "inside");
 }
 
-/// A connection keeps its listener, not its router: the router is that of the plan in force.
+/// A connection keeps its listener, not its router: the router comes from the plan in force.
 #[test]
 fn an_open_connection_follows_a_reload() {
     let (internal, gateway) = two_ports(ROUTES);

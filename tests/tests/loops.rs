@@ -125,7 +125,7 @@ fn a_loop_over_a_unix_socket_ends_with_508() {
     assert!((3..=8).contains(&count), "one request became {count}: {:#?}", gateway.records());
 }
 
-/// Each of two attempts comes back, and is hedged again, until it has come back as often as it may.
+/// Each of two attempts returns to the gateway and is hedged again, until the loop reaches its limit.
 #[test]
 fn hedged_requests_to_the_gateway_itself_are_bounded() {
     let gateway = Gateway::start(

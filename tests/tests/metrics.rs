@@ -345,10 +345,10 @@ overload: {{ memory: 1GiB }}
     std::io::Write::write_all(&mut promtool.stdin.take().expect("a pipe"), text.as_bytes())
         .expect("it reads");
     let output = promtool.wait_with_output().expect("it ends");
-    let told =
+    let reported =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{told}");
-    assert!(told.trim().is_empty(), "{told}");
+    assert!(output.status.success(), "{reported}");
+    assert!(reported.trim().is_empty(), "{reported}");
 }
 
 #[test]

@@ -57,9 +57,9 @@ fn every_line_is_exported() {
     assert_eq!(gateway.http2().get("/two").status, 200);
     assert_eq!(gateway.client().ask("GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n").status, 400);
     eventually("all are told", || records(&collector).len() == 22);
-    let told = records(&collector);
+    let reported = records(&collector);
     let one =
-        told.iter().find(|record| record["body"]["stringValue"] == "GET /a/7?b=c 200").expect("the one");
+        reported.iter().find(|record| record["body"]["stringValue"] == "GET /a/7?b=c 200").expect("the one");
     for (key, value) in [
         ("http.request.method", "GET"),
         ("url.path", "/a/7"),
@@ -72,7 +72,7 @@ fn every_line_is_exported() {
     assert_eq!(fact(one, "http.response.status_code")["intValue"], "200");
     assert!(one["timeUnixNano"].as_str().expect("a time").len() == 19, "{one}");
     let bad =
-        told.iter().find(|record| record["body"]["stringValue"] == "GET /%00 400").expect("the bad one");
+        reported.iter().find(|record| record["body"]["stringValue"] == "GET /%00 400").expect("the bad one");
     assert_eq!(fact(bad, "error.type")["stringValue"], "bad_path");
     // Timing decides whether they arrive in one batch or in several.
     let marked = |request: &Request| request.headers.get("X-Token") == Some("t");
@@ -111,7 +111,7 @@ fn a_collector_that_is_dead_costs_lines_and_no_requests() {
 struct Receiver {
     child: Child,
     address: SocketAddr,
-    told: PathBuf,
+    reported: PathBuf,
 }
 
 impl Receiver {
@@ -121,18 +121,18 @@ impl Receiver {
         let program = target.join("tools/otlp-receiver");
         assert!(program.exists(), "{} is not there: run scripts/install-otlp-receiver", program.display());
         let address = free_address();
-        let told = std::env::temp_dir().join(format!("tollgate-otlp-{}.json", std::process::id()));
-        let file = fs::File::create(&told).expect("a temporary file");
+        let reported = std::env::temp_dir().join(format!("tollgate-otlp-{}.json", std::process::id()));
+        let file = fs::File::create(&reported).expect("a temporary file");
         let mut command = Command::new(program);
         command.arg(address.to_string()).stdin(Stdio::null()).stdout(file).stderr(Stdio::null());
-        let receiver = Self { child: command.spawn().expect("it starts"), address, told };
+        let receiver = Self { child: command.spawn().expect("it starts"), address, reported };
         eventually("the receiver to listen", || TcpStream::connect(address).is_ok());
         receiver
     }
 
     /// Returns the received documents as the receiver parsed them.
-    fn told(&self) -> Vec<Value> {
-        let text = fs::read_to_string(&self.told).unwrap_or_default();
+    fn reported(&self) -> Vec<Value> {
+        let text = fs::read_to_string(&self.reported).unwrap_or_default();
         text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
     }
 }
@@ -140,7 +140,7 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         let _ = self.child.kill().and_then(|()| self.child.wait());
-        let _ = fs::remove_file(&self.told);
+        let _ = fs::remove_file(&self.reported);
     }
 }
 
@@ -162,7 +162,7 @@ fn opentelemetrys_data_model_understands_lines_and_spans() {
     ));
     gateway.client().get("/a?b=\"%C3%BC\"");
     let find =
-        |key: &str| collector.told().into_iter().find_map(|document| Some(document.get(key)?[0].clone()));
+        |key: &str| collector.reported().into_iter().find_map(|document| Some(document.get(key)?[0].clone()));
     eventually("lines and spans", || find("resourceLogs").is_some() && find("resourceSpans").is_some());
     let (logs, spans) = (find("resourceLogs").expect("logs"), find("resourceSpans").expect("spans"));
     for (document, service) in [(&logs, "door"), (&spans, "tollgate")] {

@@ -46,8 +46,8 @@ fn a_reload_shows_what_changed() {
         "timeouts: {drain: 2s}\nroutes: [{name: one, match: /a, respond: new}, {name: three, match: /c, to: shop}]\n\
          upstreams: {shop: \"127.0.0.1:1\"}",
     );
-    let told = ran(&gateway, &["reload"]);
-    assert_eq!((told.code, told.err.as_str()), (Some(0), ""), "{told:?}");
+    let reported = ran(&gateway, &["reload"]);
+    assert_eq!((reported.code, reported.err.as_str()), (Some(0), ""), "{reported:?}");
     for text in [
         "~ routes/one\n",
         "  - respond: a\n  + respond: new\n",
@@ -57,7 +57,7 @@ fn a_reload_shows_what_changed() {
         "~ settings: timeouts\n",
         "2 routes, generation 3, ",
     ] {
-        assert!(told.out.contains(text), "{text:?} in {told:?}");
+        assert!(reported.out.contains(text), "{text:?} in {reported:?}");
     }
     // The plan was in force when the command returned.
     assert_eq!(gateway.client().get("/a").text(), "new");
@@ -73,12 +73,12 @@ fn a_reload_shows_what_changed() {
 fn a_rejected_reload_shows_the_error_at_its_place() {
     let gateway = Gateway::start("routes: [{match: /a, respond: a}]");
     gateway.write_config("routes:\n  - match: /a\n    respnd: b\n");
-    let told = ran(&gateway, &["reload"]);
-    assert_eq!((told.code, told.out.as_str()), (Some(1), ""), "{told:?}");
+    let reported = ran(&gateway, &["reload"]);
+    assert_eq!((reported.code, reported.out.as_str()), (Some(1), ""), "{reported:?}");
     for text in ["tollgate.yaml:", "respnd: b", "^", "did you mean `respond`?"] {
-        assert!(told.err.contains(text), "{text:?} in {told:?}");
+        assert!(reported.err.contains(text), "{text:?} in {reported:?}");
     }
-    assert!(!told.err.contains("1 error"), "a count under each problem: {told:?}");
+    assert!(!reported.err.contains("1 error"), "a count under each problem: {reported:?}");
     assert_eq!(gateway.client().get("/a").text(), "a");
     let answer = call(&gateway, "POST", "/reload", "", "");
     let value = json_of(&answer);
@@ -87,15 +87,16 @@ fn a_rejected_reload_shows_the_error_at_its_place() {
     assert!(value["problems"][0]["line"].as_u64().is_some_and(|line| line > 0), "{value}");
     // An address that cannot be opened is no problem of the file's text.
     gateway.write_config("listen: [$LISTEN, 192.0.2.1:80]\nroutes: [{match: /a, respond: b}]");
-    let told = ran(&gateway, &["reload"]);
-    assert!(told.code == Some(1) && told.err.contains("192.0.2.1:80"), "{told:?}");
+    let reported = ran(&gateway, &["reload"]);
+    assert!(reported.code == Some(1) && reported.err.contains("192.0.2.1:80"), "{reported:?}");
     assert_eq!(gateway.client().get("/a").text(), "a");
-    // Settings that a reload cannot change are told, and the rest is in force.
+    // The command lists settings that a reload cannot change; all other settings are in force.
     gateway.write_config("workers: 2\nroutes: [{match: /a, respond: c}]");
-    let told = ran(&gateway, &["reload"]);
+    let reported = ran(&gateway, &["reload"]);
     assert!(
-        told.code == Some(0) && told.out.contains("warning: `workers` changed: this needs an upgrade"),
-        "{told:?}"
+        reported.code == Some(0)
+            && reported.out.contains("warning: `workers` changed: this needs an upgrade"),
+        "{reported:?}"
     );
     assert_eq!(gateway.client().get("/a").text(), "c");
 }
@@ -118,8 +119,8 @@ fn the_status_tells_what_runs() {
     );
     let text = || ran(&gateway, &["status"]);
     eventually("the endpoint is out of service", || text().out.contains("1 endpoint, 1 out of service"));
-    let told = text();
-    assert_eq!((told.code, told.err.as_str()), (Some(0), ""), "{told:?}");
+    let reported = text();
+    assert_eq!((reported.code, reported.err.as_str()), (Some(0), ""), "{reported:?}");
     for text in [
         format!("tollgate {}", env!("CARGO_PKG_VERSION")),
         format!("running, process {}, up ", gateway.pid()),
@@ -128,7 +129,7 @@ fn the_status_tells_what_runs() {
         "shop 127.0.0.1:1 unhealthy".to_owned(),
         "last reload  none since the start".to_owned(),
     ] {
-        assert!(told.out.contains(&text), "{text:?} in {}", told.out);
+        assert!(reported.out.contains(&text), "{text:?} in {}", reported.out);
     }
     gateway.write_config("routes: [");
     assert_eq!(ran(&gateway, &["reload"]).code, Some(1));
@@ -160,15 +161,15 @@ fn a_stop_drains_and_waits_for_the_end() {
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut head = client.head();
-    let begun = ran(&gateway, &["stop", "--no-wait"]);
-    assert!(begun.code == Some(0) && begun.out.contains("1 request in flight"), "{begun:?}");
+    let started = ran(&gateway, &["stop", "--no-wait"]);
+    assert!(started.code == Some(0) && started.out.contains("1 request in flight"), "{started:?}");
     eventually("the drain", || gateway.stderr().contains("tollgate stops: 1 request in flight"));
     gate.open();
     assert_eq!(client.try_body(&mut head), Ok(()));
     assert_eq!(head.text(), "old end");
     assert_eq!(gateway.wait_exit().code(), Some(0));
-    let told = ran(&gateway, &["stop"]);
-    assert!(told.code == Some(1) && told.err.contains("does not answer"), "{told:?}");
+    let reported = ran(&gateway, &["stop"]);
+    assert!(reported.code == Some(1) && reported.err.contains("does not answer"), "{reported:?}");
 }
 
 #[test]
@@ -188,15 +189,15 @@ fn a_stop_with_a_timeout_cuts_off_what_takes_longer() {
     });
     let wrong = ran(&gateway, &["stop", "--timeout", "soon"]);
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    let begun = Instant::now();
-    let told = ran(&gateway, &["stop", "--timeout", "200ms"]);
+    let started = Instant::now();
+    let reported = ran(&gateway, &["stop", "--timeout", "200ms"]);
     assert_eq!(
-        (told.code, told.out),
+        (reported.code, reported.out),
         (Some(0), format!("process {} has ended\n", gateway.pid())),
         "{}",
-        told.err
+        reported.err
     );
-    assert!(begun.elapsed() < Duration::from_secs(60), "it did not wait for `timeouts.drain`");
+    assert!(started.elapsed() < Duration::from_secs(60), "it did not wait for `timeouts.drain`");
     assert_eq!(gateway.wait_exit().code(), Some(0));
     gate.open();
 }
@@ -209,10 +210,10 @@ fn reload_and_stop_have_their_roles() {
         (&["stop", "--no-wait"][..], READER, "admin"),
         (&["stop", "--no-wait"][..], WRITER, "admin"),
     ] {
-        let told = ran_with(&gateway, words, token);
+        let reported = ran_with(&gateway, words, token);
         assert!(
-            told.code == Some(1) && told.err.contains(&format!("needs the role `{needed}`")),
-            "{words:?} {told:?}"
+            reported.code == Some(1) && reported.err.contains(&format!("needs the role `{needed}`")),
+            "{words:?} {reported:?}"
         );
     }
     assert!(ran(&gateway, &["reload"]).err.contains("TOLLGATE_TOKEN"));
@@ -227,8 +228,8 @@ fn reload_and_stop_have_their_roles() {
     let answer =
         call(&gateway, "POST", "/stop?timeout=-1", &format!("Authorization: Bearer {OWNER}\r\n"), "");
     assert_eq!(answer.status, 400, "{answer:?}");
-    let told = ran_with(&gateway, &["stop"], OWNER);
-    assert!(told.code == Some(0) && told.out.contains("has ended"), "{told:?}");
+    let reported = ran_with(&gateway, &["stop"], OWNER);
+    assert!(reported.code == Some(0) && reported.out.contains("has ended"), "{reported:?}");
     assert!(gateway.wait_exit().success());
     let audit = std::fs::read_to_string(gateway.directory().join("audit.jsonl")).expect("the audit log");
     for (path, who, outcome) in [("reload", "w", "done"), ("stop", "w", "refused"), ("stop", "a", "done")] {
@@ -243,9 +244,9 @@ fn reload_and_stop_have_their_roles() {
 #[test]
 fn the_cost_as_text() {
     let gateway = Gateway::start("routes: [{match: /a, respond: a}]");
-    let told = ran(&gateway, &["cost"]);
-    assert!(told.code == Some(0) && told.out.starts_with("Last 10 s: "), "{told:?}");
-    assert_eq!(gateway.admin("/cost.txt").text().lines().count(), told.out.lines().count());
+    let reported = ran(&gateway, &["cost"]);
+    assert!(reported.code == Some(0) && reported.out.starts_with("Last 10 s: "), "{reported:?}");
+    assert_eq!(gateway.admin("/cost.txt").text().lines().count(), reported.out.lines().count());
     let value = ran(&gateway, &["cost", "--output", "json"]);
     let value: Value = serde_json::from_str(&value.out).expect("JSON");
     assert_eq!(value["windows"][0]["seconds"], 10);

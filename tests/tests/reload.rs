@@ -141,15 +141,15 @@ fn the_reload_reports_what_is_in_force() {
     gateway.signal(Signal::HUP);
     eventually("the second generation", || status(&gateway)["config"]["generation"] == 2);
     assert_eq!(version(&gateway), "two", "what is told is true");
-    let told = status(&gateway);
-    assert_eq!(told["config"]["last_reload"]["ok"], true, "{told}");
+    let reported = status(&gateway);
+    assert_eq!(reported["config"]["last_reload"]["ok"], true, "{reported}");
     gateway.await_message(": 1 route, generation 2, ");
     gateway.write_config("routes: [");
     gateway.signal(Signal::HUP);
     eventually("the failure", || metric("tollgate_config_last_reload_successful") == 0.0);
-    let told = status(&gateway);
+    let reported = status(&gateway);
     assert_eq!(
-        (&told["config"]["generation"], &told["config"]["last_reload"]["ok"]),
+        (&reported["config"]["generation"], &reported["config"]["last_reload"]["ok"]),
         (&2.into(), &false.into())
     );
     assert_eq!(metric("tollgate_config_generation"), 2.0);
@@ -190,7 +190,7 @@ fn only_changed_routes_are_read() {
     gateway.write_config(&format!("{wrong}{}", route(150, "twice")));
     gateway.signal(Signal::HUP);
     eventually("the refusal", || gateway.stderr().contains("is not loaded"));
-    let told = gateway.stderr();
+    let reported = gateway.stderr();
     let written = std::fs::read_to_string(gateway.config()).expect("the file");
     let line = |last: bool| {
         let mut numbers =
@@ -198,8 +198,8 @@ fn only_changed_routes_are_read() {
         let number: Option<usize> = if last { numbers.last() } else { numbers.next() };
         format!("tollgate.yaml:{}:", number.expect("the route"))
     };
-    assert!(told.contains("identical to an earlier one"), "{told}");
-    assert!(told.contains(&line(false)) && told.contains(&line(true)), "{told}");
+    assert!(reported.contains("identical to an earlier one"), "{reported}");
+    assert!(reported.contains(&line(false)) && reported.contains(&line(true)), "{reported}");
     assert_eq!(answer(7), "new");
 }
 

@@ -202,20 +202,20 @@ fn an_endpoint_that_gives_a_slow_reader_up_is_not_ejected() {
     ));
     let ejections =
         || gateway.metrics().sum("tollgate_upstream_ejections_total", "upstream=\"u\"").expect("the metric");
-    let begun = |count: usize| {
+    let started = |count: usize| {
         eventually("the endpoint to be asked", || origins.iter().map(Origin::count).sum::<usize>() == count);
     };
     let given_up =
         || eventually("the endpoint to give up", || origins.iter().all(|origin| origin.open() == 0));
     let mut client = gateway.small_client(16 << 10);
     client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
-    begun(1);
+    started(1);
     given_up();
     assert!(client.try_response("GET").is_err(), "the response is cut");
     // In HTTP/2 the client's window is shut until then.
     let mut frames = gateway.frames(&[(4, 0)]);
     assert!(frames.ask(1, &pseudo("/slow")));
-    begun(2);
+    started(2);
     given_up();
     for stream in [0, 1] {
         frames.send(8, 0, stream, &(1_u32 << 30).to_be_bytes());

@@ -35,7 +35,7 @@ fn echoes(client: &mut Client, text: &str) {
 
 /// Sends requests until an answer announces the close, and returns how many it sent. Workers learn of the
 /// upgrade at different moments.
-fn told(client: &mut Client) -> usize {
+fn reported(client: &mut Client) -> usize {
     for asked in 1..1000 {
         let answer = client.get("/told");
         assert_eq!(answer.text(), "/told");
@@ -66,7 +66,7 @@ fn another_process_serves_and_the_first_one_ends_its_work() {
     gateway.upgrade();
     assert_ne!(gateway.pid(), first);
     // The first process still has this connection. One more answer announces its close.
-    let asked = told(&mut kept);
+    let asked = reported(&mut kept);
     let new = gateway.client().get("/3");
     assert_eq!((new.text().as_str(), new.says_close()), ("/3", false));
     echoes(&mut websocket, "after");
@@ -158,7 +158,7 @@ fn a_successor_that_fails_to_start_changes_nothing() {
             None => fs::remove_file(&program).expect("removed"),
         }
         gateway.signal(Signal::USR2);
-        eventually(problem, || failed_upgrade(&gateway).is_some_and(|told| told.contains(problem)));
+        eventually(problem, || failed_upgrade(&gateway).is_some_and(|reported| reported.contains(problem)));
         let answer = kept.get("/");
         assert_eq!((answer.status, answer.says_close()), (200, false), "as if nothing had happened");
         assert_eq!(gateway.client().get("/").status, 200);
@@ -168,7 +168,7 @@ fn a_successor_that_fails_to_start_changes_nothing() {
     fs::copy(binary(), &program).expect("a copy");
     let mut gateway = gateway;
     gateway.upgrade();
-    told(&mut kept);
+    reported(&mut kept);
     fs::remove_file(&program).expect("removed");
 }
 
@@ -285,7 +285,7 @@ fn sockets_for_more_workers_get_nothing_before_it_serves() {
     while failed_upgrade(&gateway).is_none() {
         assert_eq!(gateway.client().get("/").status, 200);
     }
-    assert!(failed_upgrade(&gateway).is_some_and(|told| told.contains("did not come up in time")));
+    assert!(failed_upgrade(&gateway).is_some_and(|reported| reported.contains("did not come up in time")));
     assert!(silent.recv(&mut [0; 512]).is_ok(), "it came as far as that");
     gateway.reconcile(&[&origin]);
 }

@@ -119,7 +119,7 @@ fn a_plain_request_shows_route_endpoint_and_status() {
     assert_eq!((&response["by"], &response["bytes"]), (&json!("endpoint"), &json!(5)));
     assert_eq!(step(&trace, "end")["reason"], Value::Null);
     assert!(!trace.to_string().contains("abc"), "a credential is shown: {trace:#}");
-    // What was sent is what the origin has received.
+    // The trace shows the request that the origin received.
     let got = origin.request();
     let names: Vec<_> =
         sent["fields"].as_array().expect("fields").iter().map(|it| it["name"].clone()).collect();
@@ -255,7 +255,7 @@ fn filters_filter() {
     let origin = Origin::ok();
     let gateway = Gateway::start(&format!("routes: [{{match: \"/v1/*\", to: \"{}\"}}]\n", origin.address()));
     let mut client = gateway.client();
-    // The last request is the one that passes the filter. Any other one would be shown before it.
+    // Only the last request passes the filter. Any other one would be shown before it.
     for (query, others, last) in [
         ("host=*.example.com", &["a /v1/1", "example.com /v1/2"][..], "a.example.com /v1/3"),
         ("path=/v1/a/*", &["a /v1/1", "a /v1/ab"], "a /v1/a/b"),

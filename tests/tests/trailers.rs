@@ -95,8 +95,8 @@ fn a_call_whose_trailers_are_past_a_limit_ends_with_a_status_of_the_gateways() {
         assert!(text.contains("grpc-status:8\r\n") && text.contains(TOO_LONG), "{text:?}");
         let records = gateway.wait_records(7);
         for record in &records {
-            let told = (&record["status"], &record["grpc_status"], &record["reason"]);
-            assert_eq!(told, (&200.into(), &8.into(), &TOO_LONG.into()), "{length}");
+            let reported = (&record["status"], &record["grpc_status"], &record["reason"]);
+            assert_eq!(reported, (&200.into(), &8.into(), &TOO_LONG.into()), "{length}");
         }
         assert_well(&gateway);
     }

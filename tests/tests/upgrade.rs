@@ -536,8 +536,8 @@ fn both_directions_run_exactly_over_tls() {
         if conn.request().is_some() {
             conn.send(SWITCH);
             // Not before the client has seen the switch alone.
-            let begun = conn.wire().wait_data();
-            assert_eq!(begun, Ok(true));
+            let started = conn.wire().wait_data();
+            assert_eq!(started, Ok(true));
             conn.send(words);
             conn.wait_close();
         }

@@ -44,11 +44,11 @@ fn counted(title: String, files: &[RenderedFile]) -> [String; 3] {
     let each: Vec<(&str, usize)> = files.iter().map(|file| (file.name.as_str(), count(file))).collect();
     let all: usize = each.iter().map(|(_, count)| count).sum();
     let names: Vec<String> = each.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    let mut told = names.join(", ");
+    let mut reported = names.join(", ");
     if cut {
-        told.push_str(" (written down in part: there are more)");
+        reported.push_str(" (written down in part: there are more)");
     }
-    [title, all.to_string(), told]
+    [title, all.to_string(), reported]
 }
 
 /// Counts the lines that are neither blank nor comments.

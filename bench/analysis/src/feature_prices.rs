@@ -154,18 +154,18 @@ fn added(results: &Results, cell: &Cell, name: &str, metric: Metric) -> Result<(
 
 /// Describes the difference between the plain point and its own copy, which is pure noise.
 fn noise(study: &Study, results: &Results, plain: &Cell, names: &[&str]) -> Option<String> {
-    let told: Vec<String> = names
+    let reported: Vec<String> = names
         .iter()
         .filter_map(|name| {
             let (Interval { estimate, low, high, .. }, _) = added(results, plain, name, Metric::Cpu).ok()?;
             Some(format!("{} {estimate:.1} us ({low:.1} to {high:.1})", title(study, results, name)))
         })
         .collect();
-    (!told.is_empty()).then(|| {
+    (!reported.is_empty()).then(|| {
         format!(
             "\"{}\" against its own copy, measured the same way, is what no difference looks like: {}.",
             plain.title,
-            told.join(", ")
+            reported.join(", ")
         )
     })
 }
@@ -198,8 +198,8 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
         // The machine is slower in this cell. The log adds 1.5, 2.5 and 2 us, and takes 10 us off the p99.
         let log = rounds([26.5, 29.5, 28.0], 390.0);
         made::measured(&mut results, "log", "nginx", VerdictKind::Nothing, &log);
-        made::beside(&mut results, "log", "nginx#plain", &rounds([25.0, 27.0, 26.0], 400.0));
-        made::beside(&mut results, "plain", "nginx#plain", &rounds([20.5, 21.5, 21.0], 400.0));
+        made::trials_only(&mut results, "log", "nginx#plain", &rounds([25.0, 27.0, 26.0], 400.0));
+        made::trials_only(&mut results, "plain", "nginx#plain", &rounds([20.5, 21.5, 21.0], 400.0));
         for trial in &mut results.trials {
             trial.load.as_mut().unwrap().model = LoadModel::Constant { rps: 16_000.0 };
         }

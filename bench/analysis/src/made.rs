@@ -79,7 +79,7 @@ pub(crate) fn measured(
     kind: VerdictKind,
     rounds: &[(f64, f64, f64)],
 ) {
-    beside(results, cell, system, rounds);
+    trials_only(results, cell, system, rounds);
     results.verdicts.push(Verdict {
         cell: cell.into(),
         system: system.into(),
@@ -92,7 +92,7 @@ pub(crate) fn measured(
 
 /// Adds one good trial for each round, given as (requests/s, CPU us per response, p99 us), without a verdict,
 /// for a system without a row in the report.
-pub(crate) fn beside(results: &mut Results, cell: &str, system: &str, rounds: &[(f64, f64, f64)]) {
+pub(crate) fn trials_only(results: &mut Results, cell: &str, system: &str, rounds: &[(f64, f64, f64)]) {
     for (at, (rps, cpu_us, p99_us)) in rounds.iter().enumerate() {
         results.trials.push(trial(cell, system, at as u32 + 1, *rps, *cpu_us, *p99_us));
     }

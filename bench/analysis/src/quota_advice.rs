@@ -1,5 +1,5 @@
-//! Derives from a sweep of CPU quotas and workers the smallest size that carries a rate. (Asked by study
-//! `sidecar`, whose authors did not know of their quota.)
+//! Derives from a sweep of CPU quotas and workers the smallest size that carries a rate. (Study `sidecar` asks for it:
+//! its authors were not aware of their quota.)
 //!
 //! [`lines`] gives each measured cell to [`tollgate_lab_stats::advice`] as one point. A second part counts in
 //! how many cells the laboratory detected the quota from the kernel's throttling counters alone, without

@@ -106,12 +106,12 @@ impl Connection {
     /// # Errors
     /// The reason why it is not, after the limit or if it can no longer become ready.
     pub(crate) fn await_pod(&self, namespace: &str, name: &str, limit: Duration) -> Result<Pod, String> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let pod: Pod = self.get(namespace, name)?.ok_or_else(|| format!("the pod {name} was deleted"))?;
             match agents::readiness(&pod) {
                 Ok(()) => return Ok(pod),
-                Err(agents::Unready { ended: false, .. }) if begun.elapsed() < limit => {
+                Err(agents::Unready { ended: false, .. }) if started.elapsed() < limit => {
                     std::thread::sleep(PAUSE);
                 }
                 Err(unready) => return Err(format!("the pod {name} is not ready: {}", unready.reason)),
@@ -125,7 +125,7 @@ impl Connection {
 /// # Errors
 /// The last refusal.
 pub(crate) fn reach(address: &str) -> Result<(), String> {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let tried = address.to_socket_addrs().and_then(|mut found| {
             let first = found.next().ok_or_else(|| std::io::Error::other("the name has no address"))?;
@@ -133,13 +133,13 @@ pub(crate) fn reach(address: &str) -> Result<(), String> {
         });
         match tried {
             Ok(_) => return Ok(()),
-            Err(error) if begun.elapsed() > REACH => return Err(error.to_string()),
+            Err(error) if started.elapsed() > REACH => return Err(error.to_string()),
             Err(_) => std::thread::sleep(PAUSE),
         }
     }
 }
 
-/// Returns the text of an error: the API server's own message, or the causes one after the other.
+/// Returns the text of an error: the API server's own message, or the chain of causes.
 pub(crate) fn text(error: &Error) -> String {
     if let Error::Api(status) = error {
         return status.message.clone();

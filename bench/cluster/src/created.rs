@@ -99,11 +99,11 @@ impl Created {
                 Err(error) => remaining.push(format!("{}: {}", object.describe(), text(&error))),
             }
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         for object in &objects {
             let api = api(&connection, &object.kind, object.namespace.as_deref());
             while let Ok(Some(_)) = connection.wait(api.get_metadata_opt(&object.name)) {
-                if begun.elapsed() > GONE {
+                if started.elapsed() > GONE {
                     remaining.push(format!("{} is being deleted still", object.describe()));
                     break;
                 }

@@ -5,9 +5,9 @@
 //! return addresses, after which the run is an ordinary one on several hosts. [`job`] makes the manifest of a run
 //! inside the cluster.
 //!
-//! Everything that was created is in one list, [`Created`], and is deleted when the [`Cluster`] is dropped or when
-//! the signal handler calls [`Created::delete`]. The laboratory creates objects and never changes those that
-//! exist, so a deletion never removes an object of the user.
+//! Everything that was created is in one list, [`Created`], and is deleted when the [`Cluster`] is dropped or when the
+//! signal handler calls [`Created::delete`]. The laboratory creates objects and never changes existing ones, so a
+//! deletion never removes an object of the user.
 
 mod agents;
 mod connection;
@@ -137,8 +137,8 @@ impl Cluster {
 
     /// Waits for the namespace's default account. Clusters without the controller have none and need none.
     fn await_account(&self) {
-        let begun = std::time::Instant::now();
-        while begun.elapsed() < ACCOUNT
+        let started = std::time::Instant::now();
+        while started.elapsed() < ACCOUNT
             && !matches!(self.connection.get::<ServiceAccount>(&self.namespace, "default"), Ok(Some(_)))
         {
             std::thread::sleep(PAUSE);

@@ -235,7 +235,7 @@ fn announce(study: &Study, plan: &Plan) {
     }
 }
 
-/// Returns the content of the result file if the run is to continue it.
+/// Returns the content of the result file if the run continues it.
 fn earlier(out: &Path, study: &Study, options: &RunOptions) -> Result<Option<Results>, String> {
     if options.fresh || !out.exists() || fs::metadata(out).is_ok_and(|data| data.len() == 0) {
         return Ok(None);

@@ -193,7 +193,7 @@ fn h2load(server: &Nginx, seconds: u32) -> Outcome<Ran> {
     Ok(Ran { rps: count / f64::from(seconds), cpu_us: cpu * 1e6 / count })
 }
 
-/// Returns the CPU time in seconds of all children that have ended: fields 16 and 17 of `stat` (proc(5)).
+/// Returns the CPU time in seconds of all finished children: fields 16 and 17 of `stat` (proc(5)).
 fn children_cpu() -> Outcome<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?.1;
@@ -212,7 +212,7 @@ struct Nginx {
     process: Child,
     folder: PathBuf,
     address: SocketAddr,
-    /// Where it speaks HTTP/2 in plain text.
+    /// Its address for HTTP/2 in plain text.
     http2: SocketAddr,
 }
 

@@ -12,7 +12,7 @@ use crate::plan::Think;
 use crate::request::Prepared;
 use crate::response::Response;
 use crate::slot::{Slot, State};
-use crate::socket;
+use crate::socket::{self, READABLE};
 use crate::template::Taking;
 use crate::tls::{Client, Took};
 use crate::worker::{Run, Worker};
@@ -20,11 +20,6 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::cmp::Reverse;
-
-/// Epoll flags after which a read returns data, an end or an error.
-pub(crate) const READABLE: EventFlags = EventFlags::from_bits_retain(
-    EventFlags::IN.bits() | EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits(),
-);
 
 /// Epoll flags that mean that the server closed its side.
 const ENDED: EventFlags =
@@ -254,7 +249,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Decrypts the received bytes in the buffer. Returns whether the request has ended.
+    /// Decrypts the received bytes in the buffer. Returns whether the request is finished.
     fn decrypt(&mut self, run: &mut Run<'_>, at: usize, count: usize, ended: bool, time: u64) -> bool {
         let slot = &mut self.slots[at];
         let (Some(tls), Some(socket)) = (&mut slot.tls, &slot.socket) else { return true };

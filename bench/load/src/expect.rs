@@ -6,13 +6,6 @@ use crate::plan::Expect;
 use crate::response::Response;
 use std::sync::OnceLock;
 use tollgate_lab_record::{Failures, Verification};
-use xxhash_rust::xxh3::xxh3_64;
-
-/// Returns the digest by which bodies are compared: XXH3 with 64 bits. Unlike the workspace's other fast
-/// hash, it does not depend on how a body is split into reads.
-pub fn digest(body: &[u8]) -> u64 {
-    xxh3_64(body)
-}
 
 /// The kind of a failure: the counter in [`Failures`] that it increments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +84,7 @@ impl Measure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::digest;
 
     fn response(status: u16, body: &[u8]) -> Response {
         Response { status, length: body.len() as u64, digest: digest(body), keep_alive: true }

@@ -5,9 +5,10 @@
 //! that the generator uses less of the machine than the system that it measures. For the other protocols,
 //! `tasks` runs one task for each request in flight. The modules, in the order in which a request passes them:
 //!
-//! - `plan` is the input, and [`recording`] makes one of an access log or a HAR file; `greet` tells in advance
-//!   why a server cannot be loaded;
-//! - `request` serializes each request once, before the run; `template` fills in values that change;
+//! - `plan` is the input, which `check` validates, and [`recording`] makes one of an access log or a HAR file; `greet`
+//!   finds out in advance why a server cannot be loaded;
+//! - `request` serializes each request once, before the run, from its `parts`; `template` fills in values that change,
+//!   and takes values from responses that are `kept`;
 //! - `pace` has the intended send times of an open loop, with `shape` for a rate that changes, and computes
 //!   latencies from them;
 //! - `worker` is the loop of a thread, `slot` one of its connections, `exchange` one request on it;
@@ -20,15 +21,20 @@
 //! the intended time, so a server that stalls is charged with every request that it delayed (no coordinated
 //! omission).
 
+mod check;
 pub mod chunked;
 pub mod clock;
+mod digest;
 mod exchange;
 mod expect;
 mod failure;
 mod files;
 mod greet;
 mod head;
+mod interruption;
+mod kept;
 mod pace;
+mod parts;
 mod plan;
 pub mod recording;
 mod request;
@@ -47,14 +53,15 @@ mod used;
 mod verifier;
 mod worker;
 
-pub use expect::digest;
+pub use digest::digest;
 pub use failure::Failure;
 pub use files::{most_connections, raise_limit};
 pub use greet::greet;
 pub use head::Malformed;
+pub use interruption::interrupt;
 pub use plan::{
     Body, Data, Expect, Extract, Https, Length, Plan, Protocol, Replay, Request, Think, Tls, Trust,
 };
-pub use run::{Done, Phase, Progress, Second, distribution, interrupt, run, run_watched, run_with};
+pub use run::{Done, Phase, Progress, Second, distribution, run, run_watched, run_with};
 pub use tls::tls_config;
 pub use verifier::Verifier;

@@ -3,6 +3,7 @@
 
 use crate::expect::Measure;
 use crate::failure::Failure;
+use crate::parts::Parts;
 use crate::plan::{Body, Plan};
 use crate::template::{Names, Rendering, Taking};
 
@@ -23,16 +24,6 @@ pub(crate) struct Prepared {
     pub(crate) measure: Measure,
 }
 
-/// The parts of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Parts {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) host: String,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) body: Option<Vec<u8>>,
-}
-
 impl Prepared {
     /// Returns the length of the serialized request; of a rendered one, before values are filled in.
     pub(crate) fn length(&self) -> usize {
@@ -49,25 +40,6 @@ impl Body {
             Self::Bytes(length) => vec![b'p'; *length],
             Self::Raw(bytes) => bytes.clone(),
         }
-    }
-}
-
-impl Parts {
-    /// Appends the request as HTTP/1.1.
-    pub(crate) fn write(&self, keep_alive: bool, bytes: &mut Vec<u8>) {
-        let Self { method, path, host, headers, body } = self;
-        bytes.extend_from_slice(format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\n").as_bytes());
-        for (name, value) in headers {
-            bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
-        }
-        if !keep_alive {
-            bytes.extend_from_slice(b"Connection: close\r\n");
-        }
-        if let Some(body) = body {
-            bytes.extend_from_slice(format!("Content-Length: {}\r\n", body.len()).as_bytes());
-        }
-        bytes.extend_from_slice(b"\r\n");
-        bytes.extend_from_slice(body.as_deref().unwrap_or_default());
     }
 }
 

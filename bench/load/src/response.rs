@@ -3,9 +3,9 @@
 //! that is complete in one read is hashed in place, without a copy.
 
 use crate::chunked::{Chunked, Step};
-use crate::expect::digest;
+use crate::digest::digest;
 use crate::head::{self, Framing, Head, LONGEST_HEAD, LastHead, Malformed};
-use crate::template::Kept;
+use crate::kept::Kept;
 use xxhash_rust::xxh3::Xxh3;
 
 /// A complete response.

@@ -8,6 +8,7 @@
 use crate::clock::{SECOND, now, span};
 use crate::failure::Failure;
 use crate::files::make_room;
+use crate::interruption::interrupted;
 use crate::plan::Protocol;
 use crate::plan::{Length, Plan};
 use crate::request::{Prepared, prepare};
@@ -20,7 +21,6 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -64,20 +64,6 @@ pub struct Second {
     pub p50_us: Option<f64>,
     /// 99th percentile of latency, in microseconds, if there were responses.
     pub p99_us: Option<f64>,
-}
-
-/// Whether runs of this process end early.
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-
-/// Ends every run of this process within a fraction of a second. Its result then covers what was measured up
-/// to that moment. May be called from a signal handler's thread.
-pub fn interrupt() {
-    INTERRUPTED.store(true, Ordering::Relaxed);
-}
-
-/// Returns whether [`interrupt`] was called.
-pub(crate) fn interrupted() -> bool {
-    INTERRUPTED.load(Ordering::Relaxed)
 }
 
 /// The outcome of a run.

@@ -6,8 +6,9 @@
 //! and plans without data and without `extract` have no templates at all.
 
 use crate::failure::Failure;
+use crate::kept::Kept;
+use crate::parts::Parts;
 use crate::plan::{Body, Extract, Plan, Request};
-use crate::request::Parts;
 use regex::Regex;
 use serde_json::Value;
 
@@ -171,32 +172,6 @@ impl Rendering {
     }
 }
 
-/// The largest part of a body in which values are searched.
-pub(crate) const SEARCHED: usize = 1 << 20;
-
-/// A response's bytes, kept while its request wants values from them.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Kept {
-    /// The whole head.
-    pub(crate) head: Vec<u8>,
-    /// The first [`SEARCHED`] bytes of the body.
-    pub(crate) body: Vec<u8>,
-}
-
-impl Kept {
-    /// Forgets the previous response.
-    pub(crate) fn clear(&mut self) {
-        self.head.clear();
-        self.body.clear();
-    }
-
-    /// Adds bytes of the body.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        let room = SEARCHED - self.body.len().min(SEARCHED);
-        self.body.extend_from_slice(&bytes[..bytes.len().min(room)]);
-    }
-}
-
 /// One value to take from a response.
 #[derive(Debug, Clone)]
 pub(crate) struct Taking {
@@ -306,9 +281,9 @@ mod tests {
 
     #[test]
     fn unknown_names_are_told_with_the_known_ones() {
-        let told = |path: &str| Names::of(&plan(path)).unwrap_err().to_string();
-        assert!(told("/{{ident}}").contains("no value is called `ident`; there are: id, who"));
-        assert!(told("/{{id").contains("expected `}}` after `{{`"));
+        let reported = |path: &str| Names::of(&plan(path)).unwrap_err().to_string();
+        assert!(reported("/{{ident}}").contains("no value is called `ident`; there are: id, who"));
+        assert!(reported("/{{id").contains("expected `}}` after `{{`"));
         let fixed = plan("/none");
         let names = Names::of(&fixed).unwrap();
         assert!(Rendering::new(&fixed.requests[0], &names).unwrap().is_none());

@@ -1,7 +1,7 @@
 //! CPU time and context switches of the generator's threads during the measurement, from their own clocks.
 //!
-//! Another process could only read `/proc`, which forgets threads that have ended and counts in ticks of 10
-//! ms, so a short run would seem to cost nothing.
+//! Another process could only read `/proc`, which forgets finished threads and counts in ticks of 10 ms, so a short run
+//! would seem to cost nothing.
 
 use crate::failure::Failure;
 use nix::sys::resource::{Usage, UsageWho, getrusage};

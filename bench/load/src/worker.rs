@@ -6,16 +6,16 @@
 //! microseconds ([`Spin`]) before it sleeps. All waits end at a timer, which also drives timeouts.
 
 use crate::clock::{Timer, now, span};
-use crate::exchange::READABLE;
 use crate::expect::Fault;
 use crate::failure::Failure;
 use crate::head::LastHead;
+use crate::interruption::interrupted;
 use crate::pace::{Pace, Times, random};
 use crate::plan::{Length, Plan};
 use crate::request::{Prepared, mix};
 use crate::response::Response;
-use crate::run::interrupted;
 use crate::slot::{Slot, State};
+use crate::socket::READABLE;
 use crate::spin::Spin;
 use crate::tally::Tally;
 use crate::template::Names;

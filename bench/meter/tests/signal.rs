@@ -83,7 +83,7 @@ fn quotas_of(pid: u32) -> Vec<PathBuf> {
     found
 }
 
-/// Returns whether a process has ended; a zombie counts as ended.
+/// Returns whether a process has exited; a zombie counts as exited.
 fn is_gone(pid: u32) -> bool {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {

@@ -20,16 +20,16 @@ const ENDED: EventFlags =
 
 impl Worker {
     /// Handles an epoll event of a connection.
-    pub(crate) fn event(&mut self, told: u64, flags: EventFlags) {
-        let at = (told & u64::from(u32::MAX)) as usize;
+    pub(crate) fn event(&mut self, reported: u64, flags: EventFlags) {
+        let at = (reported & u64::from(u32::MAX)) as usize;
         // An earlier event of the same batch may have closed the connection.
-        if token(&self.slots[at], at) != told || self.slots[at].socket.is_none() {
+        if token(&self.slots[at], at) != reported || self.slots[at].socket.is_none() {
             return;
         }
         if flags.contains(EventFlags::OUT) {
             self.go_on(at);
         }
-        if flags.intersects(EventFlags::IN | ENDED) && token(&self.slots[at], at) == told {
+        if flags.intersects(EventFlags::IN | ENDED) && token(&self.slots[at], at) == reported {
             self.read(at, flags.intersects(ENDED));
         }
     }

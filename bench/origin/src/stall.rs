@@ -58,13 +58,13 @@ impl Stalls {
     pub fn leaves(&self, time: u64) -> u64 {
         match self {
             Self::At(stalls) => {
-                let begun = stalls.partition_point(|stall| stall.at_ms * MILLISECOND <= time);
-                let end = begun.checked_sub(1).map_or(0, |last| stalls[last].at_ms + stalls[last].for_ms);
+                let started = stalls.partition_point(|stall| stall.at_ms * MILLISECOND <= time);
+                let end = started.checked_sub(1).map_or(0, |last| stalls[last].at_ms + stalls[last].for_ms);
                 time.max(end * MILLISECOND)
             }
             Self::Every(Every { every_ms, for_ms }) => {
-                let begun = time / (every_ms * MILLISECOND);
-                if begun == 0 { time } else { time.max((begun * every_ms + for_ms) * MILLISECOND) }
+                let started = time / (every_ms * MILLISECOND);
+                if started == 0 { time } else { time.max((started * every_ms + for_ms) * MILLISECOND) }
             }
         }
     }
@@ -133,8 +133,9 @@ mod tests {
         let every = read(r#"{"every_ms":100,"for_ms":10}"#);
         let got = [5_000, 99_999, 100_000, 109_999, 110_000, 305_000].map(|time| leaves(&every, time));
         assert_eq!(got, [5_000, 99_999, 110_000, 110_000, 110_000, 310_000]);
-        let told = serde_json::from_str::<Stalls>(r#"{"every":100,"for_ms":10}"#).unwrap_err().to_string();
-        assert!(told.contains("every_ms"), "{told}");
+        let reported =
+            serde_json::from_str::<Stalls>(r#"{"every":100,"for_ms":10}"#).unwrap_err().to_string();
+        assert!(reported.contains("every_ms"), "{reported}");
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! The figures of a system in a cell over all rounds, without the rounds.
 //!
-//! A report computes [`Figures`] from the trials of a result file. A condensed file holds them as lines
-//! ([`Condensed`]) in place of the trials: it is small enough for a repository, and the same report can be
-//! made from it again. What needs the rounds, such as a ratio between two systems, is lost unless a
-//! [`crate::Verdict`] has it.
+//! A report computes [`Figures`] from the trials of a result file. A condensed file holds them as lines ([`Condensed`])
+//! in place of the trials: it is small enough for a repository, and the same report can be made from it again. Figures
+//! that need the rounds, such as a ratio between two systems, are lost unless a [`crate::Verdict`] has them.
 
 use crate::kind::VerdictKind;
 use crate::load::Window;

@@ -393,12 +393,12 @@ mod tests {
         let results = read(&file(&lines)[..]).unwrap();
         assert_eq!(results.instructions.len(), 1);
         assert_eq!(results.instructions[0].each, Known::Is(20_000.0));
-        let told: Vec<(&str, Option<&f64>)> = results
+        let reported: Vec<(&str, Option<&f64>)> = results
             .prices
             .iter()
             .map(|price| (price.feature.as_str(), price.instructions.figure()))
             .collect();
-        assert_eq!(told, [("id", Some(&7.0)), ("log", Some(&2_500.0))]);
+        assert_eq!(reported, [("id", Some(&7.0)), ("log", Some(&2_500.0))]);
         assert_eq!(results.prices[0].p99_us, Known::Not("cannot".into()));
     }
 

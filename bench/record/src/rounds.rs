@@ -1,6 +1,6 @@
-//! Decides which rounds of a cell count. A round is dropped for all systems or for none: if a disturbance
-//! voids one system's trial, the trials of the others in that round ran beside it, and a table that keeps
-//! them compares a disturbed minute with an undisturbed one.
+//! Decides which rounds of a cell count. A round is dropped for all systems or for none: if a disturbance voids one
+//! system's trial, the other systems' trials of that round ran at the same time, and a table that keeps them compares a
+//! disturbed minute with an undisturbed one.
 //!
 //! A system that is void in half of its rounds or more has no figures at all, and drops no round of the
 //! others. Verdicts, reports and analyses all read trials through [`Rounds::counts`].

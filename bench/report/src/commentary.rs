@@ -5,10 +5,10 @@
 
 use tollgate_lab_record::Results;
 
-/// The begin of the first line.
+/// The prefix of the first line.
 const RUN: &str = "Run: ";
 
-/// The begin of the note that a commentary becomes, which reports show under their first sentence.
+/// The prefix of the note that a commentary becomes. Reports show the note under their first sentence.
 const NOTE: &str = "**What was learned** from the run of ";
 
 /// Merges a commentary into the results, in place of an earlier one.

@@ -310,12 +310,12 @@ fn doubts(old: &Report, new: &Report) -> Vec<String> {
     differ("CPU", one.cpu.clone(), other.cpu.clone());
     differ("Cores", number::plain(one.cores), number::plain(other.cores));
     differ("Kernel", one.kernel.clone(), other.kernel.clone());
-    let told = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
+    let reported = |text: &str| if text.is_empty() { "none".to_owned() } else { text.to_owned() };
     // A file of an earlier version holds none of these.
     if one.busy_at_start.is_some() && other.busy_at_start.is_some() {
-        differ("Hypervisor", told(&one.hypervisor), told(&other.hypervisor));
-        differ("Frequency governor", told(&one.governor), told(&other.governor));
-        differ("Mitigations", told(&one.mitigations.join("; ")), told(&other.mitigations.join("; ")));
+        differ("Hypervisor", reported(&one.hypervisor), reported(&other.hypervisor));
+        differ("Frequency governor", reported(&one.governor), reported(&other.governor));
+        differ("Mitigations", reported(&one.mitigations.join("; ")), reported(&other.mitigations.join("; ")));
     }
     for used in &new.systems {
         if let Some(was) = old.systems.iter().find(|was| was.name == used.name) {

@@ -93,17 +93,17 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
 /// Writes the conditions of each cell: the direct ceiling, and the ratio that the A/A control shows without a
 /// difference.
 fn write_ground(out: &mut String, section: &Section) -> std::fmt::Result {
-    let told: Vec<(&str, String)> = section
+    let reported: Vec<(&str, String)> = section
         .cells
         .iter()
         .map(|cell| (cell.title.as_str(), table::terms(cell)))
         .filter(|(_, terms)| !terms.is_empty())
         .collect();
-    if told.is_empty() {
+    if reported.is_empty() {
         return Ok(());
     }
     writeln!(out, "<details><summary>Offered rate, direct ceiling and A/A control</summary>\n")?;
-    for (title, terms) in told {
+    for (title, terms) in reported {
         writeln!(out, "- {}: {}", cell(title), cell(&terms))?;
     }
     writeln!(out, "\n</details>\n")

@@ -84,9 +84,9 @@ impl std::error::Error for NoAdvice {}
 /// Returns the smallest CPU limit that carries `target` requests/s, and the workers to run it with. Of equal
 /// limits, the one with fewer workers wins.
 ///
-/// For each number of workers, straight lines join the points. If a limit carried less than a smaller limit
-/// did, its rate is raised to that of the smaller one: more quota does not slow a gateway, so the dip is
-/// noise. Of repeated measurements of a setting the lowest rate counts, to be on the safe side.
+/// For each number of workers, straight lines join the points. If a limit carried less than a smaller limit did, its
+/// rate is raised to the smaller limit's rate: more quota does not slow a gateway, so the dip is noise. Of repeated
+/// measurements of a setting the lowest rate counts, to be on the safe side.
 ///
 /// # Errors
 /// If there are no points, a number is not above 0, or the target exceeds what was measured.

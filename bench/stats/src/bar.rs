@@ -28,8 +28,8 @@ pub enum Held {
 /// Compares a ratio's interval from `rounds` rounds with the highest permitted value. All arguments are above
 /// 0.
 ///
-/// Do not use this to stop a run early. A test of a 95 % interval after each round that stops at the first
-/// one that excludes the bar is wrong in more than 5 % of runs (Armitage, McPherson and Rowe, "Repeated
+/// Do not use this to stop a run early. Suppose that a test computes a 95 % interval after each round and stops at the
+/// first interval that excludes the bar. It is wrong in more than 5 % of runs (Armitage, McPherson and Rowe, "Repeated
 /// significance tests on accumulating data", 1969). Fix the number of rounds in advance.
 pub fn hold(ratio: &Interval, most: f64, rounds: u32) -> Held {
     if ratio.level < LEVEL {

@@ -44,9 +44,9 @@ fn share(what: &'static str, found: f64) -> Result<f64, NotPossible> {
     }
 }
 
-/// Returns the gateway cores for a rate (requests/s) at a CPU cost (microseconds of CPU for each request,
-/// with its interval) if each core is used up to this utilisation (0..=1): `rps * us / 1e6 / utilisation`.
-/// The interval is that of the cost; rate and utilisation are taken as exact.
+/// Returns the gateway cores for a rate (requests/s) at a CPU cost (microseconds of CPU for each request, with its
+/// interval) if each core is used up to this utilisation (0..=1): `rps * us / 1e6 / utilisation`. The interval comes
+/// from the cost alone; rate and utilisation are taken as exact.
 ///
 /// The cost must have been measured at a rate per core that is no higher than the plan's: a saturated gateway
 /// batches more and looks cheaper.

@@ -1,11 +1,11 @@
 //! Compares two systems that ran in the same rounds: the ratio or difference of their costs.
 //!
-//! A round's ratio cancels the effects of the round on both systems (a warm machine, a noisy neighbour).
-//! Ratios are averaged as logarithms, so that a against b is exactly the inverse of b against a; the estimate
-//! is a robust geometric mean ([`crate::centre`] of the logarithms). The plain median was rejected. It is as
-//! robust, but on quiet rounds it needs 1.57 times as many of them. Its resamples take few distinct values,
-//! so that with 7 rounds its bootstrap covered 87 %. The arithmetic mean of ratios was rejected too: for two
-//! equal systems it calls each of them slower than the other.
+//! A round's ratio cancels the effects of the round on both systems (a warm machine, a noisy neighbour). Ratios are
+//! averaged as logarithms, so that a against b is exactly the inverse of b against a; the estimate is a robust
+//! geometric mean ([`crate::centre`] of the logarithms). The plain median was rejected. It is as robust, but it needs
+//! 1.57 times as many rounds if they are quiet. Its resamples take few distinct values, so that with 7 rounds its
+//! bootstrap covered 87 %. The arithmetic mean of ratios was rejected too: for two equal systems it calls each of them
+//! slower than the other.
 
 use std::fmt;
 

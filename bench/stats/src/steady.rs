@@ -206,9 +206,9 @@ impl Rule {
     }
 }
 
-/// Returns how many windows the last of these stretches must last to be a plateau instead of one more stair.
-/// A slow climb is cut into stairs, each of them flat. Two or more in one direction make a climb, and its end
-/// must be half as long again as the longest stair.
+/// Returns how many windows the last of these stretches must last to be a plateau instead of one more stair. A slow
+/// climb is cut into stairs, each of them flat. Two or more in one direction are a climb. The level after a climb must
+/// last 1.5 times as long as its longest step.
 fn outlasting(stretches: &[Segment]) -> usize {
     let steps: Vec<f64> = stretches.windows(2).map(|pair| (pair[1].mean - pair[0].mean).signum()).collect();
     let climb = steps.iter().rev().take_while(|step| **step == steps[steps.len() - 1]).count();

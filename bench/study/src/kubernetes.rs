@@ -35,7 +35,7 @@ impl Kubernetes {
     }
 }
 
-/// Where the pod of a role runs, and with which limits.
+/// The node and the limits of a role's pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Placement {
@@ -43,7 +43,7 @@ pub struct Placement {
     pub node_selector: BTreeMap<String, String>,
     /// Labels of the pod.
     pub labels: BTreeMap<String, String>,
-    /// Annotations of the pod, such as those that inject a sidecar.
+    /// Annotations of the pod, for example to inject a sidecar.
     pub annotations: BTreeMap<String, String>,
     /// The limits of the agent's container, which are also its requests: `cpu`, `memory`.
     pub limits: BTreeMap<String, String>,

@@ -5,10 +5,13 @@
 //! was reduced.
 
 mod analysis;
+mod check;
 mod cores;
 mod external;
 mod hosts;
 mod kubernetes;
+mod load;
+mod nearest;
 mod place;
 mod plan;
 mod range;
@@ -16,10 +19,12 @@ mod settings;
 mod study;
 
 pub use analysis::{Analysis, IdleBars, PublishedCapacity};
+pub use check::Names;
 pub use cores::{CoreList, Cores};
 pub use external::{CpuSource, CpuSubject, External, PodGroup, Url};
 pub use hosts::{AGENT_PORT, Hosts, agent_address};
 pub use kubernetes::{Deployed, Kubernetes, Placement};
+pub use load::{Problem, load, names};
 pub use plan::{CEILING_SECONDS, Limits, Plan, PlannedCell, plan};
 pub use settings::{OriginKind, Relay, Settings, Verify};
-pub use study::{Arm, Bar, Names, Point, Problem, Section, Study, load, names};
+pub use study::{Arm, Bar, Point, Section, Study};

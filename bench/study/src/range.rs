@@ -143,17 +143,17 @@ mod tests {
     #[test]
     fn what_measures_nothing_is_told_by_its_name() {
         assert_eq!(out_of_range(&Settings::default()), None);
-        let told = |change: fn(&mut Settings)| {
+        let reported = |change: fn(&mut Settings)| {
             let mut settings = Settings::default();
             change(&mut settings);
             out_of_range(&settings).unwrap_or_default()
         };
-        assert_eq!(told(|s| s.rounds = Some(0)), "`rounds` is 0: expected at least 1");
-        assert_eq!(told(|s| s.requests = Some(0)), "`requests` is 0: expected at least 1");
-        assert_eq!(told(|s| s.seconds = Some(-1.0)), "`seconds` is -1: expected a number above 0");
-        assert_eq!(told(|s| s.rate = Some(f64::NAN)), "`rate` is NaN: expected a number above 0");
+        assert_eq!(reported(|s| s.rounds = Some(0)), "`rounds` is 0: expected at least 1");
+        assert_eq!(reported(|s| s.requests = Some(0)), "`requests` is 0: expected at least 1");
+        assert_eq!(reported(|s| s.seconds = Some(-1.0)), "`seconds` is -1: expected a number above 0");
+        assert_eq!(reported(|s| s.rate = Some(f64::NAN)), "`rate` is NaN: expected a number above 0");
         assert_eq!(
-            told(|s| s.warm_up = Some(f64::INFINITY)),
+            reported(|s| s.warm_up = Some(f64::INFINITY)),
             "`warm_up` is inf: expected at most 86400 seconds, a day"
         );
         let http2_origin = Some(vec!["http2_origin".to_owned()]);
@@ -186,11 +186,11 @@ mod tests {
         assert!(other(|s| (s.http, s.streams) = (None, None)).ends_with("gRPC has no other"));
         (settings.origin, settings.chain) = (None, Some(2));
         assert!(out_of_range(&settings).unwrap_or_default().starts_with("`http2_origin` needs `chain: 1`"));
-        assert_eq!(told(|s| s.warm_up = Some(0.0)), "");
-        assert_eq!(told(|s| s.ramp = Some(-1.0)), "`ramp` is -1: expected 0 or more");
-        assert_eq!(told(|s| s.sources = Some(251)), "`sources` is 251: expected 1 to 250");
+        assert_eq!(reported(|s| s.warm_up = Some(0.0)), "");
+        assert_eq!(reported(|s| s.ramp = Some(-1.0)), "`ramp` is -1: expected 0 or more");
+        assert_eq!(reported(|s| s.sources = Some(251)), "`sources` is 251: expected 1 to 250");
         assert_eq!(
-            told(|s| (s.tool, s.sources) = (Some("wrk".into()), Some(2))),
+            reported(|s| (s.tool, s.sources) = (Some("wrk".into()), Some(2))),
             "`sources` needs `tool: builtin`: wrk has no such option"
         );
     }

@@ -311,7 +311,7 @@ impl Settings {
     pub fn client_certificate(&self) -> bool {
         self.features().iter().any(|feature| feature == "client_certificate")
     }
-    /// Returns the size of the response body in bytes; on gRPC streams, that of the request.
+    /// Returns the size in bytes of the response body, or on gRPC streams of the request.
     pub fn response_body(&self) -> usize {
         match self.grpc_streams() {
             true => self.request_body.unwrap_or(0),

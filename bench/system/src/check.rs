@@ -180,7 +180,7 @@ impl Check<'_> {
     /// Checks a template file: it must exist, parse and use known names only.
     fn template(&mut self, name: &str, at: Location, known: &Known<'_>) {
         let file = self.folder.join(name);
-        if !inside(Path::new(name)) || !(file.is_file() || self.beside(name).is_file()) {
+        if !inside(Path::new(name)) || !(file.is_file() || self.sibling(name).is_file()) {
             self.at(at, format!("the template {} is not there", file.display()));
             return;
         }
@@ -204,7 +204,7 @@ impl Check<'_> {
         }
     }
 
-    fn beside(&self, name: &str) -> PathBuf {
+    fn sibling(&self, name: &str) -> PathBuf {
         self.folder.parent().unwrap_or(self.folder).join(name)
     }
 

@@ -51,16 +51,16 @@ pub fn wait(
     let scheme = if probe.tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}{}", launch.target, probe.path);
     let log = launch.command.as_ref().map(|command| command.output.as_path());
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let seen = ask(&agent, &url, probe);
         if matches!(seen, Seen::Right) {
-            return Ok(begun.elapsed());
+            return Ok(started.elapsed());
         }
         if let Some(how) = ended() {
             return Err(SystemError::new(name, format!("it ended during its start ({how}){}", tail(log))));
         }
-        if begun.elapsed() >= probe.within {
+        if started.elapsed() >= probe.within {
             let seconds = probe.within.as_secs_f64();
             let message =
                 format!("no right answer from {url} within {seconds:.0} s; the last: {seen}{}", tail(log));

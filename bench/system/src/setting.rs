@@ -164,7 +164,7 @@ impl Setting {
         }
     }
 
-    /// Returns the enabled features, including those that follow from the routes, hosts and origins.
+    /// Returns the enabled features, including features that follow from the routes, hosts and origins.
     pub fn wanted(&self) -> BTreeSet<Feature> {
         let mut wanted = self.features.clone();
         let several = self.upstreams.iter().any(|upstream| upstream.origins.len() > 1);

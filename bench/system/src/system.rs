@@ -68,7 +68,7 @@ impl System {
         self.description.programs.keys().map(String::as_str)
     }
 
-    /// Returns its programs, or the keys of those that were not found.
+    /// Returns its programs, or the keys of the missing ones.
     pub(crate) fn programs(&self) -> Result<BTreeMap<String, PathBuf>, Vec<String>> {
         let mut found = BTreeMap::new();
         let mut lacking = Vec::new();

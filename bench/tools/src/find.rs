@@ -65,7 +65,7 @@ pub(crate) fn is_runnable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// Returns the version from the file `version` next to the tool's `bin`, or the one that the program prints.
+/// Returns the version from the file `version` next to the tool's `bin`, or the version that the program prints.
 pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]) -> String {
     let noted = || {
         let own = places.home.join(name);
@@ -73,7 +73,7 @@ pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]
             program.starts_with(&own).then(|| fs::read_to_string(own.join("version")).ok()).flatten()?;
         Some(text.trim().trim_start_matches('v').to_owned()).filter(|version| !version.is_empty())
     };
-    let told = || {
+    let reported = || {
         if args.is_empty() {
             return None;
         }
@@ -87,7 +87,7 @@ pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]
         let text = |bytes: &[u8]| first_version(&String::from_utf8_lossy(bytes));
         text(&output.stdout).or_else(|| text(&output.stderr))
     };
-    noted().or_else(told).unwrap_or_default()
+    noted().or_else(reported).unwrap_or_default()
 }
 
 /// Returns the first run of digits and dots that has a dot between digits.

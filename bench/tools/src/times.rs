@@ -84,14 +84,14 @@ mod tests {
         times.add(100, 98);
         times.add(1_000, 1);
         times.add(5_000, 1);
-        let told = times.distribution().unwrap();
-        assert_eq!((told.count, told.mean_us), (100, 158.0));
-        assert_eq!((told.min_us, told.max_us), (Some(100.0), Some(5_000.0)));
-        assert_eq!(told.percentile(50.0), Some(100.0));
-        assert_eq!(told.percentile(99.0), Some(1_000.0));
-        assert_eq!(told.percentile(99.9), Some(5_000.0));
-        assert!((told.stdev_us.unwrap() - 494.8).abs() < 0.1);
-        let bytes = STANDARD.decode(told.histogram.unwrap()).unwrap();
+        let reported = times.distribution().unwrap();
+        assert_eq!((reported.count, reported.mean_us), (100, 158.0));
+        assert_eq!((reported.min_us, reported.max_us), (Some(100.0), Some(5_000.0)));
+        assert_eq!(reported.percentile(50.0), Some(100.0));
+        assert_eq!(reported.percentile(99.0), Some(1_000.0));
+        assert_eq!(reported.percentile(99.9), Some(5_000.0));
+        assert!((reported.stdev_us.unwrap() - 494.8).abs() < 0.1);
+        let bytes = STANDARD.decode(reported.histogram.unwrap()).unwrap();
         let histogram: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
         assert_eq!(histogram.len(), 100);
         assert!(histogram.equivalent(histogram.value_at_quantile(0.5), 100_000));
@@ -102,7 +102,7 @@ mod tests {
         let mut times = Times::default();
         times.add(u64::MAX, u64::MAX);
         times.add(1, 5);
-        let told = times.distribution().unwrap();
-        assert_eq!((told.histogram, told.count), (None, u64::MAX));
+        let reported = times.distribution().unwrap();
+        assert_eq!((reported.histogram, reported.count), (None, u64::MAX));
     }
 }

@@ -54,11 +54,11 @@ fn near(value: f64, expected: f64) {
 
 #[track_caller]
 fn times(distribution: Option<&Distribution>, count: u64, mean: f64, p99: Option<f64>, max: Option<f64>) {
-    let told = distribution.expect("a distribution");
-    assert_eq!(told.count, count);
-    near(told.mean_us, mean);
-    assert_eq!(told.percentile(99.0).map(f64::round), p99);
-    assert_eq!(told.max_us.map(f64::round), max);
+    let reported = distribution.expect("a distribution");
+    assert_eq!(reported.count, count);
+    near(reported.mean_us, mean);
+    assert_eq!(reported.percentile(99.0).map(f64::round), p99);
+    assert_eq!(reported.max_us.map(f64::round), max);
 }
 
 #[test]
@@ -208,8 +208,8 @@ proptest! {
     #[test]
     fn odd_text_is_refused_by_every_tool(text in "\\PC{0,200}") {
         for tool in Tool::ALL {
-            let told = tool.parse(&request(), &output(PathBuf::from("/nowhere"), text.clone(), String::new()));
-            let error = told.unwrap_err().to_string();
+            let reported = tool.parse(&request(), &output(PathBuf::from("/nowhere"), text.clone(), String::new()));
+            let error = reported.unwrap_err().to_string();
             let start = format!("{tool}: expected ");
             prop_assert!(error.starts_with(&start), "{}", error);
         }
@@ -247,8 +247,8 @@ proptest! {
         }
         for tool in Tool::ALL {
             for case in ["h2load/errors", "k6/mixed", "ab/errors"] {
-                let told = tool.parse(&request(), &output(folder(case), bent[..end].to_owned(), String::new()));
-                if let Err(error) = told {
+                let reported = tool.parse(&request(), &output(folder(case), bent[..end].to_owned(), String::new()));
+                if let Err(error) = reported {
                     prop_assert!(error.to_string().contains("expected"));
                 }
             }

@@ -31,7 +31,7 @@ fn request(tool: Tool, server: &Server, path: &str) -> Request {
     Request { threads, version: able.version, ..Request::new(server.url(path), CONNECTIONS, length) }
 }
 
-/// Runs the tool. One that supports no number of requests in a closed loop runs for a second instead.
+/// Runs the tool. A tool that cannot limit the number of requests in a closed loop runs for a second instead.
 fn run(tool: Tool, program: &Program, request: &mut Request) -> LoadResult {
     let invocation = tool.command(request).unwrap_or_else(|_| {
         request.length = Length::Time(Duration::from_secs(1));
@@ -51,14 +51,14 @@ fn slack(request: &Request) -> u64 {
 }
 
 fn close_to(server: &Server, result: &LoadResult, request: &Request) {
-    let (told, seen) = (result.ok + result.failures.total(), server.requests());
+    let (reported, seen) = (result.ok + result.failures.total(), server.requests());
     assert!(
-        told <= seen && seen <= told + slack(request),
-        "{} told {told}, the server saw {seen}",
+        reported <= seen && seen <= reported + slack(request),
+        "{} told {reported}, the server saw {seen}",
         result.tool
     );
     if let Length::Count(count) = request.length {
-        assert_eq!(told, count, "{result:?}");
+        assert_eq!(reported, count, "{result:?}");
     }
 }
 

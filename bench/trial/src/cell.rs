@@ -223,7 +223,7 @@ fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
         load_cores: ground.cores.load.clone(),
         origin_cores: ground.origin_cores(),
         shared: ground.shares(settings.target_cores()),
-        beside: settings.origin_beside_target(),
+        origin_on_system: settings.origin_beside_target(),
         origin_delay_us: settings.origin_delay_ms.map_or(0.0, |ms| ms as f64 * 1e3),
         link: settings.relay.map(|relay| (relay.round_trip_ms * 1e3, relay.bytes_per_second)),
         response_bytes: settings.response_body() as f64 + HEAD_BYTES,

@@ -120,7 +120,7 @@ impl Counter {
     /// Reads the source.
     ///
     /// # Errors
-    /// If it can no longer be reached, or the processes have ended.
+    /// If it can no longer be reached, or the processes have exited.
     pub(crate) fn read(&mut self) -> Result<CpuTime, Failure> {
         match &mut self.0 {
             How::Shell { shell, subject, script } => {
@@ -254,9 +254,9 @@ fn parse(subject: &CpuSubject, text: &str) -> Result<CpuTime, Failure> {
     found.ok_or_else(|| Failure(format!("there is no {subject} with a count of CPU time")))
 }
 
-/// Adds up the counters of `count` groups, one after the other. The kernel counts `usage` exactly. In version 1,
-/// user and system time are estimates by timer interrupts, whose sum was a fifth too low for a gateway that runs in
-/// short bursts; so they only divide the exact time, as in [`tollgate_lab_meter::cgroup::GroupCpu`].
+/// Adds up the counters of `count` groups in sequence. The kernel counts `usage` exactly. In version 1, user
+/// and system time are estimates by timer interrupts. For a gateway that runs in short bursts, their sum was a fifth
+/// too low. So they only divide the exact time, as in [`tollgate_lab_meter::cgroup::GroupCpu`].
 fn parse_groups(text: &str, count: usize) -> Option<CpuTime> {
     let sum = |us: &str, ns: &str| {
         let mut found = 0;
@@ -299,7 +299,8 @@ fn parse_tree(root: u32, text: &str) -> Option<CpuTime> {
     }
     parents.contains_key(&root).then(|| {
         let belongs = |mut pid: u32| {
-            // As many steps as processes: a reading is no snapshot, so parents might form a circle.
+            // At most one step per process: the processes are not read at one instant, so the parents could form a
+            // cycle.
             for _ in 0..=parents.len() {
                 if pid == root {
                     return true;

@@ -83,7 +83,7 @@ impl Echoed {
     }
 
     /// Returns the ratio of the cost to another system's, over the rounds that count for both.
-    pub(crate) fn beside(&self, other: &Self) -> Option<Interval> {
+    pub(crate) fn ratio_to(&self, other: &Self) -> Option<Interval> {
         let both: Vec<(f64, f64)> =
             self.0.iter().zip(&other.0).filter_map(|(own, other)| own.cost_us.zip(other.cost_us)).collect();
         ratio(&both, &Bootstrap::default()).ok()
@@ -164,7 +164,7 @@ fn start_echo() -> io::Result<SocketAddr> {
     thread::spawn(move || {
         let mut bytes = [0; 65_536];
         loop {
-            // ICMP errors of clients that have ended arrive here, too.
+            // ICMP errors from closed clients arrive here, too.
             if let Ok((length, from)) = socket.recv_from(&mut bytes) {
                 let _ = socket.send_to(&bytes[..length], from);
             }
@@ -263,7 +263,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Waits for answers for at most `most`, and reads all that are there.
+    /// Waits at most `most` for answers, and reads every answer that has arrived.
     fn receive(&mut self, most: Duration) -> io::Result<()> {
         let mut ready: Vec<PollFd<'_>> =
             self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
@@ -339,7 +339,7 @@ mod tests {
         let other = Echoed(vec![round(100, Some(8.0)), round(100, Some(8.0)), round(100, Some(12.0))]);
         assert_eq!(own.cost_us(), Some(5.0));
         assert_eq!(own.counts(), (300, 10, 0));
-        let beside = own.beside(&other).unwrap();
-        assert!((beside.estimate - 0.5).abs() < 1e-9, "{beside:?}");
+        let compared = own.ratio_to(&other).unwrap();
+        assert!((compared.estimate - 0.5).abs() < 1e-9, "{compared:?}");
     }
 }

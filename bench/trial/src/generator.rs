@@ -78,7 +78,7 @@ pub struct Aim<'a> {
     /// The URL of a gateway or an origin that already runs: its host and path are requested unless the
     /// settings name others.
     pub url: Option<&'a Url>,
-    /// The expected body of every answer; `None` expects that of the first good answer.
+    /// The expected body of every answer; `None`: the first good answer sets the expectation.
     pub body: Option<&'a [u8]>,
     /// The expected status of every answer.
     pub status: u16,
@@ -214,8 +214,8 @@ impl Run {
     /// If the generator fails before the phase, or runs past its time limit.
     pub fn until(&mut self, phase: Phase, soonest: f64, mut watch: impl FnMut()) -> Result<(), Failure> {
         let Some(words) = self.says(phase) else { return Ok(()) };
-        let begun = Instant::now();
-        let mut watched = begun;
+        let started = Instant::now();
+        let mut watched = started;
         loop {
             if self.read("stdout").lines().any(|line| line.starts_with(words)) {
                 return Ok(());
@@ -232,10 +232,10 @@ impl Run {
                 let words = tail(&self.folder.join("stderr"), 4);
                 return Err(Failure(format!("the generator failed ({}): {words}", ended.status)));
             }
-            if begun.elapsed() > self.limit {
+            if started.elapsed() > self.limit {
                 return Err(self.too_long()?);
             }
-            let soon = begun.elapsed().as_secs_f64() + 0.05 >= soonest;
+            let soon = started.elapsed().as_secs_f64() + 0.05 >= soonest;
             std::thread::sleep(Duration::from_millis(if soon { 1 } else { 40 }));
         }
     }
@@ -245,7 +245,7 @@ impl Run {
     /// # Errors
     /// If the generator runs past its time limit.
     pub fn follow(&mut self, every: Duration, mut watch: impl FnMut() -> bool) -> Result<bool, Failure> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if self.group.wait(every)?.is_some() {
                 return Ok(false);
@@ -253,7 +253,7 @@ impl Run {
             if watch() {
                 return Ok(true);
             }
-            if begun.elapsed() > self.limit {
+            if started.elapsed() > self.limit {
                 return Err(self.too_long()?);
             }
         }
@@ -311,13 +311,13 @@ impl Run {
     }
 
     fn wait(&mut self, mut watch: impl FnMut()) -> Result<Ended, Failure> {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             if let Some(ended) = self.group.wait(WATCH_EVERY)? {
                 return Ok(ended);
             }
             watch();
-            if begun.elapsed() > self.limit {
+            if started.elapsed() > self.limit {
                 return Err(self.too_long()?);
             }
         }
@@ -327,8 +327,8 @@ impl Run {
         let said = tail(&self.folder.join("stderr"), 4);
         self.group.stop()?;
         let limit = self.limit.as_secs_f64();
-        let told = if said.trim().is_empty() { String::new() } else { format!(": {said}") };
-        Ok(Failure(format!("the generator had not ended after {limit:.0} s and was stopped{told}")))
+        let reported = if said.trim().is_empty() { String::new() } else { format!(": {said}") };
+        Ok(Failure(format!("the generator had not ended after {limit:.0} s and was stopped{reported}")))
     }
 
     fn read(&self, name: &str) -> String {
@@ -473,9 +473,9 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
     plan
 }
 
-/// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. Every system is
-/// held to the origin's answer, not to the recorded one, since the same origin is behind all of them.
-/// A recorded host precedes that of a gateway's URL, and the settings' own precedes both.
+/// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. Every system is held to the
+/// origin's answer, not to the recorded one, since the same origin is behind all of them. The host of the settings
+/// comes first, then the recorded host, then the host of the gateway's URL.
 fn repeat(plan: &mut Plan, file: &str, settings: &Settings) -> Result<(), Failure> {
     let read = recording::read(std::path::Path::new(file), settings.replay_speed()).map_err(Failure)?;
     let usual = plan.requests.swap_remove(0);

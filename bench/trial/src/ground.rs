@@ -211,7 +211,7 @@ impl Ground {
         self.arrivals.get()
     }
 
-    /// Returns the cores for a system that may use `count` of them: its role's own first, then those of the
+    /// Returns the cores for a system that may use `count` of them: first its role's own cores, then the cores of the
     /// load and the origin, which it then shares ([`Ground::shares`]).
     pub fn target_cores(&self, count: u32) -> Vec<usize> {
         let mut cores: Vec<usize> = Vec::new();
@@ -223,7 +223,7 @@ impl Ground {
         cores
     }
 
-    /// Returns whether a system that may use `count` cores also uses those of the load or the origin.
+    /// Returns whether a system that may use `count` cores also uses cores of the load or the origin.
     pub fn shares(&self, count: u32) -> bool {
         self.hosts.are_local() && count as usize > self.cores.target.len()
     }

@@ -43,7 +43,7 @@ pub(crate) struct Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Fails only if the session has ended, which stopped it.
+        // Fails only if the session has ended: that stopped it.
         let _ = self.agent.ask::<()>(&Ask::Stop(self.id));
     }
 }
@@ -124,8 +124,8 @@ impl Hosts {
         Ok(told)
     }
 
-    /// Watches the hosts of the agents before the run starts anything there, one after the other. Returns a
-    /// warning for each that other programs use.
+    /// Watches the hosts of the agents in sequence, before the run starts anything there. Returns a warning for each
+    /// that other programs use.
     ///
     /// # Errors
     /// If an agent no longer answers.

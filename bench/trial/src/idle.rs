@@ -156,10 +156,10 @@ pub(crate) fn idle(
     idle.held = own();
     drop(held);
     burst(BURST)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         idle.after = own();
-        if idle.back() <= BACK || begun.elapsed() > COME_BACK {
+        if idle.back() <= BACK || started.elapsed() > COME_BACK {
             return Ok(idle);
         }
     }
@@ -190,8 +190,8 @@ fn open(port: u16, body: &[u8], tls: Option<&Arc<ClientConfig>>) -> io::Result<T
     if answer.status == 200 && answer.body == body {
         Ok(stream)
     } else {
-        let told = format!("status {} with {} bytes", answer.status, answer.body.len());
-        Err(io::Error::new(io::ErrorKind::InvalidData, told))
+        let reported = format!("status {} with {} bytes", answer.status, answer.body.len());
+        Err(io::Error::new(io::ErrorKind::InvalidData, reported))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::generator::{Aim, Run, plan};
 use crate::ground::Ground;
 use crate::origin::Origin;
 use crate::run::{Progress, Session};
-use crate::target::{Place, Target};
+use crate::target::{StartOptions, Target};
 use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
@@ -78,7 +78,7 @@ fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failu
     let settings = Settings { workers: Some(1), connections: Some(1), threads: Some(1), ..settings };
     let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
     let body = origin.body.clone();
-    let place = Place {
+    let place = StartOptions {
         origin: Some(Rc::new(RefCell::new(origin))),
         counted: Some((&callgrind, &folder)),
         listen: None,

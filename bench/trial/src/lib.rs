@@ -1,16 +1,14 @@
 //! Runs a study: one cell after another; within a cell every system in turn, in a random order that the seed
 //! fixes.
 //!
-//! A trial passes through these modules: [`ground`] has cores and folders. [`fleet`] starts an [`origin`] and
-//! every [`target`], one for each [`arm`] of the study. [`schedule`] decides the order. [`warm`] warms up.
-//! [`measure`] runs the [`generator`] and reads what each process used. [`verdict`] finds the component that
-//! was at its limit. [`summary`] summarises a cell. [`run`] drives all of it and writes each line of the
-//! result as soon as it is known. [`received`] checks that the terms are equal, [`search`] finds the
-//! generator's best settings, [`runtime_route`] adds a route under traffic, `instructions` counts under
-//! valgrind.
+//! A trial passes through these modules: [`ground`] is the environment of a run: cores, hosts and folders. [`fleet`]
+//! starts an [`origin`] and every [`target`], one for each [`arm`] of the study. [`schedule`] decides the order.
+//! [`warm`] warms up. [`measure`] runs the [`generator`] and reads what each process used. [`verdict`] finds the
+//! component that was at its limit. [`summary`] summarises a cell. [`run`] drives all of it and writes each line of the
+//! result as soon as it is known. [`received`] checks that the terms are equal, [`search`] finds the generator's best
+//! settings, [`runtime_route`] adds a route under traffic, `instructions` counts under valgrind.
 
 pub mod agent;
-mod apart;
 pub mod arm;
 mod cell;
 mod cpu;

@@ -25,7 +25,7 @@ use tollgate_lab_record::{
 use tollgate_lab_study::Settings;
 use tollgate_lab_system::WorkerReading;
 
-/// Verified requests before, and as many after, a trial of a load tool.
+/// Number of verified requests before a trial of a load tool, and again after it.
 const CHECKED: u64 = 16;
 
 /// Interval of the look for the first request of a tool. A request to the origin's counter costs some 0.1 ms.
@@ -37,10 +37,10 @@ const UNTIL_LAST: Duration = Duration::from_millis(50);
 /// Interval at which connections are counted while a tool runs.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
-/// The factor by which a group's CPU time exceeds that of the process trees if processes are missing there.
+/// If a group's CPU time exceeds the process trees' time by this factor, the trees lack processes.
 const BEYOND: f64 = 1.02;
 
-/// What the kernel's clocks may differ by, in microseconds: two ticks.
+/// Tolerated difference between the kernel's clocks, in microseconds: two ticks.
 const TICKS_US: f64 = 20_000.0;
 
 /// The result of one trial.
@@ -167,11 +167,11 @@ impl<'a> Received<'a> {
     }
 }
 
-/// What a generator's run yields: its result, and the evidence of the measured interval.
+/// The outcome of a generator's run: its result, and the evidence of the measured interval.
 struct Ran {
     load: LoadResult,
     evidence: Evidence,
-    /// What the system used for all of the load's requests.
+    /// The resources that the system used for all requests of the load.
     used: Tree,
 }
 
@@ -352,7 +352,7 @@ fn blind(
             };
             (Evidence { generator, ..subject.evidence(from, &ended)? }, subject.used(&before, &ended)?)
         }
-        // The origin saw no request, so the begin of the load is not known.
+        // The origin saw no request, so the start of the load is not known.
         (None, _) => {
             let evidence = Evidence { generator: done.used, ..subject.evidence(&before, &ended)? };
             let used = evidence.target.clone();

@@ -93,9 +93,10 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 }
                 for (way, routes) in ways.iter().flat_map(|way| routes.iter().map(move |count| (way, *count)))
                 {
-                    let told = way.told();
-                    self.progress.say(&format!("{name}: a route added to {routes} under load, by {told}"));
-                    let mut row = vec![name.clone(), told, routes.to_string()];
+                    let reported = way.reported();
+                    self.progress
+                        .say(&format!("{name}: a route added to {routes} under load, by {reported}"));
+                    let mut row = vec![name.clone(), reported, routes.to_string()];
                     match add_route(self.ground, system, way, routes, *rate, *times) {
                         Ok(added) => {
                             let (before, around) = added.p99();
@@ -200,7 +201,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let cost = |echoed: &&Echoed| echoed.cost_us().unwrap_or(f64::INFINITY);
             let peers = all.iter().skip(1).filter_map(|one| one.as_ref().ok());
             let best = peers.min_by(|a, b| cost(a).total_cmp(&cost(b)));
-            let ratio = own.zip(best).and_then(|(own, best)| own.beside(best));
+            let ratio = own.zip(best).and_then(|(own, best)| own.ratio_to(best));
             let row = |(index, (name, echoed)): (usize, (&&String, &Result<Echoed, Failure>))| match echoed {
                 Ok(echoed) => {
                     let (sent, lost, wrong) = echoed.counts();

@@ -144,8 +144,8 @@ impl Origin {
         Self { ports: vec![port], ..Self::empty(OriginKind::Builtin) }
     }
 
-    /// Describes origins that another host of the run has started, for an agent. They have no counters here.
-    /// The addresses are those of the protocol that the system speaks to them.
+    /// Describes origins that another host of the run has started, for an agent. They have no counters here. The
+    /// addresses serve the protocol that the system speaks to the origins.
     pub(crate) fn at(addresses: Vec<SocketAddr>) -> Self {
         let ports = addresses.iter().map(SocketAddr::port).collect();
         let at = addresses.first().map(SocketAddr::ip);
@@ -177,7 +177,7 @@ impl Origin {
     /// Starts the origins on the host that the run has for them.
     ///
     /// # Errors
-    /// As [`Origin::start`]; also if a feature needs a service beside the origin, which only one host can have.
+    /// As [`Origin::start`]; also if a feature needs a service next to the origin, which only one host can have.
     pub(crate) fn start_on_its_host(
         ground: &Ground,
         settings: &Settings,
@@ -262,7 +262,7 @@ impl Origin {
     /// `second`: the system, or its clients through it, speak HTTP/2 or TLS to the origins.
     pub fn for_next_system(&mut self, second: bool) -> Vec<Address> {
         let host = self.at.unwrap_or_else(|| {
-            // Hosts may be reused: only cold systems use up all of them, and all but the last few have ended.
+            // Hosts may be reused: only cold systems use up all of them, and all but the last few have exited.
             self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
             Ipv4Addr::new(127, 0, 0, self.last_host).into()
         });

@@ -93,12 +93,12 @@ impl Partners {
     ) -> Result<(), Failure> {
         let output = folder.join("output.log");
         let mut server = Server::new(launch.cores(cores).output(&output, &output).start()?);
-        let begun = Instant::now();
+        let started = Instant::now();
         while !ready() {
             if let Some(how) = server.ended()? {
                 return Err(Failure(format!("{name} did not start ({how}): {}", tail(&output, 4))));
             }
-            if begun.elapsed() > START_LIMIT {
+            if started.elapsed() > START_LIMIT {
                 return Err(Failure(format!("{name} does not answer: {}", tail(&output, 4))));
             }
             std::thread::sleep(Duration::from_millis(10));

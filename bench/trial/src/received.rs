@@ -210,33 +210,33 @@ fn compare_responses(all: &mut [Received]) {
     }
     let of_response = |name: &&String| !OF_A_HOP.contains(&name.as_str());
     let is_gateway = |one: &&Received| one.system != "direct" && !one.response.is_empty();
-    let told: Vec<(String, Vec<(&str, String)>)> = all
+    let reported: Vec<(String, Vec<(&str, String)>)> = all
         .iter()
         .filter(is_gateway)
         .map(|received| {
             let own = fields(received);
-            let mut told: Vec<(&str, String)> = Vec::new();
+            let mut reported: Vec<(&str, String)> = Vec::new();
             for name in own.keys().filter(of_response) {
                 match direct.get(name) {
-                    None => told.push(("adds", name.clone())),
-                    Some(values) if values != &own[name] => told.push(("changes", name.clone())),
+                    None => reported.push(("adds", name.clone())),
+                    Some(values) if values != &own[name] => reported.push(("changes", name.clone())),
                     Some(_) => {}
                 }
             }
             let lost = direct.keys().filter(of_response).filter(|name| !own.contains_key(*name));
-            told.extend(lost.map(|name| ("removes", name.clone())));
-            (received.system.clone(), told)
+            reported.extend(lost.map(|name| ("removes", name.clone())));
+            (received.system.clone(), reported)
         })
         .collect();
     for received in all.iter_mut() {
-        let Some((_, own)) = told.iter().find(|(system, _)| *system == received.system) else { continue };
+        let Some((_, own)) = reported.iter().find(|(system, _)| *system == received.system) else { continue };
         for one in own {
-            let others = told.iter().filter(|(_, all)| all.contains(one)).count();
+            let others = reported.iter().filter(|(_, all)| all.contains(one)).count();
             let (what, name) = one;
-            if others < told.len() || *what == "removes" {
+            if others < reported.len() || *what == "removes" {
                 received
                     .differences
-                    .push(format!("{what} the response header {name} ({others} of {} do)", told.len()));
+                    .push(format!("{what} the response header {name} ({others} of {} do)", reported.len()));
             }
         }
     }

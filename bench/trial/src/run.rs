@@ -1,6 +1,6 @@
-//! Runs a study from its first cell to its last. Each result is written at once, so that an interrupted run
-//! can continue. A [`Session`] keeps the servers of a cell for the next cells as long as only the load
-//! differs. What the result file already has (cells, trials, tables) is not measured again.
+//! Runs a study from its first cell to its last. Each result is written at once, so that an interrupted run can
+//! continue. A [`Session`] keeps the servers of a cell for the next cells as long as only the load differs. Cells,
+//! trials and tables that are already in the result file are not measured again.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         self.probe()?;
         let mut fleet: Option<Fleet> = None;
         let mut section = String::new();
-        let mut told: BTreeSet<String> = self
+        let mut reported: BTreeSet<String> = self
             .earlier
             .iter()
             .flat_map(|earlier| &earlier.systems)
@@ -115,7 +115,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 // The old servers end before the new ones start.
                 drop(fleet.take());
                 self.progress.say(&format!("{}: starting {}", planned.cell.section, systems.join(", ")));
-                fleet = Some(self.start(&arms, planned, &mut told)?);
+                fleet = Some(self.start(&arms, planned, &mut reported)?);
             }
             if let Some(fleet) = fleet.as_mut() {
                 if section != planned.cell.section {
@@ -184,15 +184,15 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         &mut self,
         arms: &[Arm],
         planned: &PlannedCell,
-        told: &mut BTreeSet<String>,
+        reported: &mut BTreeSet<String>,
     ) -> Result<Fleet, Failure> {
         let mut fleet = Fleet::start(self.ground, arms, &planned.settings, self.clients(planned))?;
         let rows = fleet.used.iter().zip(arms).filter(|(_, arm)| !arm.is_copy());
         for (used, _) in rows {
-            if used.missing.is_none() || told.insert(used.name.clone()) {
+            if used.missing.is_none() || reported.insert(used.name.clone()) {
                 self.progress.say(&describe(used));
                 append_line(&mut self.out, &Line::System(used.clone()))?;
-                told.insert(used.name.clone());
+                reported.insert(used.name.clone());
             }
         }
         for (slot, arm) in fleet.slots.iter_mut().zip(arms) {

@@ -61,7 +61,7 @@ impl Way {
     }
 
     /// Describes the way in a few words for the table.
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         match self {
             Self::Request(request) => format!("{} {}", request.method, request.path),
             Self::Signal(ReloadSignal::Hup, _) => "files and SIGHUP".into(),
@@ -164,15 +164,15 @@ pub fn add_route(
         let mut run = load(ground, &settings, aim(), AROUND, rate)?;
         run.until(Phase::Measuring, WARM_UP, || ())?;
         std::thread::sleep(Duration::from_millis(500));
-        let told = tell(&target, system, way, &setting)?;
-        result.answered.extend(told.answered);
+        let reported = tell(&target, system, way, &setting)?;
+        result.answered.extend(reported.answered);
         while !ask(target.port).is_ok_and(|answer| answer == wanted) {
-            if told.at.elapsed() > LIMIT {
+            if reported.at.elapsed() > LIMIT {
                 return Err(Failure(format!("the new route did not answer within {} s", LIMIT.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        result.served.push(told.at.elapsed().as_secs_f64() * 1e3);
+        result.served.push(reported.at.elapsed().as_secs_f64() * 1e3);
         let around = run.finish(|| ())?.load;
         result.requests += around.ok + around.failures.total();
         result.failed += around.failures.total();
@@ -191,9 +191,9 @@ fn load(ground: &Ground, settings: &Settings, aim: Aim<'_>, seconds: f64, rate: 
 }
 
 fn take_in(all: &mut Histogram, load: &LoadResult) -> Result<(), Failure> {
-    let told = load.latency().and_then(|times| times.histogram.as_deref());
-    let told = told.ok_or_else(|| Failure("no request of the load was answered".into()))?;
-    all.merge(&Histogram::decode(told).map_err(|error| Failure::of("the load's times", error))?);
+    let reported = load.latency().and_then(|times| times.histogram.as_deref());
+    let reported = reported.ok_or_else(|| Failure("no request of the load was answered".into()))?;
+    all.merge(&Histogram::decode(reported).map_err(|error| Failure::of("the load's times", error))?);
     Ok(())
 }
 
@@ -210,7 +210,7 @@ fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Resul
     let signal = match way {
         Way::Request(request) => {
             let body = system.route_body(request, setting)?;
-            let begun = Instant::now();
+            let started = Instant::now();
             let answer = send(setting.admin_port, request, &body)
                 .map_err(|error| Failure::of("asking for the route", error))?;
             let at = Instant::now();
@@ -218,7 +218,7 @@ fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Resul
                 let words = String::from_utf8_lossy(&answer.body).trim().to_owned();
                 return Err(Failure(format!("refused the route with {}: {words}", answer.status)));
             }
-            return Ok(Told { at, answered: Some((at - begun).as_secs_f64() * 1e3) });
+            return Ok(Told { at, answered: Some((at - started).as_secs_f64() * 1e3) });
         }
         Way::Signal(ReloadSignal::Hup, _) => Some(Signal::HUP),
         Way::Signal(ReloadSignal::Usr1, _) => Some(Signal::USR1),

@@ -1,56 +1,41 @@
 //! A system under test: prepared, started on its cores and under its quota, and checked to answer correctly.
 //!
 //! A [`Target`] is one system, or a chain of copies of it, with the optional slow link in front.
-//! [`Target::start`] returns the reason if a system is missing or lacks a feature, which becomes a row of the
-//! report. Between its turns the target is paused with its connections open.
+//! [`Target::start`] starts it on this host (`local`) or on another one (`at_agent`), or uses a gateway that already runs
+//! (`running`). It returns the reason if a system is missing or lacks a feature, which
+//! becomes a row of the report. Between its turns the target is paused with its connections open.
 
-use crate::agent::{Agent, Ask, Certificate, StartSystem, SystemUp};
-use crate::arm::Arm;
-use crate::cpu::{Counter, CpuTime};
-use crate::external::{certificate, resolve};
-use crate::failure::Failure;
-use crate::generator::Aim;
-use crate::ground::{Ground, tail};
-use crate::host::{Host, Remote};
-use crate::http::get;
-use crate::origin::{Counted, Origin, READY_BODY, READY_PATH};
-use crate::server::Server;
-use rustix::process::{Pid, Signal, kill_process};
+mod at_agent;
+mod local;
+mod relay;
+mod running;
+mod setting;
+mod workers;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::fs;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 use tollgate_lab_meter::callgrind::Callgrind;
 use tollgate_lab_meter::cgroup::Quota;
-use tollgate_lab_meter::child::Launch;
-use tollgate_lab_meter::ports::free_ports;
-use tollgate_lab_meter::process::{Snapshot, process_ids};
-use tollgate_lab_origin::Link;
-use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
-use tollgate_lab_study::{CpuSource, CpuSubject, External, Relay, Settings, Url};
-use tollgate_lab_system::ready::{Probe, wait};
-use tollgate_lab_system::{
-    Address, Feature, Setting, Status, System, TlsFiles, Upstream, VirtualHost, WorkerMetrics, WorkerReading,
-};
+use tollgate_lab_meter::process::process_ids;
+use tollgate_lab_record::{Missing, SystemUsed};
+use tollgate_lab_study::{Settings, Url};
+use tollgate_lab_system::{Setting, Status, TlsFiles, WorkerMetrics};
 
-/// Longest recorded configuration file, in bytes. A configuration of 10,000 routes is cut here.
-const LONGEST_FILE: usize = 16 * 1024;
-
-/// Factor by which a start may take longer under valgrind. Valgrind executes about 50 times the instructions,
-/// but a start is not all computation.
-const COUNTING: f64 = 20.0;
-
-/// The longest wait for the counters of workers. A worker at its limit may serve them, too.
-const WORKERS_LIMIT: Duration = Duration::from_secs(2);
-
-/// The longest page of metrics, in bytes.
-const LONGEST_METRICS: u64 = 16 << 20;
-
-/// How long the slow link may take to start.
-const RELAY_LIMIT: Duration = Duration::from_secs(5);
+use self::local::LocalStart;
+use crate::agent::{Agent, Ask};
+use crate::arm::Arm;
+use crate::cpu::{Counter, CpuTime};
+use crate::failure::Failure;
+use crate::generator::Aim;
+use crate::ground::Ground;
+use crate::host::{Host, Remote};
+use crate::origin::{Counted, Origin};
+use crate::server::Server;
 
 /// A running system. Dropping it ends the processes first, then removes the quota.
 #[derive(Debug)]
@@ -61,8 +46,8 @@ pub struct Target {
     pub port: u16,
     /// The address that the load is sent to.
     at: IpAddr,
-    /// How this program reaches a system that it did not start itself.
-    afar: Option<Afar>,
+    /// The way to a system that this program did not start itself.
+    elsewhere: Option<StartedElsewhere>,
     /// The URL of a gateway, or of the user's own origin, that already runs.
     url: Option<Url>,
     /// The certificate of a gateway that already runs.
@@ -83,12 +68,12 @@ pub struct Target {
     /// The counters of its workers, if it has several and they are on.
     workers: Option<WorkerMetrics>,
     /// Whether the origin runs within this system's quota.
-    pub beside: bool,
+    pub holds_origin: bool,
 }
 
 /// A system that this program did not start itself.
 #[derive(Debug)]
-enum Afar {
+enum StartedElsewhere {
     /// An agent started it.
     Agent(Remote),
     /// It already runs, and its CPU time is counted elsewhere.
@@ -99,9 +84,9 @@ enum Afar {
     Uncounted,
 }
 
-/// The surroundings in which a system is started.
+/// Options for a start. The default starts a system of the catalogue with an origin of its own within its quota.
 #[derive(Debug, Default)]
-pub struct Place<'a> {
+pub struct StartOptions<'a> {
     /// The origin behind it; `None` gives the system an origin of its own within its quota.
     pub origin: Option<Rc<RefCell<Origin>>>,
     /// The valgrind to run it under, and the folder for the counts; `None` runs it at full speed.
@@ -138,10 +123,10 @@ impl Target {
         origin: Option<Rc<RefCell<Origin>>>,
         clients: u32,
     ) -> Result<Self, Box<SystemUsed>> {
-        Self::start_in(ground, arm, settings, Place { origin, ..Place::default() }, clients)
+        Self::start_in(ground, arm, settings, StartOptions { origin, ..StartOptions::default() }, clients)
     }
 
-    /// Starts a system, or a chain of `settings.chain` copies, in the given surroundings.
+    /// Starts a system, or a chain of `settings.chain` copies, with options.
     ///
     /// # Errors
     /// What is known of the system, with the reason in `missing`: it is not installed, cannot do what the
@@ -150,7 +135,7 @@ impl Target {
         ground: &Ground,
         arm: &Arm,
         settings: &Settings,
-        place: Place<'_>,
+        options: StartOptions<'_>,
         clients: u32,
     ) -> Result<Self, Box<SystemUsed>> {
         let mut used = SystemUsed {
@@ -166,16 +151,16 @@ impl Target {
         let missing = |used: &SystemUsed, reason: String, get: &str| {
             Box::new(SystemUsed { missing: Some(Missing { reason, get: get.to_owned() }), ..used.clone() })
         };
-        if let (Some(external), Some(origin)) = (&arm.external, &place.origin) {
-            return Self::of_running(ground, arm, external, Rc::clone(origin), &mut used)
+        if let (Some(external), Some(origin)) = (&arm.external, &options.origin) {
+            return running::of_running(ground, arm, external, Rc::clone(origin), &mut used)
                 .map_err(|failure| missing(&used, failure.0, ""));
         }
         let system =
             ground.catalogue.get(&arm.system).map_err(|error| missing(&used, error.to_string(), ""))?;
         if let (Host::Agent(agent), Some(origin), false) =
-            (&ground.hosts.gateway, &place.origin, system.is_direct())
+            (&ground.hosts.gateway, &options.origin, system.is_direct())
         {
-            let started = Self::start_at(ground, arm, agent, settings, Rc::clone(origin), clients);
+            let started = at_agent::start_at(ground, arm, agent, settings, Rc::clone(origin), clients);
             return started.unwrap_or_else(|failure| Err(missing(&used, failure.0, "")));
         }
         let description = system.description();
@@ -191,275 +176,17 @@ impl Target {
             Status::Broken { reason } => return Err(missing(&used, reason, "")),
             Status::Missing { reason, get } => return Err(missing(&used, reason, &get)),
         }
-        Self::start_ready(ground, arm, system, settings, place, clients, used.clone())
-            .map_err(|failure| missing(&used, failure.0, ""))
-    }
-
-    /// Describes a gateway that already runs.
-    ///
-    /// # Errors
-    /// If it cannot be reached, or its CPU time cannot be read.
-    fn of_running(
-        ground: &Ground,
-        arm: &Arm,
-        external: &External,
-        origin: Rc<RefCell<Origin>>,
-        used: &mut SystemUsed,
-    ) -> Result<Self, Failure> {
-        let External { url, cpu, .. } = external;
-        used.version.clone_from(&external.version);
-        used.title = arm.title.clone().unwrap_or_else(|| format!("{} ({url})", arm.name));
-        let address = resolve(url)?;
-        let certificate = certificate(ground, external, address)?;
-        let afar = match cpu {
-            None => Afar::Uncounted,
-            // The tree of a process of this host is read with its threads and its memory.
-            Some(CpuSource::Local(CpuSubject::Pid(pid))) if Snapshot::take(*pid).processes() > 0 => {
-                Afar::Process(*pid)
-            }
-            Some(source) => {
-                let counter = Counter::open(source, ground.identity.as_ref(), &ground.cgroup_root)?;
-                Afar::Counted(RefCell::new(counter))
-            }
-        };
-        used.marked = Some(match cpu {
-            None => format!("Runs at {url}. Its CPU time is not read, so no toll is shown."),
-            Some(source) => format!("Runs at {url}. Its CPU time is read from {source}."),
-        });
-        used.terms.push("runs with its user's configuration, behind which its own origin answers".into());
-        if url.tls && external.certificate.is_none() {
-            used.terms.push(
-                "its certificate is the one that it presented at the start; no authority was asked".into(),
-            );
-        }
-        Ok(Self {
-            name: arm.name.clone(),
-            port: address.port(),
-            at: address.ip(),
-            afar: Some(afar),
-            url: Some(url.clone()),
-            certificate,
-            used: used.clone(),
-            origin,
-            servers: Vec::new(),
-            relay: None,
-            quota: None,
-            account: None,
-            paused: false,
-            setting: None,
-            workers: None,
-            beside: false,
-        })
-    }
-
-    /// Starts a system at an agent. The inner error is the agent's record of why it did not start.
-    ///
-    /// # Errors
-    /// If the agent cannot be asked, or the settings need everything on one host.
-    fn start_at(
-        ground: &Ground,
-        arm: &Arm,
-        agent: &Rc<Agent>,
-        settings: &Settings,
-        origin: Rc<RefCell<Origin>>,
-        clients: u32,
-    ) -> Result<Result<Self, Box<SystemUsed>>, Failure> {
-        if settings.relay.is_some() {
-            return Err(Failure("`relay` stands for a link, and this run has a real one (`hosts`)".into()));
-        }
-        let tls = settings.tls().then(|| ground.certificate()).transpose()?;
-        let text = |file: &Path| fs::read_to_string(file).map_err(|error| Failure::of(file.display(), error));
-        let pem = |files: &TlsFiles| -> Result<Certificate, Failure> {
-            Ok(Certificate { certificate: text(&files.certificate)?, key: text(&files.key)? })
-        };
-        let addresses =
-            origin.borrow_mut().for_next_system(settings.http2_origin() || settings.passthrough());
-        let origins: Result<Vec<SocketAddr>, Failure> = addresses
-            .iter()
-            .map(|at| {
-                let host = at.host.parse().map_err(|error| Failure::of(at, error))?;
-                Ok(SocketAddr::new(host, at.port))
-            })
-            .collect();
-        let at = ground.hosts.gateway_address();
-        let start = StartSystem {
-            arm: arm.clone(),
-            settings: settings.clone(),
-            origins: origins?,
+        LocalStart {
+            ground,
+            arm,
+            system,
+            settings,
             clients,
-            listen: at,
-            certificate: tls.as_ref().map(pem).transpose()?,
-        };
-        let SystemUp { up, used } = agent.ask(&Ask::StartSystem(Box::new(start)))?;
-        let Some((id, port)) = up else { return Ok(Err(Box::new(used))) };
-        Ok(Ok(Self {
-            name: arm.name.clone(),
-            port,
-            at,
-            afar: Some(Afar::Agent(Remote { agent: Rc::clone(agent), id })),
-            url: None,
-            certificate: tls,
-            used,
-            origin,
-            servers: Vec::new(),
-            relay: None,
-            quota: None,
-            account: None,
-            paused: false,
-            setting: None,
-            workers: None,
-            beside: false,
-        }))
-    }
-
-    fn start_ready(
-        ground: &Ground,
-        arm: &Arm,
-        system: &System,
-        settings: &Settings,
-        place: Place<'_>,
-        clients: u32,
-        mut used: SystemUsed,
-    ) -> Result<Self, Failure> {
-        let quota = quota(&arm.name.replace('#', "-"), settings)?;
-        let cores = ground.target_cores(settings.target_cores());
-        let beside = place.origin.is_none();
-        let origin = match place.origin {
-            Some(origin) => origin,
-            None => Rc::new(RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?)),
-        };
-        if system.is_direct() && settings.http() == 2 && !settings.grpc() {
-            return Err(Failure("the origin speaks HTTP/1 alone".into()));
+            counted: options.counted,
+            listen: options.listen,
         }
-        // The run goes on without a group: the process tree has the CPU time of all but daemons.
-        let counts = quota.is_none() && !system.is_direct();
-        let account = counts.then(|| Quota::account(&arm.name.replace('#', "-")).ok()).flatten();
-        let mut servers = Vec::new();
-        let mut last = None;
-        let links = if system.is_direct() { 0 } else { settings.chain() };
-        let url = origin.borrow().url().cloned();
-        if links == 0 && origin.borrow().ports.is_empty() {
-            return Err(Failure(
-                "the study names no `origin: URL` to which the load could go directly".into(),
-            ));
-        }
-        if let (true, Some(url)) = (links > 0, url.as_ref().filter(|url| url.tls)) {
-            return Err(Failure(format!(
-                "the systems of the catalogue reach origins in plain text, and not {url}"
-            )));
-        }
-        let (ready_path, ready_body) = match &url {
-            Some(url) => (url.path.clone(), origin.borrow().body.clone()),
-            None => (READY_PATH.to_owned(), READY_BODY.to_vec()),
-        };
-        let mut behind = match links {
-            0 => origin.borrow().straight(),
-            _ => origin.borrow_mut().for_next_system(settings.http2_origin() || settings.passthrough()),
-        };
-        for link in 0..links {
-            let front = link + 1 == links;
-            let mut setting = setting(ground, arm, settings, &behind, clients, front)?;
-            if let Some(listen) = place.listen {
-                setting.listen.host = listen.to_string();
-            }
-            setting.partners = origin.borrow().partners();
-            let cannot = system.unsupported(&setting);
-            if !cannot.is_empty() {
-                let names: Vec<&str> = cannot.iter().map(|feature| feature.name()).collect();
-                return Err(Failure(format!("cannot do what the cell asks for: {}", names.join(", "))));
-            }
-            let launch = system.prepare(&setting)?;
-            if let Some(command) = &launch.command {
-                let (program, before) = match place.counted {
-                    Some((callgrind, folder)) => callgrind.command(folder, &command.program),
-                    None => (command.program.clone(), Vec::new()),
-                };
-                let mut start = Launch::new(program)
-                    .arguments(before)
-                    .arguments(&command.args)
-                    .folder(&command.directory)
-                    .cores(&cores)
-                    .output(&command.output, &command.output);
-                for (name, value) in &command.env {
-                    start = start.variable(name, value);
-                }
-                if let Some(group) = quota.as_ref().or(account.as_ref()) {
-                    start = start.quota(group);
-                }
-                let mut server = Server::new(start.start()?);
-                let host = settings.hosts.as_ref().and_then(|hosts| hosts.first()).map(String::as_str);
-                let within = Duration::from_secs(system.description().ready_within_seconds.into());
-                // Under a quota of less than one core a start takes longer in proportion.
-                let slower = settings.quota.map_or(1.0, |cores| (1.0 / cores.max(0.05)).max(1.0));
-                let slower = if place.counted.is_some() { slower * COUNTING } else { slower };
-                let probe = Probe {
-                    path: &ready_path,
-                    host,
-                    body: &ready_body,
-                    within: within.mul_f64(slower),
-                    tls: setting.tls.as_ref(),
-                };
-                wait(&arm.name, &launch, &probe, || {
-                    if ground.is_cut_off() {
-                        return Some("the laboratory is gone".into());
-                    }
-                    server.ended().unwrap_or_else(|failure| Some(failure.0))
-                })?;
-                servers.push(server);
-                if front {
-                    used.command = std::iter::once(name_of(&command.program))
-                        .chain(command.args.iter().cloned())
-                        .map(|word| ground.without_paths(&word))
-                        .collect();
-                    used.files = launch.files.iter().map(|file| written(ground, file)).collect();
-                }
-            }
-            behind = vec![setting.listen.clone()];
-            last = Some(setting);
-        }
-        let front = behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
-        let mut port = front.port;
-        let front_host = front.host.clone();
-        let at = front_host.parse().map_err(|error| Failure::of(&front_host, error))?;
-        let relay = settings.relay.map(|link| relay(ground, &link, &mut port)).transpose()?;
-        let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
-        used.terms
-            .extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
-        // `direct` sends to the origin's own URL. A system in front of it gets the same path.
-        let url = url.map(|url| match links {
-            0 => url,
-            _ => Url { tls: settings.tls(), host: front_host, port, path: url.path },
-        });
-        let certificate = match &url {
-            Some(url) if url.tls && links == 0 => {
-                let external =
-                    External { url: url.clone(), certificate: None, cpu: None, version: String::new() };
-                certificate(ground, &external, SocketAddr::new(at, port))?
-            }
-            _ => last.as_ref().and_then(|setting: &Setting| setting.tls.clone()),
-        };
-        let has_workers = settings.workers() > 1
-            && links == 1
-            && last.as_ref().is_some_and(|setting| setting.features.contains(&Feature::Statistics));
-        let workers = system.description().workers.clone().filter(|_| has_workers);
-        Ok(Self {
-            name: arm.name.clone(),
-            port,
-            at,
-            afar: None,
-            url,
-            certificate,
-            used,
-            origin,
-            servers,
-            relay,
-            quota,
-            account,
-            paused: false,
-            setting: last,
-            workers,
-            beside,
-        })
+        .start(options.origin, used.clone())
+        .map_err(|failure| missing(&used, failure.0, ""))
     }
 
     /// Returns where its load is sent to.
@@ -474,11 +201,10 @@ impl Target {
         }
     }
 
-    /// Returns the process ids whose trees are the system on this host; none for a direct run. After the
-    /// started processes
-    /// come those that left their trees, as daemons do.
+    /// Returns the process ids whose trees are the system on this host; none for a direct run. The started processes
+    /// come first, then daemons that left their trees.
     pub fn ids(&self) -> Vec<u32> {
-        if let Some(Afar::Process(pid)) = &self.afar {
+        if let Some(StartedElsewhere::Process(pid)) = &self.elsewhere {
             return vec![*pid];
         }
         let mut ids: Vec<u32> = self.servers.iter().map(Server::id).collect();
@@ -494,10 +220,10 @@ impl Target {
 
     /// Returns the group that holds all processes of the system and no others; `None` if there is none.
     pub fn group(&self) -> Option<&Quota> {
-        self.quota.as_ref().or(self.account.as_ref()).filter(|_| !self.beside)
+        self.quota.as_ref().or(self.account.as_ref()).filter(|_| !self.holds_origin)
     }
 
-    /// Sends a signal to every process of the group, also to those that left the process groups of the servers.
+    /// Sends a signal to every process of the group, including processes that left the process groups of the servers.
     fn signal_group(&self, signal: Signal) {
         for id in self.group().map(Quota::process_ids).unwrap_or_default() {
             if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
@@ -509,26 +235,28 @@ impl Target {
 
     /// Returns whether its CPU time is read, here or elsewhere.
     pub(crate) fn has_cpu(&self) -> bool {
-        match &self.afar {
-            None | Some(Afar::Process(_)) => !self.ids().is_empty(),
-            Some(Afar::Agent(_) | Afar::Counted(_)) => true,
-            Some(Afar::Uncounted) => false,
+        match &self.elsewhere {
+            None | Some(StartedElsewhere::Process(_)) => !self.ids().is_empty(),
+            Some(StartedElsewhere::Agent(_) | StartedElsewhere::Counted(_)) => true,
+            Some(StartedElsewhere::Uncounted) => false,
         }
     }
 
     /// Returns the counters of the origin behind it; `None` if they cannot be read. A gateway that already runs
     /// has an origin of its own, which has no counters here.
     pub(crate) fn counted(&self) -> Option<Counted> {
-        match &self.afar {
-            None | Some(Afar::Agent(_)) => self.origin.borrow().counted(),
-            Some(Afar::Counted(_) | Afar::Process(_) | Afar::Uncounted) => None,
+        match &self.elsewhere {
+            None | Some(StartedElsewhere::Agent(_)) => self.origin.borrow().counted(),
+            Some(
+                StartedElsewhere::Counted(_) | StartedElsewhere::Process(_) | StartedElsewhere::Uncounted,
+            ) => None,
         }
     }
 
     /// Returns the agent that started it, and its number there.
     pub(crate) fn remote(&self) -> Option<(Rc<Agent>, u64)> {
-        match &self.afar {
-            Some(Afar::Agent(Remote { agent, id })) => Some((Rc::clone(agent), *id)),
+        match &self.elsewhere {
+            Some(StartedElsewhere::Agent(Remote { agent, id })) => Some((Rc::clone(agent), *id)),
             _ => None,
         }
     }
@@ -538,21 +266,10 @@ impl Target {
     /// # Errors
     /// If the source no longer answers.
     pub(crate) fn read_cpu(&self) -> Result<Option<CpuTime>, Failure> {
-        match &self.afar {
-            Some(Afar::Counted(counter)) => counter.borrow_mut().read().map(Some),
+        match &self.elsewhere {
+            Some(StartedElsewhere::Counted(counter)) => counter.borrow_mut().read().map(Some),
             _ => Ok(None),
         }
-    }
-
-    /// Reads the counters of its workers; `None` if it has none, or does not answer in time.
-    pub(crate) fn read_workers(&self) -> Option<WorkerReading> {
-        if let Some(read) = self.at_agent(Ask::Workers) {
-            return read.ok()?;
-        }
-        let workers = self.workers.as_ref()?;
-        let url = workers.url(self.setting.as_ref()?);
-        let answer = get(&url, &[], WORKERS_LIMIT, LONGEST_METRICS).ok()?;
-        workers.parse(&String::from_utf8_lossy(&answer.body))
     }
 
     /// Asks its agent for an operation, if one started it.
@@ -590,7 +307,7 @@ impl Target {
             self.signal_group(Signal::STOP);
             self.paused = true;
         }
-        if self.beside {
+        if self.holds_origin {
             self.origin.borrow_mut().pause();
         }
     }
@@ -621,107 +338,4 @@ impl Target {
         }
         Ok(None)
     }
-}
-
-/// Starts a slow link in front of `port` and sets `port` to the link's port.
-fn relay(ground: &Ground, settings: &Relay, port: &mut u16) -> Result<Server, Failure> {
-    let own = free_ports(1)?[0];
-    let folder = ground.folder("relay")?;
-    let file = folder.join("link.json");
-    let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-    let link = Link {
-        listen: address(own),
-        to: address(*port),
-        round_trip_ms: settings.round_trip_ms,
-        bytes_per_second: settings.bytes_per_second,
-    };
-    let text = serde_json::to_vec(&link).map_err(|error| Failure::of("the link's settings", error))?;
-    fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
-    let output = folder.join("output.log");
-    let group = Launch::new(&ground.exe)
-        .arguments(["relay".as_ref(), file.as_os_str()])
-        .cores(&ground.cores.load)
-        .output(&output, &output)
-        .start()?;
-    let mut server = Server::new(group);
-    let begun = Instant::now();
-    while TcpStream::connect(address(own)).is_err() {
-        if server.ended()?.is_some() || begun.elapsed() > RELAY_LIMIT {
-            return Err(Failure(format!("the slow link did not start: {}", tail(&output, 4))));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    *port = own;
-    Ok(server)
-}
-
-fn setting(
-    ground: &Ground,
-    arm: &Arm,
-    settings: &Settings,
-    origins: &[Address],
-    clients: u32,
-    front: bool,
-) -> Result<Setting, Failure> {
-    let ports = free_ports(2)?;
-    let folder = ground.folder(&arm.name)?;
-    let mut setting = Setting::new(ports[0], ports[1], origins[0].port, folder);
-    setting.workers = settings.workers();
-    setting.upstreams = vec![Upstream { name: "origin".into(), origins: origins.to_vec() }];
-    setting.features = features(settings.features())?;
-    if settings.http() == 2 {
-        setting.features.insert(Feature::Http2);
-    }
-    if settings.grpc() {
-        setting.features.insert(Feature::Http2Origin);
-    }
-    if !front {
-        // The copies of a chain speak plain HTTP/1 to each other.
-        setting.features.remove(&Feature::Tls);
-        setting.features.remove(&Feature::Http2);
-    }
-    if setting.features.contains(&Feature::Tls) {
-        setting.tls = Some(ground.certificate()?);
-    }
-    setting.options = arm.options.clone();
-    setting.clients = clients;
-    setting.keepalive = settings.origin_kept.unwrap_or_else(|| clients.max(64));
-    setting.cores = settings.target_cores();
-    setting.quota = settings.quota;
-    setting.memory_mib = settings.memory_mib;
-    setting.file_limit = ground.facts.file_limit;
-    for host in settings.hosts.iter().flatten() {
-        setting.hosts.push(VirtualHost { host: host.clone(), routes: Vec::new() });
-    }
-    if settings.routes() > 1 {
-        setting = setting.with_routes(settings.routes());
-    }
-    Ok(setting)
-}
-
-fn features(names: &[String]) -> Result<BTreeSet<Feature>, Failure> {
-    names
-        .iter()
-        .map(|name| {
-            Feature::ALL.into_iter().find(|feature| feature.name() == name).ok_or_else(|| {
-                let known: Vec<&str> = Feature::ALL.iter().map(|feature| feature.name()).collect();
-                Failure(format!("no feature is called `{name}`; known: {}", known.join(", ")))
-            })
-        })
-        .collect()
-}
-
-/// Returns the program's file name; its folder exists on this machine only.
-fn name_of(program: &Path) -> String {
-    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
-}
-
-fn written(ground: &Ground, file: &tollgate_lab_system::RenderedFile) -> RenderedFile {
-    let mut text = ground.without_paths(&file.text);
-    if text.len() > LONGEST_FILE {
-        let end = text[..text.floor_char_boundary(LONGEST_FILE)].rfind('\n').unwrap_or(0);
-        text.truncate(end);
-        text.push_str("\n... cut here\n");
-    }
-    RenderedFile { name: file.path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text }
 }

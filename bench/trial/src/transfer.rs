@@ -57,13 +57,13 @@ pub(crate) fn transfer(ground: &Ground, arm: &Arm, bytes: u64) -> Result<Vec<Mov
     let origin = Rc::new(RefCell::new(Origin::of_this_process(port)));
     let target = Target::start(ground, arm, &settings, Some(origin), 64)?;
     let one = |way: &'static str, run: fn(u16, u64) -> io::Result<Option<String>>| {
-        let begun = Instant::now();
+        let started = Instant::now();
         let problem = run(target.port, bytes).unwrap_or_else(|error| Some(error.to_string()));
         let memory = target.ids().into_iter().map(Memory::read);
         Moved {
             way,
             problem,
-            seconds: begun.elapsed().as_secs_f64(),
+            seconds: started.elapsed().as_secs_f64(),
             peak_kib: memory.map(|memory| memory.peak_kib).sum(),
         }
     };

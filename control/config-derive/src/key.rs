@@ -16,7 +16,7 @@ pub(crate) struct Key {
     pub role: Role,
 }
 
-/// What a field is.
+/// The kind of a field.
 pub(crate) enum Role {
     /// A key.
     Key(Box<Attributes>),

@@ -149,7 +149,7 @@ fn rows(keys: &[Key]) -> Result<TokenStream> {
     }))
 }
 
-/// Returns the variable of a field's value. The field's own name may be that of a function of the user.
+/// Returns the variable of a field's value. The field's own name could collide with a function of the user.
 fn variable(key: &Key) -> Ident {
     format_ident!("value_of_{}", key.field)
 }

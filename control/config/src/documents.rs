@@ -264,8 +264,8 @@ impl Documents {
             .collect()
     }
 
-    /// Checks the lists of endpoints and the directories of static files that a document names. One that does not
-    /// exist yet is only a warning, because a program may write it later.
+    /// Checks the lists of endpoints and the directories of static files that a document names. A missing file is only
+    /// a warning, because a program may write it later.
     #[must_use]
     pub fn check_lists(&self, document: &Document) -> Vec<DocumentProblem> {
         let mut problems = Vec::new();

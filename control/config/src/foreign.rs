@@ -15,7 +15,7 @@ struct Words {
     /// The sections in which they are explained, by name.
     sections: &'static [&'static str],
     words: &'static [&'static str],
-    /// What to write. `{}` is the value that the user wrote, if it is a short text.
+    /// The key to write instead. `{}` is the value that the user wrote, if it is a short text.
     help: &'static str,
     /// The value that stands for `{}` otherwise.
     example: &'static str,

@@ -323,7 +323,7 @@ impl<'a> Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// Resolves the roots of static files, relative to the file that names each, and warns of those that are not
+    /// Resolves the roots of static files, relative to the file that names each, and warns about roots that are not
     /// directories.
     fn roots(&mut self) {
         let mut roots = Vec::new();

@@ -292,6 +292,27 @@ impl Reader {
         }
     }
 
+    /// Parses the items of a list, or a single value, each with its position. `nouns` name the items together and one
+    /// of them, for messages. Reports an empty list.
+    pub fn parsed_list<T>(
+        &mut self,
+        node: &Node,
+        nouns: (&str, &str),
+        shape: &Shape,
+        parse: impl Fn(&str) -> Result<T, ScalarError>,
+    ) -> Vec<Spanned<T>> {
+        let (all, one) = nouns;
+        let items = one_or_many(node);
+        if items.is_empty() {
+            self.missing(node.at, format!("the list of {all} is empty"), shape);
+        }
+        let read = |node: &Node| {
+            let value = self.parsed(node, one, shape, &parse)?;
+            Some(Spanned { value, at: node.at })
+        };
+        items.iter().filter_map(read).collect()
+    }
+
     /// Parses a field's scalar and reports a fault.
     pub fn field<T>(
         &mut self,

@@ -1,9 +1,9 @@
 //! How a section of the configuration is declared, once, and what follows from the declaration.
 //!
 //! A section is a struct with [`#[derive(Section)]`](derive@Section). Its fields are the keys; the derive makes the
-//! reader, the defaults and the rows from which messages, the JSON Schema, the reference and the masking of
-//! secrets are made. An enum with [`#[derive(Word)]`](derive@Word) is a fixed set of words. Rules between keys are
-//! a function beside the struct. Other crates declare sections in the same way.
+//! reader, the defaults and the rows from which messages, the JSON Schema, the reference and the masking of secrets are
+//! made. An enum with [`#[derive(Word)]`](derive@Word) is a fixed set of words. Rules between keys are a function next
+//! to the struct. Other crates declare sections in the same way.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Generates structural schemas from the table of keys: OpenAPI v3, as definitions of resources in Kubernetes have it.
 //!
-//! A structural schema has one type at each place, so each key has one form here: the mapping where a file may also have
-//! a short form, the list where it may have one entry. `off` is a text where the value is a text or a number. Where it is
-//! a mapping or a list, the list `disabled` of the section names the key. Keys that hold a secret, and names of
-//! upstreams, have the schemas of the caller: in Kubernetes they refer to objects. Keys that exclude each other become
-//! rules of CEL, since the message of `oneOf` does not name them.
+//! A structural schema has one type at each place, so each key has one form here: the mapping if a file may also have a
+//! short form, the list if a file may have a single entry. If the value is a text or a number, `off` is a text. If the
+//! value is a mapping or a list, the section's list `disabled` names the key instead. Keys that hold a secret, and
+//! names of upstreams, have the schemas of the caller: in Kubernetes they refer to objects. Keys that exclude each
+//! other become rules of CEL, since the message of `oneOf` does not name them.
 
 use serde_json::{Map, Value, json};
 
@@ -228,8 +228,8 @@ fn section_of(shape: &Shape) -> Option<&'static SectionSpec> {
     }
 }
 
-/// Returns whether a section can say what a short form beside it says. A number or a word has no key of its own in a
-/// section that needs exactly one of its keys.
+/// Returns whether the section can express everything that its short form expresses. A number or a word has no key of
+/// its own in a section that needs exactly one of its keys.
 fn is_in(short: &Shape, section: &SectionSpec) -> bool {
     let is_free = !matches!(section.choice, Choice::ExactlyOne(_));
     match short {

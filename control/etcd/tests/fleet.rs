@@ -62,9 +62,9 @@ async fn fill(client: &EtcdClient, count: usize) {
         let put =
             |number: &usize| Operation::Put(format!("/fleet/config/routes/r{number:05}"), b"{}".to_vec());
         let transaction = Transaction { compare: Vec::new(), operations: part.iter().map(put).collect() };
-        let begun = Instant::now();
+        let started = Instant::now();
         while client.transact(&transaction).await.is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "etcd does not take writes");
+            assert!(started.elapsed() < Duration::from_secs(20), "etcd does not take writes");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -109,9 +109,9 @@ fn a_list_comes_whole_however_many_pages_it_has() {
             .len()
     };
     let wait = |wanted: usize| {
-        let begun = Instant::now();
+        let started = Instant::now();
         while there() != wanted {
-            assert!(begun.elapsed() < Duration::from_secs(20), "not {wanted} gateways");
+            assert!(started.elapsed() < Duration::from_secs(20), "not {wanted} gateways");
             std::thread::sleep(Duration::from_millis(20));
         }
     };
@@ -166,10 +166,10 @@ fn a_change_reaches_a_hundred_gateways() {
                 "/fleet/config/routes/r00001".to_owned(),
                 number.to_string().into_bytes(),
             )];
-            let begun = Instant::now();
+            let started = Instant::now();
             let made = client.transact(&Transaction { compare: Vec::new(), operations }).await;
             let made = made.expect("made").expect("it demands nothing");
-            took.push(all("a change", made).saturating_duration_since(begun));
+            took.push(all("a change", made).saturating_duration_since(started));
         }
         took
     });

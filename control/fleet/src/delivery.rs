@@ -103,8 +103,8 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    /// Hands over the state of the file, if there is one, as a batch of its own: the last good version of a document must come into
-    /// force even if the controller has a later one that is not valid.
+    /// Hands over the state of the file, if there is one, as a batch of its own: the last good version of a document
+    /// must come into force even if the controller has a later, invalid version.
     pub fn new(
         events: mpsc::Sender<SourceEvent>,
         bind: Option<IpAddr>,

@@ -19,7 +19,7 @@ use crate::rights;
 use crate::translate::{APPLIED, Applied, leftovers};
 use crate::watch::Observation;
 
-/// Applies objects, and removes those that are not wanted any more.
+/// Applies wanted objects, and removes unwanted ones.
 pub struct Applier {
     client: Client,
     controller: String,
@@ -59,7 +59,7 @@ impl Applier {
         self.is_due = true;
     }
 
-    /// Records the end of a write. What was not applied is compared again with the next check.
+    /// Records the end of a write. The next check compares an object again if it was not applied.
     pub fn written(&mut self, reference: &Reference, is_applied: bool) {
         self.running.remove(reference);
         // Another version may be wanted since.
@@ -111,7 +111,7 @@ impl Applier {
                         None
                     }
                 };
-                // If the receiver is gone, the source has ended.
+                // If the receiver is gone, the source has stopped.
                 let _ = observations.send(Observation::Applied(reference, object)).await;
             });
         }

@@ -36,8 +36,8 @@ pub enum ClusterAccess {
 /// # Errors
 /// Returns a message if the access is not configured.
 pub async fn connect(access: &ClusterAccess) -> Result<Client, String> {
-    // The client takes the process's provider. It is the one that the gateway uses everywhere; if another
-    // part of the process was first, this has no effect.
+    // The client takes the process's provider. The gateway uses this provider everywhere. If another part of the
+    // process has installed it already, the call has no effect.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut config = match access {
         ClusterAccess::InCluster => Config::incluster()

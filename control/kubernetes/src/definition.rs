@@ -25,13 +25,13 @@ const NOT_OF_ROUTES: [&str; 13] = [
     "policies",
     "access_log",
 ];
-/// The keys of an upstream that come from the Service, its endpoints and its BackendTLSPolicy, and the one that names an
-/// address of the machine.
+/// The keys of an upstream that come from the Service, its endpoints and its BackendTLSPolicy, and the key that names
+/// an address of the machine.
 const NOT_OF_UPSTREAMS: [&str; 6] = ["endpoints", "discover", "http2", "tls", "source_address", "policies"];
 /// Maximum number of targets of a policy, and of entries in its status.
 const TARGETS_MAX: usize = 16;
 
-/// What a schema of a section needs to know.
+/// The parameters of a section's schema.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionRequest<'a> {
     /// The section's name.

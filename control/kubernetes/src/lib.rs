@@ -3,7 +3,7 @@
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | `object`, `objects` | objects as they are kept, each read by itself |
+//! | `object`, `objects` | the objects in memory, each parsed independently |
 //! | `resources` | the fields of each kind that are read |
 //! | [`translate`](translate()) | the pure function from objects to documents and statuses |
 //! | [`import`](import()) | manifests of ingress-nginx as a configuration file |

@@ -1,8 +1,8 @@
 //! Objects of the API server, reduced to the fields that the translation reads.
 //!
-//! Each object is read by itself. Unknown fields are ignored, enumerations are texts until the translation
-//! understands them, and an object whose spec cannot be read keeps the reason in its place. So an object of a
-//! newer version of a resource never ends a watch, and never hides its neighbours.
+//! Each object is read independently. Unknown fields are ignored, enumerations are texts until the translation
+//! understands them, and an object whose spec cannot be read keeps the reason in its place. So an object of a newer
+//! version of a resource never ends a watch, and never hides its neighbours.
 
 use std::collections::BTreeMap;
 use std::fmt;

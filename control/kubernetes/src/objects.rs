@@ -1,4 +1,7 @@
 //! The objects that the source has read, by kind and name.
+//!
+//! The watches put objects in ([`Objects::put`]); the translator takes the [`Changes`] since its last run. An object
+//! whose relevant fields are unchanged causes no translation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +81,7 @@ pub struct Objects {
     changes: Changes,
 }
 
-/// What a new version of an object changes.
+/// The changes that a new version of an object brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// At most its status.

@@ -30,7 +30,7 @@ impl Resource {
     }
 }
 
-/// Describes why a request failed. `verbs` are those that the gateway needs on the resource.
+/// Describes why a request failed. `verbs`: the verbs that the gateway needs on the resource.
 pub fn explain(error: &Error, verbs: &str, resource: &Resource) -> String {
     match error {
         Error::Api(status) => explain_status(status.code, &status.message, verbs, resource),

@@ -2,10 +2,10 @@
 //! until they are in force or refused, and then writes the statuses. So a status never says more than the
 //! gateway does.
 //!
-//! One translation is on its way at a time. What changes until it is in force is translated together afterwards, and not
-//! before [`BATCH_INTERVAL`] has passed: a change is on its way at once when the source is idle, and a flood of changes
-//! leaves the processors to the API server and to the requests. In the meantime the thread keeps on reading events and
-//! writing the statuses of what is in force.
+//! One translation is in progress at a time. Changes that arrive until it is in force are translated together
+//! afterwards, at the earliest after [`BATCH_INTERVAL`]. So an idle source translates a change at once, and a flood of
+//! changes leaves CPU time to the API server and to requests. Meanwhile the thread continues to read events and to
+//! write the statuses of documents in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -142,7 +142,7 @@ struct Source {
     is_due: bool,
     /// The next translation begins at this time at the earliest.
     next_at: Instant,
-    /// What the last translation noted, so that it is logged once.
+    /// The notes of the last translation, so that each is logged once.
     notes: BTreeMap<Reference, BTreeSet<String>>,
     /// The documents that the gateway refused.
     refused: Refused,
@@ -186,7 +186,7 @@ impl Source {
         }
     }
 
-    /// Runs until the gateway has ended.
+    /// Runs until the gateway stops.
     async fn run(mut self) {
         for kind in Kind::WATCHED {
             let scopes = match self.settings.namespaces.as_slice() {
@@ -237,7 +237,7 @@ impl Source {
                     self.take_all(observation).await;
                 }
                 refused = answered(&mut answer) => {
-                    // Without an answer, the gateway has ended.
+                    // Without an answer, the gateway has stopped.
                     let Ok(refused) = refused else { return };
                     answer = None;
                     self.in_force(refused);
@@ -314,7 +314,7 @@ impl Source {
             }
             Observation::Written(reference, object) => {
                 let is_good = object.is_some();
-                // A watch may have reported meanwhile that the object is gone.
+                // A watch may have reported the object's deletion since then.
                 if let Some(object) = object.filter(|_| self.objects.status(&reference).is_some()) {
                     self.put(reference.kind, object);
                 }

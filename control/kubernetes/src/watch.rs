@@ -27,7 +27,7 @@ const PAGE_SIZE: u32 = 500;
 pub enum Scope {
     /// All objects of the kind.
     All,
-    /// Those of a namespace.
+    /// The objects of a namespace.
     Namespace(String),
     /// One object.
     Named(ObjectName),
@@ -44,7 +44,7 @@ impl Scope {
     }
 }
 
-/// What a watch or a write reports.
+/// A report of a watch or a write.
 #[derive(Debug)]
 pub enum Observation {
     /// All objects of a scope.
@@ -57,7 +57,7 @@ pub enum Observation {
     Failed(Kind, String),
     /// The status of an object was written. `None`: it was not, and the next change tries again.
     Written(Reference, Option<RawObject>),
-    /// A write of an object of this controller has ended. `None`: it was not applied, or it was removed.
+    /// A write of an object of this controller is finished. `None`: it was not applied, or it was removed.
     Applied(Reference, Option<RawObject>),
 }
 

@@ -86,7 +86,7 @@ impl StatusWriter {
             let (desired, current) = (desired.value(), current.value());
             let patch = status::patch(reference.kind, &self.controller, &desired, &current, &time);
             let Some(patch) = patch else { continue };
-            // A list that others write, too, must be the one that was read.
+            // A list that others write, too, must not have changed since it was read.
             let versioned = status::shared_list(reference.kind).is_some();
             let body = status_body(reference.kind, meta, patch, versioned);
             self.queue.running.insert(reference.clone());
@@ -111,7 +111,7 @@ impl StatusWriter {
                         None
                     }
                 };
-                // If the receiver is gone, the source has ended.
+                // If the receiver is gone, the source has stopped.
                 let _ = observations.send(Observation::Written(reference, object)).await;
             });
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tollgate_config::{Substitutes, structural_schema};
 use tollgate_kubernetes::{SectionRequest, policy_definition};
 
-/// The copies: the chart's, and the one beside the manifest.
+/// The copies: in the chart, and next to the manifest.
 const COPIES: [&str; 2] = ["helm/tollgate/crds/tollgatepolicies.yaml", "kubernetes/tollgatepolicies.yaml"];
 
 fn definition() -> Value {
@@ -36,7 +36,7 @@ fn the_manifests_have_the_definition() {
     }
 }
 
-/// A new policy appears in the definition by itself.
+/// A new policy appears in the definition automatically.
 #[test]
 fn every_policy_of_the_gateway_is_in_the_definition() {
     let spec = spec();

@@ -9,7 +9,7 @@ use tollgate_kubernetes::{Kind, Objects, RawObject, Translation, translate};
 
 use settings::settings;
 
-/// What the examples refer to.
+/// The objects that the examples refer to.
 const WORLD: &str = r#"
 kind: GatewayClass
 metadata: {name: tollgate}

@@ -1,4 +1,7 @@
 //! The types of which a [`Plan`] consists.
+//!
+//! [`compile`](crate::compile) makes a plan, and the workers only read it. It is immutable, and its routes refer to
+//! upstreams by index. Unchanged routes are shared with the previous plan.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -59,7 +59,7 @@ impl StreamTable {
     }
 }
 
-/// What a stream does with the connections or datagrams that it takes.
+/// The action of a stream for the connections or datagrams that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     /// Name in logs and metrics.

@@ -54,7 +54,7 @@ pub(crate) struct StreamTargets {
     pub only_named: Option<usize>,
 }
 
-/// Returns all streams: those of the listeners, then those under `streams`.
+/// Returns all streams: first the listeners' own, then the section `streams`.
 pub(crate) fn written<'a>(parts: &config::CombinedResources<'a>) -> Vec<WrittenStream<'a>> {
     let own = parts.listeners.iter().copied();
     let own = own.filter_map(|listener| {

@@ -43,7 +43,7 @@ pub(crate) fn is_for(named: &config::NamedCertificate, listener: &config::Listen
         || named.listeners.iter().any(|bind| listener.bind.value.tcp() == Some(bind.value))
 }
 
-/// Returns the errors of named certificates, except those that a listener finds when it loads them.
+/// Returns the errors of named certificates, except errors that a listener finds when it loads them.
 pub(crate) fn named_certificate_problems(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let secure = || parts.listeners.iter().filter(|listener| listener.tls.is_some());

@@ -1,9 +1,9 @@
-//! Finds inputs that may change an endpoint's response and are no part of the key of the route's cache.
+//! Warns about parts of a request that can change the cached response and are missing from the cache key.
 //!
-//! Whoever controls such an input can have a response stored that other clients then get (cache poisoning). The check sees
-//! what the configuration does with a request: fields that `headers` makes of it, fields by which the route is chosen, and
-//! fields of clients that `forwarded` lets through. What the endpoint does with any other field it has to say in `Vary`.
-//! [`compile`](crate::compile) warns about each input once.
+//! A client that controls such an unkeyed input can poison the cache: other clients then receive the response to its
+//! request. [`warnings`] finds three kinds, all visible in the configuration: fields that a `headers` policy derives
+//! from the request, fields that select the route, and client fields that `forwarded` lets through. For any other field
+//! that changes a response, the endpoint must send `Vary`. [`compile`](crate::compile) reports each input once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,16 +14,17 @@ use tollgate_policy::{CacheRules, Planned};
 use crate::policies::PolicyCompiler;
 use crate::{Action, Route};
 
-/// Fields of clients that reach the endpoint with `x_forwarded: off`, and that frameworks make links and redirects of.
+/// With `x_forwarded: off`, these fields of a client reach the endpoint, and web frameworks build links and redirects
+/// from them.
 const FORWARDED: [&str; 2] = ["X-Forwarded-Host", "X-Forwarded-Proto"];
 
-/// Returns a warning for each input of a route with a cache that the key lacks.
+/// Returns a warning for each input that is missing from the cache key of its route.
 pub(crate) fn warnings(
     parts: &config::CombinedResources<'_>,
     policies: &PolicyCompiler,
     routes: &[Arc<Route>],
 ) -> Vec<Problem> {
-    let mut told = HashSet::new();
+    let mut reported = HashSet::new();
     let mut warnings = Vec::new();
     for (written, planned) in parts.routes.iter().zip(routes) {
         let (Action::Forward(_), Some(chains)) = (&planned.action, &planned.policies) else { continue };
@@ -32,7 +33,7 @@ pub(crate) fn warnings(
         let position = |kind| policies.position(parts, written, kind).unwrap_or(written.at);
         let cache = position("cache");
         let mut warn = |at: At, message: String, field: &str| {
-            if told.insert((at, field.to_ascii_lowercase())) {
+            if reported.insert((at, field.to_ascii_lowercase())) {
                 let key = format!("write `cache: {{key: {{headers: {field}}}}}`");
                 let help = format!("{key}, or let the upstream send `Vary: {field}`");
                 let problem = Problem::warning(at, message).help(help);
@@ -84,7 +85,7 @@ pub(crate) fn warnings(
     warnings
 }
 
-/// Returns whether requests with this field differ in their keys, or bypass the cache.
+/// Returns whether the field is part of the cache key, or requests that carry it bypass the cache.
 fn is_bypassed(rules: &CacheRules, field: &str) -> bool {
     rules.has_key_field(field) || tollgate_policy::bypasses_cache(field)
 }

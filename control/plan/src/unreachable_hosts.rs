@@ -10,7 +10,7 @@ use crate::PlannedListener;
 use crate::listener_index::ListenerIndex;
 use crate::stream_table::Stream;
 
-/// What keeps the requests for a host from the routes of a listener.
+/// The reason why requests for a host never reach the routes of a listener.
 enum Obstacle<'a> {
     /// Another listener of the address has the host.
     Listener(&'a PlannedListener),

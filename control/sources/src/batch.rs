@@ -1,4 +1,8 @@
 //! Combines several requests into one plan and one sync of the disk.
+//!
+//! The program calls [`Sources::apply_requests`] with all waiting requests. They are staged one after another, compiled
+//! once, and written to the store or etcd together. If they are not valid together, each is tried alone. A request that
+//! depends on another one of the batch is deferred to the next batch, so that it sees the result.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,5 +1,5 @@
-//! Kubernetes as a source. The documents that the translation makes come into force; those that are not valid
-//! are refused and reported back, and the last valid version of each stays in force.
+//! Kubernetes as a source. Valid documents of the translation come into force. Invalid documents are refused and
+//! reported back, and the last valid version of each stays in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -165,7 +165,7 @@ impl Sources {
         self.store.is_some() || self.etcd_source.is_some()
     }
 
-    /// Returns all documents for the gateways of a fleet: the file's resources, and those of its other source.
+    /// Returns all documents for the gateways of a fleet: the resources of the file and of the other source.
     pub fn fleet_documents(&self) -> impl Iterator<Item = (DocumentKey, Compact)> {
         let documents = KINDS.iter().flat_map(|kind| self.documents.of(kind)).map(|document| {
             let key = DocumentKey { kind: document.kind.name, name: document.name.clone() };

@@ -1,4 +1,7 @@
 //! Turns a request into changes of documents, which can be undone.
+//!
+//! `batch` calls [`Sources::stage`] before it compiles, and [`Sources::undo_staged`] if the result is refused. Problems
+//! of single documents are found here; problems of the combination are found by the compiler.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
-//! The open file of a store.
+//! The open file of a store: its documents, and the versions of their changes.
+//!
+//! `sources` opens one [`Store`] and commits each batch of changes in one transaction. During a binary upgrade it
+//! [closes](Store::close) the file for the new process. Invariant: a commit is on the disk when it returns.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;

@@ -7,7 +7,7 @@
 //! valgrind --tool=callgrind target/release/examples/cache_cost hit 1000
 //! ```
 //!
-//! `hit`: a fresh response. `vary`: one that varies with two fields. `miss`: a look-up without a result, the
+//! `hit`: a fresh response. `vary`: a response that varies with two fields. `miss`: a look-up without a result, the
 //! admission of a response, and its fetch with a body of 4 KiB, under one of 1,000 keys. `evict`: the same in a store
 //! that is full.
 

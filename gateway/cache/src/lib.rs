@@ -1,15 +1,15 @@
 //! The proxy cache: the rules of RFC 9111, a store in memory that all workers share, and a [disk tier](DiskSettings) behind it.
 //!
 //! The rules and the store do no I/O. The disk tier writes on a thread of its own, and reads on the threads of its
-//! callers, which are no workers. The path of a request through it:
+//! callers, which are not workers. The path of a request through the crate:
 //!
 //! 1. The worker reads the request's [`RequestControl`] and asks [`Store::lookup`] for its key.
 //! 2. For a [`Lookup::Hit`], [`reuse`] decides between serving, validating, and serving while another request
 //!    validates. [`answer`] then chooses between 200, 206, 304 and 416. A hit takes no lock and allocates nothing.
-//! 3. If memory has nothing and [`Store::may_be_on_disk`], the worker has a thread load the [candidates](DiskCandidate), and
-//!    [`Store::promote`] returns what is valid.
-//! 4. Otherwise [`Store::begin`] makes the request the leader of a fetch, or a follower of one that runs. The leader
-//!    holds a [`Fill`], the follower a [`Follower`], possibly on another worker.
+//! 3. If memory has nothing and [`Store::may_be_on_disk`] returns true, a thread loads the [candidates](DiskCandidate),
+//!    and [`Store::promote`] returns the valid ones.
+//! 4. Otherwise [`Store::begin`] makes the request the leader of a new fetch, or a follower of a running one. The
+//!    leader holds a [`Fill`], the follower a [`Follower`], possibly on another worker.
 //! 5. When a response arrives, [`admit`] decides whether it is stored, and makes its [`StoredHead`]. The leader hands
 //!    head and body to its [`Fill`] as they arrive; followers read them at once. A 304 refreshes the stored response by
 //!    [`StoredHead::updated_by`] and [`Fill::freshen`].

@@ -5,10 +5,9 @@
 //!   [`RequestStream`] to the task that answers a request.
 //! - `client`: a [`ClientConnection`] belongs to the task that reads and writes an endpoint's socket, and each
 //!   [`ResponseStream`] to the exchange that sends a request.
-//! - `shared`: what both roles have in common. `receive` parses frames in place in the receive buffer, and
-//!   `send` appends frames to one output buffer. A message is not queued beyond that: the sender keeps what
-//!   the windows do not let through. `hpack` holds the header tables. A decoded head is a [`FieldSection`],
-//!   in the order received.
+//! - `shared`: the code of both roles. `receive` parses frames in place in the receive buffer, and `send` appends
+//!   frames to one output buffer. There is no other queue: the sender keeps the bytes that exceed the windows. `hpack`
+//!   holds the header tables. A decoded head is a [`FieldSection`], in the order received.
 //!
 //! All of a connection runs on one thread. If a peer breaks the protocol, the connection resets the stream
 //! or ends, as the RFC requires. Memory is bounded whatever a peer sends: a connection keeps its windows,

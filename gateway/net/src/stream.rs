@@ -31,12 +31,11 @@ use crate::simulated;
 use crate::tls::TlsStream;
 use crate::{Address, DetachedStream, HandshakeError, Negotiated, self_connection};
 
-/// A connected byte stream that is polled by hand, because the data path owns its buffers and its waits.
+/// A connected byte stream with its own poll methods, because the data path owns its buffers and its waits.
 ///
-/// It tries a call first if the socket may be ready, and leaves a waker only if it has to wait. tokio's
-/// `poll_read` and `poll_write` do both each time, which costs five times as much (callgrind). As they do, a
-/// short read or write clears the readiness; a loop over `try_read` would need one more system call to find
-/// that out.
+/// If the socket may be ready, it tries the system call first, and registers a waker only if it has to wait. tokio's
+/// `poll_read` and `poll_write` do both each time, which costs five times as much (callgrind). As with tokio's methods,
+/// a short read or write clears the readiness. A loop over `try_read` would need one more system call for that.
 #[derive(Debug)]
 pub struct Stream {
     kind: StreamKind,

@@ -5,7 +5,7 @@
 //! | `stats/` | each worker's counters, the registry that adds them up, the Prometheus text |
 //! | `log/` | the access log: formats, a worker's sink, the writer thread |
 //! | `cost/` | CPU time per request, the remaining headroom, the cores this process may use |
-//! | `guard/` | how much of its memory and file descriptor bounds the process uses |
+//! | `resource_monitor/` | how much of its limits on memory and file descriptors the process uses |
 //! | `live/` | the gateway's current state as one document, and the last minutes |
 //! | `admin/` | the admin listener's HTTP server |
 //! | `trace/` | how one request was handled, for `tollgate trace` |

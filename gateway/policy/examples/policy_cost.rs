@@ -96,7 +96,7 @@ fn main() {
         forwarding: &(),
     };
     let (mut copy, mut answer, mut context) = (head.clone(), Vec::new(), Context::default());
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..requests {
         copy.clone_from(&head);
         answer.clear();
@@ -109,6 +109,6 @@ fn main() {
         context.respond(&mut answer, BodyKind::Transformable, true);
         black_box((&copy, &answer, &context));
     }
-    let each = begun.elapsed().as_nanos() as f64 / f64::from(requests.max(1));
+    let each = started.elapsed().as_nanos() as f64 / f64::from(requests.max(1));
     writeln!(stdout(), "{name}: {each:.0} ns a request").expect("standard output");
 }

@@ -14,8 +14,8 @@ use crate::{Consumer, Request, request};
 pub struct Reserved(Arc<[String]>);
 
 impl Reserved {
-    /// Reserves these names. A name that ends in `*` covers every name with this prefix, except those that no
-    /// policy removes: framing and hop-by-hop fields, `Host`, and the fields that identify loops and clients.
+    /// Reserves these names. A name that ends in `*` covers every name with this prefix, except for fields that no
+    /// policy may remove: framing and hop-by-hop fields, `Host`, and the fields that identify loops and clients.
     pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
     }

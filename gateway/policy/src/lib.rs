@@ -1,4 +1,4 @@
-//! Policies: authentication, limits, routing decisions and message changes. Each policy has its own file.
+//! Policies: authentication, limits, routing decisions and message changes. Each policy has its own folder.
 //!
 //! A policy sees a [`Request`] and returns a [`Verdict`]: the request continues, ends here, or waits for an
 //! external service. Work on the response is registered in the request's [`Context`]. A policy sees only the
@@ -69,6 +69,7 @@ mod request_copy;
 mod response;
 mod sampling;
 mod security_headers;
+mod service_authenticator;
 mod template;
 pub mod testing;
 mod texts;

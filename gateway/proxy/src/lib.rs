@@ -27,8 +27,8 @@
 //! 7. `exchange::respond` answers in place of an endpoint: with an error, a redirect or a fixed response.
 //! 8. `state::close_record` records the result, however the request ended.
 //!
-//! `front::dry_run` takes a request through the same functions without a socket, for `tollgate explain`.
-//! `front::trace` builds the trace of a request that has ended, for `tollgate trace`.
+//! `front::dry_run` takes a request through the same functions without a socket, for `tollgate explain`. `front::trace`
+//! builds the trace of a finished request, for `tollgate trace`.
 
 mod exchange;
 mod front;

@@ -20,7 +20,7 @@ pub(crate) struct PresentedCertificate<'a> {
     pub now: UnixTime,
 }
 
-/// Which certificates of endpoints are accepted, whatever name the connection is for.
+/// Decides which certificates of endpoints are accepted, independent of the server name.
 pub(crate) trait CertificateRule: Debug + Send + Sync {
     /// # Errors
     /// Why the certificate is not accepted.

@@ -29,7 +29,7 @@ impl ConfigPath {
     }
 }
 
-/// Returns the file that the command line names, or the first one that exists.
+/// Returns the file that the command line names, or else the first existing file of the default places.
 ///
 /// # Errors
 /// A message that lists the places, if no file exists.

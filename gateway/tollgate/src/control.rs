@@ -30,8 +30,10 @@ use crate::fleet;
 use crate::gateway::{ApiChannels, Gateway};
 use crate::kubernetes;
 use crate::operation::{Operation, ReloadOutcome};
-use crate::reload::{self, JobResult, SourceReader};
+use crate::reload;
+use crate::roll_out;
 use crate::signals::Signals;
+use crate::source_reader::{JobResult, SourceReader};
 use crate::stop::{hand_over, stop};
 use crate::systemd;
 use crate::upgrade::{CancelFlag, Handover, Program, Successor};
@@ -395,11 +397,11 @@ impl ControlThread {
     async fn apply(&mut self, outcome: JobResult) {
         match outcome {
             JobResult::Etcd(rollout, applied) => {
-                reload::apply_etcd(rollout, &applied, &mut self.gateway, &self.health, &self.reader).await;
+                roll_out::apply_etcd(rollout, &applied, &mut self.gateway, &self.health, &self.reader).await;
             }
-            JobResult::Sockets(change) => reload::apply_sockets(change, &mut self.gateway),
+            JobResult::Sockets(change) => roll_out::apply_sockets(change, &mut self.gateway),
             JobResult::Objects(changed) => {
-                reload::apply_objects(*changed, &mut self.gateway, &self.health, &self.reader).await;
+                roll_out::apply_objects(*changed, &mut self.gateway, &self.health, &self.reader).await;
             }
             JobResult::File(reading) => {
                 reload::apply_file(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
@@ -410,7 +412,7 @@ impl ControlThread {
                 self.watch.watch_files(self.gateway.files.watched.clone()).await;
             }
             JobResult::Changes(changed) => {
-                reload::apply_changes(*changed, &mut self.gateway, &self.health, &mut self.reader).await;
+                roll_out::apply_changes(*changed, &mut self.gateway, &self.health, &mut self.reader).await;
             }
         }
         if self.etcd_events.is_some() {

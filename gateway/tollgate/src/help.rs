@@ -53,7 +53,7 @@ const OTHER_WORDS: [(&str, &str); 22] = [
     ("version", "--version"),
 ];
 
-/// The width of the help, in columns: the one that clap uses for the rest of the text.
+/// The width of the help, in columns. clap uses the same for the rest of the text.
 const WIDTH: usize = 100;
 /// The column at which the descriptions begin.
 const INDENT: usize = 15;

@@ -75,8 +75,8 @@ pub fn reload(sources: &mut Sources, memo: &mut CompileCache) -> PlanReload {
     reload
 }
 
-/// Compiles what this process serves. A controller serves no requests itself: everything is checked, and its plan is that
-/// of its settings alone.
+/// Compiles what this process serves. A controller serves no requests itself: it checks everything, and its plan comes
+/// from its settings alone.
 ///
 /// # Errors
 /// All errors and warnings.

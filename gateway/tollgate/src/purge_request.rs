@@ -9,7 +9,7 @@ use tollgate_policy::KEY_SEPARATOR;
 /// How long a purge waits until the disk tier has written it. Several that are carried out together share it.
 pub const DISK_WAIT: Duration = Duration::from_secs(10);
 
-/// What is purged.
+/// The responses to purge.
 #[derive(Debug, PartialEq, Eq)]
 enum Target {
     /// One URL: the keys that begin with it and a separator.

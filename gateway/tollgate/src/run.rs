@@ -29,7 +29,7 @@ use crate::startup::raise_file_limit;
 use crate::takeover::Predecessor;
 use crate::upgrade::Program;
 
-/// What a process does.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// It serves requests.

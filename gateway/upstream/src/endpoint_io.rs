@@ -66,8 +66,8 @@ impl EndpointIo {
         Poll::Pending
     }
 
-    /// Sends a GOAWAY before the connection is closed, as far as the socket takes it at once, so that the endpoint knows
-    /// that nothing was lost (RFC 9113, 6.8). Does nothing if the connection has ended.
+    /// Sends a GOAWAY before the connection is closed, as far as the socket takes it at once, so that the endpoint
+    /// knows that nothing was lost (RFC 9113, 6.8). Does nothing if the connection is closed.
     pub fn say_goodbye(&mut self, client: &ClientConnection) {
         if client.ended().is_none() {
             client.go_away();

@@ -1,4 +1,8 @@
 //! The endpoints of an upstream on one worker, and the choice among them.
+//!
+//! The [`Upstream`](crate::Upstream) asks [`Members::pick`] for the endpoint of each attempt. The balancer is prepared
+//! when something changes (health, ejections, discovery, slow start), not when a request arrives. New members take over
+//! the balancer's state of old ones for endpoints that stay.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -36,8 +40,8 @@ pub struct PickHints<'a> {
 
 /// The endpoints of an upstream on one worker: the listed and the discovered ones.
 ///
-/// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the last one that the worker
-/// saw. Only if they differ does the worker rebuild its balance.
+/// Each request compares the shared [`epoch`](crate::UpstreamState::epoch) with the last epoch that the worker saw.
+/// Only if they differ does the worker rebuild its balance.
 #[derive(Debug)]
 pub(crate) struct Members {
     set: Rc<PoolSet>,
@@ -303,9 +307,9 @@ impl Members {
 /// all after `slow_start`.
 fn readiness(milliseconds: u64, slow_start: Duration) -> u64 {
     let whole = u64::try_from(slow_start.as_millis()).unwrap_or(u64::MAX).max(1);
-    let begun = READY / 10;
-    let grown = u128::from(milliseconds.min(whole)) * u128::from(READY - begun) / u128::from(whole);
-    begun + u64::try_from(grown).unwrap_or(READY)
+    let started = READY / 10;
+    let grown = u128::from(milliseconds.min(whole)) * u128::from(READY - started) / u128::from(whole);
+    started + u64::try_from(grown).unwrap_or(READY)
 }
 
 impl CurrentMembers {

@@ -126,10 +126,10 @@ impl Line {
         let progress = Rc::new(Progress::default());
         let sending = (self.wire.clone(), batch.clone(), self.jar.clone());
         tollgate_net::spawn(send(sending, progress.clone(), says_last));
-        let mut told = false;
+        let mut reported = false;
         for ask in &batch.asks {
             if !self.open {
-                let got = match (progress.left.get(), told) {
+                let got = match (progress.left.get(), reported) {
                     (true, _) => Got::Left,
                     (_, true) => Got::Told,
                     _ => Got::Cut { status: None },
@@ -139,7 +139,7 @@ impl Line {
             }
             match self.answer(ask, &progress).await {
                 Ok((got, goes_on)) => {
-                    told = !goes_on;
+                    reported = !goes_on;
                     self.open = goes_on;
                     match self.sabotage {
                         Some(Sabotage::ForgetAnswers) => {}

@@ -1,8 +1,8 @@
 //! An HTTP/2 front before an origin's HTTP/1 server. The origins of an upstream with `http2` have one.
 //!
-//! Each stream becomes a connection to the server, so that an origin behaves and misbehaves alike in both
-//! protocols: an answer that breaks off, or is not HTTP, becomes a reset of its stream. The frames are those of
-//! the library `h2`, so that a mistake in the gateway's codec cannot hide behind itself.
+//! Each stream becomes a connection to the server, so that an origin behaves and misbehaves alike in both protocols: an
+//! answer that breaks off, or is not HTTP, becomes a reset of its stream. The frames come from the library `h2`, so
+//! that a mistake in the gateway's codec cannot hide behind itself.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

@@ -278,8 +278,8 @@ impl Gateway {
         let _ = self.plans.send(plan);
     }
 
-    /// Waits until all workers have ended, and returns the errors and leaked sockets. Once the runtimes are
-    /// dropped, nothing may be left.
+    /// Waits until all workers have stopped, and returns the errors and leaked sockets. Once the runtimes are dropped,
+    /// nothing may be left.
     pub async fn ended(&self) -> Vec<String> {
         while self.running.get() > 0 {
             simulated::sleep(Duration::from_millis(10)).await;

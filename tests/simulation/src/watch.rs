@@ -56,7 +56,7 @@ pub async fn queues(gateway: Rc<Gateway>, recorder: Recorder) {
 /// exceed it either. With bodies they may, because an admitted request counts again once its body is sent,
 /// even if others were admitted in between.
 pub async fn adaptive(gateway: Rc<Gateway>, recorder: Recorder, narrow: bool, bodies: bool) {
-    let mut told = false;
+    let mut reported = false;
     loop {
         simulated::sleep(LOOK).await;
         let Some(shared) = gateway.shared() else { return };
@@ -64,8 +64,8 @@ pub async fn adaptive(gateway: Rc<Gateway>, recorder: Recorder, narrow: bool, bo
             let Some(adaptive) = status.adaptive else { continue };
             let most = if narrow { 0 } else { gateway.in_force.adaptive_max(&status.name) };
             let in_flight = if bodies { 0 } else { adaptive.in_flight };
-            if in_flight.max(adaptive.limit) > most && !told {
-                told = true;
+            if in_flight.max(adaptive.limit) > most && !reported {
+                reported = true;
                 recorder.violation(format!("upstream {}: {adaptive:?}, of at most {most}", status.name));
             }
         }

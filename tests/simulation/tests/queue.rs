@@ -124,7 +124,7 @@ struct World {
     shared: Arc<UpstreamStates>,
     registry: Arc<Registry>,
     mail: Mail,
-    /// Whether each worker has ended; an ended worker receives no messages.
+    /// Whether each worker has stopped; a stopped worker receives no messages.
     ended: Arc<Mutex<Vec<bool>>>,
     /// Workers on which no further request starts.
     lost: Vec<bool>,
@@ -381,13 +381,13 @@ fn once(play: &Play, choices: Choices) -> Choices {
         let listening: Vec<_> =
             (0..played.endpoints).map(|endpoint| simulated::listen(address(endpoint), 128)).collect();
         let mut world = World::new(&played);
-        let told = choices.clone();
+        let reported = choices.clone();
         loop {
             let moves = world.moves();
             if moves.is_empty() {
                 break;
             }
-            let choice = told.borrow_mut().choose(moves.len());
+            let choice = reported.borrow_mut().choose(moves.len());
             world.make(moves[choice]);
             // Time for connects to complete, and for the poller to report them.
             sleep(Duration::from_micros(2)).await;

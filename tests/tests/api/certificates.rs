@@ -112,11 +112,11 @@ fn a_certificate_that_cannot_be_used_changes_nothing() {
         (json!({"certificate": one.chain, "key": one.key, "kay": 1}), "/kay", "unknown key"),
     ] {
         let answer = put(&gateway, "/certificates/b", &value);
-        let told = json_of(&answer);
-        let problem = &told["problems"][0];
-        assert_eq!((answer.status, &problem["pointer"]), (422, &json!(pointer)), "{told}");
-        assert!(problem["message"].as_str().is_some_and(|message| message.contains(words)), "{told}");
-        assert!(!answer.text().contains("PRIVATE KEY---"), "{told}");
+        let reported = json_of(&answer);
+        let problem = &reported["problems"][0];
+        assert_eq!((answer.status, &problem["pointer"]), (422, &json!(pointer)), "{reported}");
+        assert!(problem["message"].as_str().is_some_and(|message| message.contains(words)), "{reported}");
+        assert!(!answer.text().contains("PRIVATE KEY---"), "{reported}");
     }
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(one.der()));
     assert_eq!(json_of(&call(&gateway, "GET", "", "", ""))["version"], 1);
@@ -133,11 +133,11 @@ fn private_keys_are_never_shown() {
     let issued = authority.issue(&["b.example"]);
     let secret = issued.key.lines().nth(1).expect("a line of the key");
     let answer = put(&gateway, "/certificates/b", &value(&issued));
-    let mut told = answer.text() + &gateway.stderr();
+    let mut reported = answer.text() + &gateway.stderr();
     for path in ["/certificates/b", "/certificates", "/config", "/history/1", "/history"] {
-        told += &call(&gateway, "GET", path, "", "").text();
+        reported += &call(&gateway, "GET", path, "", "").text();
     }
-    assert!(!told.contains(secret) && !told.contains("PRIVATE KEY"), "{told}");
+    assert!(!reported.contains(secret) && !reported.contains("PRIVATE KEY"), "{reported}");
     let read = json_of(&call(&gateway, "GET", "/certificates/b", "", ""));
     assert_eq!((&read["key"], &read["certificate"]), (&json!("(secret)"), &json!(issued.chain)));
     let other = put(&gateway, "/certificates/other", &read);
@@ -169,10 +169,10 @@ fn a_reload_keeps_what_the_store_has_and_reads_its_files_again() {
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(second.der()));
     // An unusable file is refused, and the old certificate stays in use.
     files.write("b.key", "nothing");
-    let told = reload("not loaded");
+    let reported = reload("not loaded");
     assert!(
-        told.contains("there is no private key in it") && told.contains("store: certificates/b"),
-        "{told}"
+        reported.contains("there is no private key in it") && reported.contains("store: certificates/b"),
+        "{reported}"
     );
     assert_eq!(shown(&gateway, &authority, "b.example"), Some(second.der()));
 }

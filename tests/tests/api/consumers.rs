@@ -126,12 +126,12 @@ fn a_consumer_is_a_resource_like_others() {
     // A name, a key and the id of a secret belong to one consumer only.
     let refused = |name: &str, value: &Value| {
         let answer = put(&gateway, &format!("/consumers/{name}"), value);
-        let told = json_of(&answer);
+        let reported = json_of(&answer);
         (
             answer.status,
-            told["error"].clone(),
-            told["problems"][0]["pointer"].clone(),
-            told["message"].clone(),
+            reported["error"].clone(),
+            reported["problems"][0]["pointer"].clone(),
+            reported["message"].clone(),
         )
     };
     assert_eq!(refused("known", &json!({})).1, "of_the_file");
@@ -163,11 +163,14 @@ fn secrets_of_a_consumer_are_never_shown() {
     wrong["hmac_keys"]["ann-2"] = json!("shortish secret");
     let short = put(&gateway, "/consumers/alice", &wrong);
     assert_eq!((short.status, &json_of(&short)["problems"][0]["pointer"]), (422, &json!("/hmac_keys/ann-2")));
-    let mut told = answer.text() + &short.text() + &gateway.stderr();
+    let mut reported = answer.text() + &short.text() + &gateway.stderr();
     for path in ["/consumers/alice", "/consumers", "/config", "/history/1", "/history"] {
-        told += &call(&gateway, "GET", path, "", "").text();
+        reported += &call(&gateway, "GET", path, "", "").text();
     }
-    assert!(!told.contains(SECRET) && !told.contains(BCRYPT) && !told.contains("shortish"), "{told}");
+    assert!(
+        !reported.contains(SECRET) && !reported.contains(BCRYPT) && !reported.contains("shortish"),
+        "{reported}"
+    );
     // The masked value can be written back without a change, but not to another consumer.
     let mut read = json_of(&call(&gateway, "GET", "/consumers/alice", "", ""));
     assert_eq!((&read["hmac_keys"]["ann-1"], &read["password"]), (&json!("(secret)"), &json!("(secret)")));
@@ -194,13 +197,16 @@ fn a_consumer_is_in_the_file_or_the_store() {
         eventually("word of the reload", || gateway.stderr()[before..].contains(word));
         gateway.stderr()[before..].to_owned()
     };
-    let told = reload("alice: {groups: staff}", "not loaded");
+    let reported = reload("alice: {groups: staff}", "not loaded");
     assert!(
-        told.contains("two consumers are named `alice`") && told.contains("store: consumers/alice"),
-        "{told}"
+        reported.contains("two consumers are named `alice`") && reported.contains("store: consumers/alice"),
+        "{reported}"
     );
-    let told = reload(&format!("eve: {{api_keys: \"{}\"}}", hashed(ALICE)), "not loaded");
-    assert!(told.contains("two consumers have the same key") && told.contains("consumers/alice"), "{told}");
+    let reported = reload(&format!("eve: {{api_keys: \"{}\"}}", hashed(ALICE)), "not loaded");
+    assert!(
+        reported.contains("two consumers have the same key") && reported.contains("consumers/alice"),
+        "{reported}"
+    );
     assert_eq!((by_key(&gateway, "/key", ALICE), by_key(&gateway, "/key", BOB)), (200, 200));
     reload(&format!("eve: {{api_keys: \"{}\"}}", hashed("eves-own-key")), "loaded");
     eventually("the new file", || by_key(&gateway, "/key", "eves-own-key") == 200);

@@ -55,7 +55,7 @@ fn routes_are_sorted_filtered_and_paged() {
     assert_eq!((&row["requests"], &row["match"]), (&json!(20), &json!("/r250/*")));
     assert_eq!(row["targets"], json!([{ "name": "shop", "weight": 1 }]));
     assert!(row["recent"]["p99"].is_number() && busiest["rate"].as_f64() >= row["recent"]["rate"].as_f64());
-    // What matched no route is a row too, but none of the configuration.
+    // Requests without a route have a row too, but it belongs to no resource of the configuration.
     let nothing = get(&gateway, "/live/routes?q=-&sort=requests");
     assert!(
         nothing["items"]

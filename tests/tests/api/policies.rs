@@ -104,14 +104,15 @@ fn the_file_can_use_a_set_of_the_store() {
     let gone = call(&gateway, "DELETE", "/policies/mine", "", "");
     assert!(gone.status == 422 && gone.text().contains("there is no policy set `mine`"), "{gone:?}");
     // An unknown name, with its line; and a name in both sources.
-    let told = reload("routes: [{match: /fixed, respond: x, policies: {use: mien}}]\n", "not loaded");
-    let caret = told.contains("there is no policy set `mien`") && told.contains("did you mean `mine`?");
-    assert!(caret && told.contains("^^^^"), "{told}");
-    let told =
+    let reported = reload("routes: [{match: /fixed, respond: x, policies: {use: mien}}]\n", "not loaded");
+    let caret =
+        reported.contains("there is no policy set `mien`") && reported.contains("did you mean `mine`?");
+    assert!(caret && reported.contains("^^^^"), "{reported}");
+    let reported =
         reload("policy_sets: {mine: {ip: off}}\nroutes: [{match: /fixed, respond: x}]\n", "not loaded");
     assert!(
-        told.contains("two policy sets are named `mine`") && told.contains("store: policies/mine"),
-        "{told}"
+        reported.contains("two policy sets are named `mine`") && reported.contains("store: policies/mine"),
+        "{reported}"
     );
     assert_eq!(said(&gateway, "/fixed"), "other");
 }
@@ -120,10 +121,10 @@ fn the_file_can_use_a_set_of_the_store() {
 fn a_used_set_stays_and_an_unknown_one_is_reported_at_its_position() {
     let gateway = stored();
     let refused = |path: &str, value: &Value| {
-        let told = json_of(&put(&gateway, path, value));
-        let first = told["problems"][0].clone();
+        let reported = json_of(&put(&gateway, path, value));
+        let first = reported["problems"][0].clone();
         (
-            told["error"].clone(),
+            reported["error"].clone(),
             first["resource"].clone(),
             first["pointer"].clone(),
             first["message"].clone(),
@@ -212,11 +213,11 @@ fn secrets_of_a_set_are_never_shown() {
     wrong["ip"] = json!({"dny": "10.0.0.0/8"});
     let short = put(&gateway, "/policies/mine", &wrong);
     assert_eq!(json_of(&short)["problems"][0]["pointer"], "/ip/dny");
-    let mut told = answer.text() + &short.text() + &gateway.stderr();
+    let mut reported = answer.text() + &short.text() + &gateway.stderr();
     for path in ["/policies/mine", "/policies", "/config", "/history/1", "/history"] {
-        told += &call(&gateway, "GET", path, "", "").text();
+        reported += &call(&gateway, "GET", path, "", "").text();
     }
-    assert!(!told.contains(secret), "{told}");
+    assert!(!reported.contains(secret), "{reported}");
     // The masked value can be written back without a change; the export of the whole configuration is in the
     // file's language.
     let mut read = json_of(&call(&gateway, "GET", "/policies/mine", "", ""));

@@ -1,4 +1,4 @@
-//! Which responses are stored.
+//! Tests which responses are stored.
 
 use crate::policies::api_key::{ALICE, BOB, consumers};
 

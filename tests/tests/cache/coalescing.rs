@@ -157,7 +157,7 @@ fn clients_do_not_queue_for_what_is_not_stored() {
     for client in &mut clients {
         assert_eq!(client.response().text(), "ok");
     }
-    // The key is known as one that is not stored: no client waits for another.
+    // The key is known to be uncacheable: no client waits for another.
     gate.close();
     at_once.store(0, Ordering::SeqCst);
     let mut clients = asking(&gateway, 8);

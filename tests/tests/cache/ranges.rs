@@ -102,7 +102,7 @@ fn a_range_of_what_is_not_stored_comes_from_the_origin() {
             assert_eq!((part.status, part.text().as_str()), (206, "0001"), "{lines}");
             assert_eq!(part.header("Content-Range"), Some("bytes 5-8/5000"));
         }
-        // The first time the whole was asked for; from then on the key is known as one that is not stored.
+        // The first fetch asked for the whole response; from then on the key is known to be uncacheable.
         let ranges: Vec<bool> = origin.requests().iter().map(|it| it.headers.has("Range")).collect();
         assert_eq!(ranges, [false, true, true, true], "{lines}");
         let whole = get(&gateway, "/", "");

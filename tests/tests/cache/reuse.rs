@@ -1,4 +1,4 @@
-//! What a hit looks like, and what the gateway reports about it.
+//! Tests the response of a hit, and how the gateway reports it.
 
 use serde_json::json;
 use tollgate_tests::{Framing, Origin};

@@ -187,7 +187,7 @@ fn the_age_of_a_response_that_arrives() {
             ("200", "Cache-Control: max-age=60\r\nAge: 7200, 0\r\n", false),
             ("200", "Cache-Control: max-age=60\r\nAge: 0\r\nAge: 7200\r\n", true),
             ("200", "Cache-Control: max-age=60\r\nAge: 7200\r\nAge: 0\r\n", false),
-            // What is no number is ignored.
+            // A value that is not a number is ignored.
             ("200", "Cache-Control: max-age=60\r\nAge: abc\r\n", true),
             ("200", "Cache-Control: max-age=60\r\nAge: -7200\r\n", true),
             ("200", "Cache-Control: max-age=60\r\nAge: 7200.0\r\n", true),
@@ -259,7 +259,7 @@ fn targeted_fields() {
                 true,
             ),
             ("200", "CDN-Cache-Control: max-age=60\r\nAge: 120\r\nCache-Control: max-age=600\r\n", false),
-            // What does not parse is ignored as a whole, and so is an empty field.
+            // A field that does not parse is ignored as a whole, and so is an empty field.
             ("200", "CDN-Cache-Control: max-age=60, &\r\nCache-Control: no-store\r\n", false),
             ("200", "CDN-Cache-Control: Max-Age=0\r\nCache-Control: max-age=60\r\n", true),
             ("200", "CDN-Cache-Control:\r\nCache-Control: max-age=60\r\n", true),
@@ -279,7 +279,7 @@ fn statuses() {
     ];
     let rows: Vec<(&str, &str, bool)> = explicit.iter().map(|status| (*status, fresh, true)).collect();
     reused(&rows, "on");
-    // Without a lifetime, only those that are cacheable by default get one by guess.
+    // Without an explicit lifetime, only statuses that are cacheable by default get a heuristic lifetime.
     let guessed = "Last-Modified: {-100000}\r\n";
     let mut rows: Vec<(&str, &str, bool)> =
         ["200", "203", "300", "301", "308", "404", "405", "410", "414", "501"]

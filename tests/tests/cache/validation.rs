@@ -1,4 +1,4 @@
-//! Validation of stored responses at the origin, and conditional requests of clients.
+//! Tests the validation of stored responses at the origin, and conditional requests of clients.
 
 use super::{answering, ask, digits, gateway, get, outcomes};
 
@@ -147,7 +147,7 @@ fn variants(validated: &'static str) -> tollgate_tests::Origin {
 #[test]
 fn a_304_may_name_another_stored_variant() {
     let (de, en) = ("Accept-Language: de\r\n", "Accept-Language: en\r\n");
-    // The endpoint has decided that German readers get the English page.
+    // The endpoint decided that German readers get the English page.
     let origin = variants("ETag: \"en\"\r\n");
     let gateway = gateway(&origin, "on");
     assert_eq!([get(&gateway, "/", de).text(), get(&gateway, "/", en).text()], ["de", "en"]);
@@ -170,7 +170,7 @@ fn a_304_that_names_nothing_stored_is_asked_again_without_conditions() {
     assert_eq!((again.status, again.text().as_str()), (200, "en"));
     let conditions: Vec<bool> = origin.requests().iter().map(|it| it.headers.has("If-None-Match")).collect();
     assert_eq!(conditions, [false, true, false]);
-    // What could not be validated is gone: the next request stores anew.
+    // The response that could not be validated was removed, so the next request stores a new one.
     assert_eq!(get(&gateway, "/", "").text(), "en");
     assert!(!origin.requests()[3].headers.has("If-None-Match"));
 }
@@ -226,8 +226,8 @@ fn a_304_that_forbids_storing_answers_once_more() {
     }
 }
 
-/// Starts an origin whose GET says `max-age=0` and which has these lines in its responses to HEAD, and gives the lines of
-/// a GET after a GET, a HEAD and a pause.
+/// Starts an origin whose responses to GET have `max-age=0`, and whose responses to HEAD have these lines. Sends a GET
+/// and a HEAD, waits, and returns the lines of another GET.
 fn after_head(stored: &'static str, head: &'static str) -> (tollgate_tests::Response, usize) {
     let origin = answering(move |number, request| match request.method.as_str() {
         "HEAD" => format!("HTTP/1.1 200 OK\r\n{head}\r\n"),
@@ -245,7 +245,7 @@ fn after_head(stored: &'static str, head: &'static str) -> (tollgate_tests::Resp
 fn a_head_refreshes_what_is_stored_or_ends_its_freshness() {
     const STALE: &str = "Cache-Control: max-age=0\r\nETag: \"a\"\r\n";
     const FRESH: &str = "Cache-Control: max-age=60\r\nETag: \"a\"\r\n";
-    // The same: fields and lifetime are new.
+    // The length and validators agree, so fields and lifetime are new.
     let (response, asked) =
         after_head(STALE, "Cache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Length: 4\r\nX-New: 1\r\n");
     assert_eq!(

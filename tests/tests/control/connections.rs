@@ -20,8 +20,8 @@ fn status(gateway: &Gateway, path: &str) -> u16 {
 #[test]
 fn silent_connections_block_no_other() {
     let gateway = Gateway::start("store: $DIR/store\nroutes: [{match: /a, respond: a}]");
-    let begun = ["", "GET /metr", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"];
-    for head in begun {
+    let started = ["", "GET /metr", "GET /healthz HTTP/1.1\r\nHost: localhost\r\n"];
+    for head in started {
         let silent: Vec<TcpStream> = (0..MANY)
             .map(|_| {
                 let mut stream = TcpStream::connect(gateway.admin_address()).expect("a connection");

@@ -52,9 +52,12 @@ fn wrong_tokens_are_logged_and_slowed() {
     assert_eq!(count(&gateway, "token_unknown"), 8.0);
     assert_eq!(count(&gateway, "credentials_malformed"), 1.0);
     assert_eq!(count(&gateway, "token_missing"), 1.0);
-    let told = gateway.stderr();
-    assert!(told.contains("warning: admin: wrong credentials (token_unknown) from 127.0.0.1:"), "{told}");
-    assert!(told.matches("wrong credentials").count() <= 2, "{told}");
+    let reported = gateway.stderr();
+    assert!(
+        reported.contains("warning: admin: wrong credentials (token_unknown) from 127.0.0.1:"),
+        "{reported}"
+    );
+    assert!(reported.matches("wrong credentials").count() <= 2, "{reported}");
     let lines = audit(&gateway);
     assert_eq!(lines.len(), 9, "{lines:#?}");
     let first = &lines[0];
@@ -64,7 +67,7 @@ fn wrong_tokens_are_logged_and_slowed() {
     );
     assert!(first["peer"].as_str().is_some_and(|peer| peer.starts_with("127.")), "{first}");
     let audited = std::fs::read_to_string(gateway.directory().join("audit.jsonl")).expect("the audit log");
-    assert!(!told.contains("guesser") && !audited.contains("guesser"), "a token is told nowhere");
+    assert!(!reported.contains("guesser") && !audited.contains("guesser"), "a token is told nowhere");
     // A request with the right token is accepted.
     assert_eq!(ask(&gateway, "/metrics", &bearer(RIGHT)).status, 200);
 }

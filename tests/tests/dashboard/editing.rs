@@ -236,9 +236,12 @@ fn errors_are_shown_at_their_position_and_change_nothing() {
         browser.wait(&format!("document.querySelector('#name-problem').innerText.includes('{message}')"));
     }
     assert_eq!(api(&gateway, "GET", "", "")["version"], 1);
-    let told = ["409", "412", "422"];
+    let reported = ["409", "412", "422"];
     let complaints = browser.complaints();
-    assert!(complaints.iter().all(|line| told.iter().any(|status| line.contains(status))), "{complaints:?}");
+    assert!(
+        complaints.iter().all(|line| reported.iter().any(|status| line.contains(status))),
+        "{complaints:?}"
+    );
 }
 
 #[test]

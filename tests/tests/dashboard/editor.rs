@@ -33,7 +33,7 @@ fn the_editor_completes_and_checks() {
         "[...document.querySelectorAll('.CodeMirror-hint span')].every((one) => one.innerText.length > 0)",
     );
     accessible(&browser, "the completion");
-    // What is typed narrows the list, and Enter takes the first.
+    // Typing narrows the list, and Enter takes the first entry.
     types(&browser, "resp");
     browser.wait("document.querySelectorAll('.CodeMirror-hint').length === 1");
     types(&browser, "\u{E007}");

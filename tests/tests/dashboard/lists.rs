@@ -110,9 +110,9 @@ fn a_thousand_routes_and_two_hundred_upstreams() {
     clean(&browser, &gateway);
 }
 
-/// With 1,000 routes, the page shows something, and has the rows of its list, within a second. The best of some
-/// loads counts, because tests share the machine. On one that is too busy even for a page of plain text, the
-/// time of that page is the unit.
+/// With 1,000 routes, the page shows something, and has the rows of its list, within a second. The best of some loads
+/// counts, because tests share the machine. On a machine that is too busy even for a page of plain text, the time of
+/// that page is the unit.
 #[test]
 fn the_first_paint_is_within_a_second() {
     let origin = Origin::named("a");

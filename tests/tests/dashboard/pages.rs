@@ -137,7 +137,7 @@ fn live_requests_appear_step_by_step() {
         assert!(browser.text(".steps").contains(text), "{text} in {}", browser.text(".steps"));
     }
     accessible(&browser, "live requests");
-    // Nothing follows any longer: the list stands still, and the gateway has no follower.
+    // The page stopped following: the list does not move, and the gateway has no follower.
     tollgate_tests::eventually("no follower", || {
         gateway.metrics().sum("tollgate_trace_followers", "") == Some(0.0)
     });

@@ -71,7 +71,7 @@ fn of_the_documentation() {
     let (shop, cart, search) =
         (slow(Duration::from_millis(2)), slow(Duration::from_millis(5)), slow(Duration::from_millis(12)));
     let gateway = demo(&shop, &cart, &search);
-    let begun = Instant::now();
+    let started = Instant::now();
     let _traffic: Vec<Traffic> = [
         &["/items/1", "/items/2", "/items/3", "/cart/7", "/items/4"][..],
         &["/items/5", "/search?q=lamp", "/items/6", "/status"],
@@ -80,7 +80,7 @@ fn of_the_documentation() {
     .into_iter()
     .map(|paths| Traffic::start(&gateway, paths))
     .collect();
-    thread::sleep(Duration::from_secs(minutes).saturating_sub(begun.elapsed()));
+    thread::sleep(Duration::from_secs(minutes).saturating_sub(started.elapsed()));
     let browser = Browser::start("en-US");
     let open = |browser: &Browser| {
         browser.open(&format!("http://{}/dashboard/", gateway.admin_address()));

@@ -4,7 +4,7 @@ use serde_json::json;
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Http2Origin, Origin, eventually, refused_address};
 
-use super::{by_target, by_target_in_http2, fallbacks, field, gateway, told};
+use super::{by_target, by_target_in_http2, fallbacks, field, gateway, reported};
 
 const SORRY: &str = "{on: [5xx, 404], respond: {headers: {X-Page: yes}, body: sorry}}";
 
@@ -15,7 +15,7 @@ fn it_takes_the_place_of_an_endpoints_body() {
     let mut client = gateway.client();
     for status in [500, 503, 404, 599] {
         let response = client.get(&format!("/{status}"));
-        assert_eq!(told(&response), (status, "sorry".to_owned()));
+        assert_eq!(reported(&response), (status, "sorry".to_owned()));
         assert_eq!((response.header("x-page"), response.header("x-own")), (Some("yes"), None));
         assert_eq!(response.header("tollgate-reason"), None);
         // Fields that tell the client how to react still come from the endpoint.
@@ -55,7 +55,7 @@ fn it_takes_the_place_of_the_gateways_own_error() {
     );
     let mut client = gateway.client();
     let response = client.get("/");
-    assert_eq!(told(&response), (200, "{\"items\":[]}".to_owned()));
+    assert_eq!(reported(&response), (200, "{\"items\":[]}".to_owned()));
     assert_eq!(
         (response.header("content-type"), response.reason()),
         (Some("application/json"), "connection_refused")
@@ -66,7 +66,7 @@ fn it_takes_the_place_of_the_gateways_own_error() {
     client.send("halfGET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.response().status, 200);
     let mut http2 = gateway.http2();
-    assert_eq!(told(&http2.get("/")), (200, "{\"items\":[]}".to_owned()));
+    assert_eq!(reported(&http2.get("/")), (200, "{\"items\":[]}".to_owned()));
     let records = gateway.wait_records(4);
     assert!(records.iter().all(|record| record["status"] == 200 && record["reason"] == "connection_refused"));
 }
@@ -81,7 +81,7 @@ fn the_log_has_each_attempt_once() {
         (origin.address(), json!([null]), json!([503])),
     ] {
         let gateway = gateway(&to.to_string(), respond, ", retry: off", "");
-        assert_eq!(told(&gateway.client().get("/503")), (418, "sorry".to_owned()));
+        assert_eq!(reported(&gateway.client().get("/503")), (418, "sorry".to_owned()));
         let record = &gateway.wait_records(1)[0];
         assert_eq!(
             (&record["endpoints"], &record["endpoint_reasons"], &record["endpoint_statuses"]),
@@ -100,12 +100,12 @@ fn http2_on_either_side() {
         let mut client = gateway.http2();
         for _ in 0..3 {
             let response = client.get("/503");
-            assert_eq!((told(&response), response.header("x-own")), ((503, "sorry".to_owned()), None));
+            assert_eq!((reported(&response), response.header("x-own")), ((503, "sorry".to_owned()), None));
             assert_eq!(response.header("retry-after"), Some("7"));
             assert_eq!(client.ask(request("HEAD", "/503", &[])).status, 503);
             assert_eq!(client.get("/200").header("x-own"), Some("yes"));
         }
-        assert_eq!(told(&gateway.client().get("/404")), (404, "sorry".to_owned()));
+        assert_eq!(reported(&gateway.client().get("/404")), (404, "sorry".to_owned()));
     }
     assert_eq!(origin.connections(), 1);
     assert_eq!(second.connections().0, 1);
@@ -166,17 +166,17 @@ fn a_request_whose_body_is_under_way() {
     let mut client = gateway.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
     let response = client.response();
-    assert_eq!(told(&response), (503, "sorry".to_owned()));
+    assert_eq!(reported(&response), (503, "sorry".to_owned()));
     assert!(!response.says_close(), "the rest is short, and awaited");
     client.send("helloPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nhello");
     let response = client.response();
-    assert_eq!(told(&response), (503, "sorry".to_owned()));
+    assert_eq!(reported(&response), (503, "sorry".to_owned()));
     assert!(response.says_close(), "nobody waits for 100 MB");
     let mut http2 = gateway.http2();
     let mut stream = http2.begin(request("POST", "/", &[("content-length", "10")]), false).expect("begun");
     stream.send("hello", false).expect("sent");
-    assert_eq!(told(&stream.response().expect("an answer")), (503, "sorry".to_owned()));
-    assert_eq!(told(&http2.get("/")), (503, "sorry".to_owned()), "the connection goes on");
+    assert_eq!(reported(&stream.response().expect("an answer")), (503, "sorry".to_owned()));
+    assert_eq!(reported(&http2.get("/")), (503, "sorry".to_owned()), "the connection goes on");
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn policies_and_refusals_are_not_the_upstreams() {
     );
     let mut client = gateway.client();
     let response = client.get("/503");
-    assert_eq!((told(&response), response.header("x-policy")), ((503, "sorry".to_owned()), Some("met")));
+    assert_eq!((reported(&response), response.header("x-policy")), ((503, "sorry".to_owned()), Some("met")));
     // Errors of the client never reach a fallback.
     let response = client.post("/", b"four");
     assert_eq!((response.status, response.reason()), (413, "body_too_large"));
@@ -270,7 +270,7 @@ fn an_upgrade_that_the_endpoint_refuses() {
         format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: tick\r\n\r\n")
     };
     let mut client = gateway.client();
-    assert_eq!(told(&client.ask(ask("/no"))), (503, "sorry".to_owned()));
+    assert_eq!(reported(&client.ask(ask("/no"))), (503, "sorry".to_owned()));
     client.send(ask("/yes"));
     assert_eq!(client.head().status, 101);
 }

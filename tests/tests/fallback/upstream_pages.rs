@@ -5,7 +5,7 @@ use http::Request;
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Http2Origin, Origin, refused_address};
 
-use super::{by_target, field, gateway, told};
+use super::{by_target, field, gateway, reported};
 
 /// Starts an origin that answers with its request's target and a content type.
 fn pages() -> Origin {
@@ -36,7 +36,7 @@ fn it_is_asked_for_without_what_the_client_has_shown() {
             "POST /503 HTTP/1.1\r\nHost: shop.example\r\nAuthorization: Bearer x\r\nCookie: a=b\r\nIf-Match: x\r\n\
              Range: bytes=0-1\r\nAccept-Language: de\r\nContent-Length: 4\r\n\r\nbody",
         );
-        assert_eq!(told(&response), (503, "page /errors/503.html?for=503".to_owned()));
+        assert_eq!(reported(&response), (503, "page /errors/503.html?for=503".to_owned()));
         assert_eq!((response.header("content-type"), response.header("x-own")), (Some("text/html"), None));
         assert_eq!(response.header("retry-after"), Some("7"));
     }
@@ -79,11 +79,11 @@ fn another_status_and_no_upstream() {
         &format!("upstreams: {{pages: \"{}\"}}", pages.address()),
     );
     let mut client = gateway.client();
-    assert_eq!(told(&client.get("/")), (200, "page /sorry".to_owned()));
+    assert_eq!(reported(&client.get("/")), (200, "page /sorry".to_owned()));
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\nhalf");
-    assert_eq!(told(&client.response()), (200, "page /sorry".to_owned()));
+    assert_eq!(reported(&client.response()), (200, "page /sorry".to_owned()));
     client.send("halfGET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(told(&client.response()), (200, "page /sorry".to_owned()), "nothing is left of the body");
+    assert_eq!(reported(&client.response()), (200, "page /sorry".to_owned()), "nothing is left of the body");
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\nhalf");
     let response = client.response();
     assert!(response.says_close() && response.text() == "page /sorry", "{response:?}");
@@ -110,16 +110,16 @@ fn both_versions_of_http_on_every_side() {
         );
         let (mut one, mut two) = (gateway.client(), gateway.http2());
         for _ in 0..2 {
-            assert_eq!(told(&one.get("/503")), (503, "page /503".to_owned()));
-            assert_eq!(told(&two.get("/503")), (503, "page /503".to_owned()));
+            assert_eq!(reported(&one.get("/503")), (503, "page /503".to_owned()));
+            assert_eq!(reported(&two.get("/503")), (503, "page /503".to_owned()));
             let mut stream =
                 two.begin(request("POST", "/500", &[("content-length", "4")]), false).expect("begun");
             stream.send("body", true).expect("sent");
-            assert_eq!(told(&stream.response().expect("an answer")), (500, "page /500".to_owned()));
+            assert_eq!(reported(&stream.response().expect("an answer")), (500, "page /500".to_owned()));
         }
         let mut old = gateway.client();
         let response = old.ask("GET /503 HTTP/1.0\r\nHost: a\r\n\r\n");
-        assert_eq!(told(&response), (503, "page /503".to_owned()));
+        assert_eq!(reported(&response), (503, "page /503".to_owned()));
     }
 }
 
@@ -149,12 +149,12 @@ fn no_page_leaves_the_error() {
     let records = gateway_1.wait_records(4);
     assert_eq!(field(&records[0], "detail"), "no error page: status 404");
     assert_eq!(field(&records[3], "detail"), "no error page: connection_terminated");
-    // If the page fails, the next fallback applies; the status is still that of the first error.
+    // If the page fails, the next fallback applies, with the status of the first error.
     let gateway_2 = with(
         "[{on: 500, to: pages, path: '/{status}'}, {on: 404, respond: wrong}, {on: 5xx, respond: sorry}]",
         &origin.address().to_string(),
     );
-    assert_eq!(told(&gateway_2.client().get("/500")), (500, "sorry".to_owned()));
+    assert_eq!(reported(&gateway_2.client().get("/500")), (500, "sorry".to_owned()));
     let gateway_3 = with("{on: 502, to: pages, path: '/{status}'}", &refused_address().to_string());
     let response = gateway_3.client().get("/");
     assert_eq!((response.status, response.reason()), (502, "connection_refused"));
@@ -173,8 +173,8 @@ fn a_timeout_leaves_time_for_the_page() {
         ", timeouts: {total: 300ms}",
         &format!("upstreams: {{pages: \"{}\"}}", pages.address()),
     );
-    assert_eq!(told(&gateway.client().get("/")), (504, "page /slow".to_owned()));
-    assert_eq!(told(&gateway.http2().get("/")), (504, "page /slow".to_owned()));
+    assert_eq!(reported(&gateway.client().get("/")), (504, "page /slow".to_owned()));
+    assert_eq!(reported(&gateway.http2().get("/")), (504, "page /slow".to_owned()));
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_page_on_a_stale_connection() {
     );
     let mut client = gateway.client();
     for _ in 0..20 {
-        assert_eq!(told(&client.post("/503", b"body")), (503, "page".to_owned()));
+        assert_eq!(reported(&client.post("/503", b"body")), (503, "page".to_owned()));
     }
 }
 
@@ -208,7 +208,7 @@ fn a_websocket_that_is_refused() {
     ));
     let ask = "GET /503 HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    assert_eq!(told(&gateway.client().ask(ask)), (503, "page /x".to_owned()));
+    assert_eq!(reported(&gateway.client().ask(ask)), (503, "page /x".to_owned()));
     let connect = Request::builder()
         .method("CONNECT")
         .uri("http://a.example/503")
@@ -218,8 +218,8 @@ fn a_websocket_that_is_refused() {
         .expect("a request");
     let mut client = gateway.http2();
     let stream = client.begin(connect, false).expect("begun");
-    assert_eq!(told(&stream.response().expect("an answer")), (503, "page /x".to_owned()));
-    assert_eq!(told(&client.get("/503")), (503, "page /x".to_owned()));
+    assert_eq!(reported(&stream.response().expect("an answer")), (503, "page /x".to_owned()));
+    assert_eq!(reported(&client.get("/503")), (503, "page /x".to_owned()));
 }
 
 #[test]

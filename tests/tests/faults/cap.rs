@@ -29,7 +29,7 @@ fn clients(gateway: &Gateway) -> Vec<Vec<Client>> {
 
 /// Sends a request on every client and reads every answer, for some rounds. Returns the requests a second.
 fn press(crowds: &mut [Vec<Client>]) -> f64 {
-    let begun = Instant::now();
+    let started = Instant::now();
     std::thread::scope(|scope| {
         for crowd in crowds.iter_mut() {
             scope.spawn(move || {
@@ -40,7 +40,7 @@ fn press(crowds: &mut [Vec<Client>]) -> f64 {
             });
         }
     });
-    (CLIENTS * ROUNDS) as f64 / begun.elapsed().as_secs_f64()
+    (CLIENTS * ROUNDS) as f64 / started.elapsed().as_secs_f64()
 }
 
 /// Returns the CPU time that a process has used, in microseconds.

@@ -55,7 +55,7 @@ fn a_route_is_added_under_load() {
         std::thread::sleep(Duration::from_secs(5));
         let quiet = quiet.end();
         let (mut acknowledged, mut served) = (Vec::new(), Vec::new());
-        let begun = Instant::now();
+        let started = Instant::now();
         let meanwhile = load(gateway.address());
         let mut clients: Vec<Client> = (0..4).map(|_| gateway.client()).collect();
         for number in 0..ADDED {
@@ -75,7 +75,7 @@ fn a_route_is_added_under_load() {
             }
             std::thread::sleep(Duration::from_millis(30));
         }
-        let seconds = begun.elapsed().as_secs_f64();
+        let seconds = started.elapsed().as_secs_f64();
         let meanwhile = meanwhile.end();
         let (usual, longest) = median(&mut acknowledged);
         let (first, slowest) = median(&mut served);
@@ -102,7 +102,7 @@ fn a_hundred_changes_a_second_for_a_minute() {
     let gateway =
         Gateway::start("workers: 2\naccess_log: off\nstore: $DIR/store\nroutes: [{match: /, respond: here}]");
     let load = Load::start(gateway.address(), 4, Duration::from_millis(4));
-    let begun = Instant::now();
+    let started = Instant::now();
     let address = gateway.admin_address();
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
@@ -111,7 +111,7 @@ fn a_hundred_changes_a_second_for_a_minute() {
                 let mut times = Vec::new();
                 for number in (writer..SECONDS * RATE).step_by(WRITERS) {
                     // Each change has its own due time, however long the previous ones took.
-                    let due = begun + Duration::from_micros(number as u64 * 1_000_000 / RATE as u64);
+                    let due = started + Duration::from_micros(number as u64 * 1_000_000 / RATE as u64);
                     std::thread::sleep(due.saturating_duration_since(Instant::now()));
                     let name = format!("r{}", number % 500);
                     let value = json!({"match": format!("/{name}"), "respond": number.to_string()});
@@ -125,7 +125,7 @@ fn a_hundred_changes_a_second_for_a_minute() {
         .collect();
     let mut times: Vec<Duration> =
         writers.into_iter().flat_map(|writer| writer.join().expect("no panic")).collect();
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     let answers = load.end();
     let (usual, longest) = median(&mut times);
     let p99 = times[times.len() * 99 / 100];

@@ -15,11 +15,11 @@ fn respond(text: &str) -> String {
 
 /// Waits until all gateways serve this text, and returns how long it took.
 fn until(gateways: &[Gateway], text: &str) -> Duration {
-    let begun = Instant::now();
+    let started = Instant::now();
     eventually("all to serve it", || {
         gateways.iter().all(|gateway| gateway.client().get("/route").text() == text)
     });
-    begun.elapsed()
+    started.elapsed()
 }
 
 #[test]

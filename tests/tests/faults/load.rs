@@ -80,12 +80,12 @@ fn ask(path: &str, address: SocketAddr, pause: Duration, stop: &AtomicBool) -> A
     let mut answers = Answers::default();
     let mut client = Client::connect(address, Arc::default());
     while !stop.load(Ordering::SeqCst) {
-        let begun = Instant::now();
+        let started = Instant::now();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: shop\r\n\r\n"));
         let answer: Result<Response, ReadError> = client.try_response("GET");
         match answer {
             Ok(response) if response.status == 200 => {
-                answers.times.push(begun.elapsed());
+                answers.times.push(started.elapsed());
                 if response.headers.get("connection").is_some_and(|value| value.contains("close")) {
                     client = Client::connect(address, Arc::default());
                 }

@@ -25,9 +25,9 @@ pub struct Offered(pub Vec<Answered>);
 impl Offered {
     /// Returns the time from the first request to the last answer.
     pub fn lasted(&self) -> Duration {
-        let begun = self.0.first().map(|first| first.sent);
+        let started = self.0.first().map(|first| first.sent);
         let ended = self.0.iter().map(|answer| answer.sent + answer.took).max();
-        begun.zip(ended).map(|(begun, ended)| ended - begun).unwrap_or_default()
+        started.zip(ended).map(|(started, ended)| ended - started).unwrap_or_default()
     }
 
     /// Returns how many requests got this status.

@@ -21,7 +21,7 @@ fn gateway(origin: &Service, workers: usize, limit: &str) -> Gateway {
 }
 
 /// Prints how many requests passed, how many were permitted, and the ratio; returns the ratio.
-fn told(what: &str, offered: &Offered) -> f64 {
+fn reported(what: &str, offered: &Offered) -> f64 {
     let passed = offered.count(200);
     let most = BURST + RATE * offered.lasted().as_secs_f64();
     let ratio = passed as f64 / most;
@@ -41,7 +41,7 @@ fn told(what: &str, offered: &Offered) -> f64 {
 fn a_limit_is_exact_over_four_workers() {
     let origin = Service::start("origin");
     let gateway = gateway(&origin, 4, &format!("{{rate: {RATE}/s, burst: {BURST}}}"));
-    let ratio = told("a limit over 4 workers", &offer(&[gateway.address()], 16, OFFERED, LASTS));
+    let ratio = reported("a limit over 4 workers", &offer(&[gateway.address()], 16, OFFERED, LASTS));
     assert!(ratio <= 1.01, "{ratio:.4}");
     assert!(!is_optimised() || ratio >= 0.99, "{ratio:.4}");
 }
@@ -59,7 +59,7 @@ fn a_limit_that_two_gateways_share_is_never_exceeded() {
         let gateways = [(); 2].map(|()| gateway(&origin, 2, &limit));
         let addresses = [gateways[0].address(), gateways[1].address()];
         let what = format!("a limit shared by 2 gateways{lease}");
-        let ratio = told(&what, &offer(&addresses, 8, OFFERED, LASTS));
+        let ratio = reported(&what, &offer(&addresses, 8, OFFERED, LASTS));
         assert!(ratio <= 1.01, "{what}: {ratio:.4}");
         assert!(!is_optimised() || ratio >= 0.95, "{what}: {ratio:.4}");
     }

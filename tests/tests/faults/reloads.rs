@@ -74,7 +74,7 @@ impl Sockets {
         Self { stop, thread }
     }
 
-    /// Closes them. Returns how often each was used, and the errors of those that were dropped.
+    /// Closes them. Returns how often each was used, and the errors of dropped requests.
     fn end(self) -> (usize, Vec<String>) {
         self.stop.store(true, Ordering::SeqCst);
         self.thread.join().expect("the sockets' thread does not panic")
@@ -97,7 +97,7 @@ fn a_hundred_reloads_and_five_upgrades() {
     };
     let mut gateway = Gateway::start(&config(0));
     let sockets = Sockets::open(&gateway, SOCKETS);
-    let begun = Instant::now();
+    let started = Instant::now();
     let load = Load::start(gateway.address(), 20, Duration::from_millis(12));
     for turn in 1..=RELOADS {
         gateway.write_config(&config(turn));
@@ -111,7 +111,7 @@ fn a_hundred_reloads_and_five_upgrades() {
     }
     std::thread::sleep(Duration::from_secs(1));
     let answers = load.end();
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     let (rounds, dropped) = sockets.end();
     eprintln!(
         "reloads {RELOADS}, upgrades {UPGRADES}, requests {} ({:.0} a second), failed {}, WebSockets {SOCKETS}, each \

@@ -96,7 +96,7 @@ fn connections(gateway: &Gateway) -> f64 {
 /// Measures in turn: good clients alone, next to slow clients of another gateway, and next to slow clients of
 /// their own. The second figure shows how much of the machine the slow clients' program and the origin's
 /// threads take, whichever gateway serves them.
-fn beside(slow: Slow) {
+fn next_to_slow_clients(slow: Slow) {
     let origin = || {
         Origin::play(|conn| {
             let long = vec![b'x'; 1 << 20];
@@ -149,17 +149,17 @@ fn beside(slow: Slow) {
 #[test]
 #[ignore = "a fault test: `make faults`"]
 fn slow_heads() {
-    beside(Slow::Heads);
+    next_to_slow_clients(Slow::Heads);
 }
 
 #[test]
 #[ignore = "a fault test: `make faults`"]
 fn slow_bodies() {
-    beside(Slow::Bodies);
+    next_to_slow_clients(Slow::Bodies);
 }
 
 #[test]
 #[ignore = "a fault test: `make faults`"]
 fn slow_readers() {
-    beside(Slow::Readers);
+    next_to_slow_clients(Slow::Readers);
 }

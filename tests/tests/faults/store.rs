@@ -72,7 +72,7 @@ fn write(
 #[test]
 #[ignore = "a fault test: `make faults`"]
 fn killed_a_thousand_times_while_it_writes() {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut gateway = Gateway::start("access_log: off\nstore: $DIR/store\nroutes: []");
     let admin = gateway.admin_address();
     let mut known: Vec<Known> = vec![Known::new(); WRITERS];
@@ -117,7 +117,7 @@ fn killed_a_thousand_times_while_it_writes() {
         "store: killed {KILLS} times while {WRITERS} clients wrote: {acknowledged} changes answered with success, {} of them \
          lost, 0 starts failed, {half} changes under way at a kill; {:.0} s",
         lost.len(),
-        begun.elapsed().as_secs_f64()
+        started.elapsed().as_secs_f64()
     );
     assert_eq!(lost, Vec::<String>::new());
     assert!(acknowledged > KILLS, "{acknowledged} changes are too few to tell anything");

@@ -20,7 +20,7 @@ const IDLE_MAX: usize = 10_000;
 /// Streams that are open before the memory is measured.
 const FIRST: usize = 500;
 
-/// Open files of the gateway beside those of the streams.
+/// Open files of the gateway without the streams.
 const OTHER_FILES: usize = 1_000;
 
 /// Bytes of the pieces of a busy stream: less than a packet, and more than the relay's buffer.
@@ -81,14 +81,14 @@ fn converse(address: SocketAddr, stop: &AtomicBool) -> Answers {
         // The period 251 is prime, so a piece that was lost or repeated shows.
         let piece: Vec<u8> = (0..length).map(|at| ((at + number) % 251) as u8).collect();
         let mut back = vec![0; length];
-        let begun = Instant::now();
+        let started = Instant::now();
         // The relay's buffers hold less than a large piece, so both ways move at once.
         let sent = thread::scope(|scope| {
             let sending = scope.spawn(|| writer.write_all(&piece));
             stream.read_exact(&mut back).and(sending.join().expect("no panic"))
         });
         match sent {
-            Ok(()) if back == piece => answers.times.push(begun.elapsed()),
+            Ok(()) if back == piece => answers.times.push(started.elapsed()),
             Ok(()) => answers.failures.push(format!("piece {number}: other bytes")),
             Err(error) => {
                 answers.failures.push(format!("piece {number}: {error}"));
@@ -107,8 +107,8 @@ fn busy_streams_live_over_reloads_and_an_upgrade() {
     let mut gateway = Gateway::start(&config(listen, &[echo], ""));
     let load = Load::by((0..32).map(|_| move |stop: &AtomicBool| converse(listen, stop)));
     let mut reloads = 0;
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(8) {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(8) {
         // Every second plan has one more listener, and other timeouts of the stream.
         let more = match reloads % 2 {
             0 => format!(
@@ -192,9 +192,9 @@ fn new_streams_go_to_the_endpoints_that_are_left() {
     let once = move |stop: &AtomicBool| {
         let mut answers = Answers::default();
         while !stop.load(Ordering::SeqCst) {
-            let begun = Instant::now();
+            let started = Instant::now();
             match ask(&mut connect(listen)) {
-                Ok(true) => answers.times.push(begun.elapsed()),
+                Ok(true) => answers.times.push(started.elapsed()),
                 // A stream that was open when its endpoint was killed ends with it.
                 other => answers.failures.push(format!("{other:?}")),
             }

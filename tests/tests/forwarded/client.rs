@@ -72,9 +72,9 @@ fn log_and_collector_name_the_denied_client() {
     let count = NAMED.len() + 1;
     let records = || attributes(&logs, &["resourceLogs", "scopeLogs", "logRecords"]);
     eventually("all lines are told", || records().len() == count);
-    let told = || attributes(&spans, &["resourceSpans", "scopeSpans", "spans"]);
-    eventually("all spans are told", || told().len() == count);
-    for facts in records().iter().chain(&told()) {
+    let reported = || attributes(&spans, &["resourceSpans", "scopeSpans", "spans"]);
+    eventually("all spans are told", || reported().len() == count);
+    for facts in records().iter().chain(&reported()) {
         assert_eq!(fact(facts, "client.address"), CLIENT);
         assert_eq!(fact(facts, "network.peer.address"), "127.0.0.1");
         assert_eq!(fact(facts, "url.scheme"), "https");

@@ -6,7 +6,7 @@ use tollgate_tests::{Gateway, Response, refused_address};
 const GRPC: (&str, &str) = ("content-type", "application/grpc+proto");
 
 /// Returns what a gRPC client reads from an answer without a body: code, message and reason.
-fn told(response: &Response) -> (&str, &str, &str) {
+fn reported(response: &Response) -> (&str, &str, &str) {
     assert_eq!(response.status, 200, "{response:?}");
     assert!(response.body.is_empty() && response.trailers.0.is_empty(), "{response:?}");
     assert_eq!(response.header("content-type"), Some("application/grpc"));
@@ -32,15 +32,15 @@ fn an_error_is_a_head_alone() {
         stream.response().expect("an answer")
     };
     let refused = call("/shop.Orders/Place", &[]);
-    assert_eq!(told(&refused), ("14", "502 Bad Gateway: connection_refused", "connection_refused"));
-    assert_eq!(told(&call("/shop.Stock/Count", &[])).0, "14");
+    assert_eq!(reported(&refused), ("14", "502 Bad Gateway: connection_refused", "connection_refused"));
+    assert_eq!(reported(&call("/shop.Stock/Count", &[])).0, "14");
     let unknown = call("/shop.Stock/Other", &[]);
-    assert_eq!(told(&unknown), ("12", "404 Not Found: no_route", "no_route"));
-    assert_eq!(told(&call("/shop.Orders/a%00b", &[])), ("13", "400 Bad Request: bad_path", "bad_path"));
+    assert_eq!(reported(&unknown), ("12", "404 Not Found: no_route", "no_route"));
+    assert_eq!(reported(&call("/shop.Orders/a%00b", &[])), ("13", "400 Bad Request: bad_path", "bad_path"));
     let fields = [GRPC, ("content-length", "5000")];
     let large = client.begin(request("POST", "/shop.Orders/Place", &fields), false).expect("begun");
     let large = large.response().expect("an answer");
-    assert_eq!(told(&large), ("2", "413 Content Too Large: body_too_large", "body_too_large"));
+    assert_eq!(reported(&large), ("2", "413 Content Too Large: body_too_large", "body_too_large"));
 
     // A client that does not speak gRPC gets an HTTP error.
     let plain = client.ask(request("POST", "/shop.Orders/Place", &[]));
@@ -93,10 +93,10 @@ fn the_documented_table_matches_the_statuses() {
     let long = "x".repeat(4_096);
     let mut code = |path: &str, fields: &[(&str, &str)]| {
         let response = client.ask(request("POST", path, &[&[GRPC], fields].concat()));
-        told(&response).0.to_owned()
+        reported(&response).0.to_owned()
     };
     code("/a.Rated/B", &[]);
-    let told = [
+    let reported = [
         ("400", code("/a.Dead/b%00", &[])),
         ("401", code("/a.Keyed/B", &[])),
         ("403", code("/a.Denied/B", &[])),
@@ -107,7 +107,7 @@ fn the_documented_table_matches_the_statuses() {
         ("any other", code("/a.Dead/B", &[("x-long", &long)])),
     ];
     let documented = documented();
-    for (status, code) in told {
+    for (status, code) in reported {
         let row = documented.iter().find(|(row, _)| row == status);
         let (_, says) = row.unwrap_or_else(|| panic!("no row for {status}: {documented:?}"));
         assert!(says.starts_with(&format!("{code}, ")), "{status}: {code}, and the page says {says}");
@@ -124,6 +124,6 @@ fn a_body_of_ones_own_is_the_message() {
     let gateway =
         Gateway::start("errors: {text: \"100 %\\n{reason}\\n\"}\nroutes: [{match: /x, respond: 204}]\n");
     let response = gateway.http2().ask(request("POST", "/a.B/C", &[GRPC]));
-    assert_eq!(told(&response), ("12", "100 %25%0Ano_route", "no_route"));
+    assert_eq!(reported(&response), ("12", "100 %25%0Ano_route", "no_route"));
     gateway.reconcile(&[]);
 }

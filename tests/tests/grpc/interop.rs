@@ -68,7 +68,7 @@ impl Drop for Server {
     }
 }
 
-/// Runs all cases, a few at a time. Returns those that failed, with the client's output.
+/// Runs all cases, a few at a time. Returns the failed cases, with the client's output.
 fn failures(gateway: &Gateway, more: &[String]) -> Vec<String> {
     let address = gateway.address();
     let run = |case: &str| {

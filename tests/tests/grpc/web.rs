@@ -315,8 +315,8 @@ fn an_expired_deadline_is_reported_in_the_head() {
     eventually("the endpoint to be told", || origin.resets().len() == 3);
     for call in origin.requests() {
         // The remaining time, in a finer unit.
-        let told = call.headers.get("grpc-timeout").expect("a deadline");
-        assert!(told.ends_with(['u', 'n']), "{call:?}");
+        let reported = call.headers.get("grpc-timeout").expect("a deadline");
+        assert!(reported.ends_with(['u', 'n']), "{call:?}");
     }
     let records = gateway.wait_records(3);
     assert!(records.iter().all(|record| record["grpc_status"] == 4), "{records:?}");
@@ -377,9 +377,9 @@ fn a_call_is_tried_again_by_its_code() {
     let failed = client.ask(head("web-text", "X-Want: 13\r\nContent-Length: 16\r\n") + TEXT);
     assert_eq!((failed.header("grpc-status"), origin.count()), (Some("13"), 5), "no code to try again by");
     let records = gateway.wait_records(3);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         records.iter().map(|record| format!("{} {}", record["attempts"], record["grpc_status"])).collect();
-    assert_eq!(told, ["2 0", "2 0", "1 13"]);
+    assert_eq!(reported, ["2 0", "2 0", "1 13"]);
     gateway.reconcile_with(|| origin.count());
 }
 

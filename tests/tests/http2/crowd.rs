@@ -64,11 +64,11 @@ fn excess_requests_wait_and_are_answered() {
             let mut client = gateway.frames(&[]);
             assert!(client.send_bytes(&asked));
             // The connections start one by one, so that each finds the streams of the previous ones started.
-            let begun = match (n + 1) * EACH {
+            let started = match (n + 1) * EACH {
                 all if all <= CROWD => all,
                 _ => CROWD + (n - CROWD / EACH) * SHARE,
             };
-            eventually("what is begun", || under_way(&gateway) == begun);
+            eventually("what is begun", || under_way(&gateway) == started);
             client
         })
         .collect();

@@ -106,8 +106,8 @@ fn requests_that_a_flood_begins_with_cost_no_endpoint() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "");
     let mut frames = gateway.frames(&[]);
-    let begun = (0..50).flat_map(|n| frame(kind::HEADERS, END_HEADERS, 1 + 2 * n, &post()));
-    let all = begun.chain(frame(kind::SETTINGS, 0, 0, &[]).repeat(30)).collect::<Vec<_>>();
+    let started = (0..50).flat_map(|n| frame(kind::HEADERS, END_HEADERS, 1 + 2 * n, &post()));
+    let all = started.chain(frame(kind::SETTINGS, 0, 0, &[]).repeat(30)).collect::<Vec<_>>();
     frames.send_bytes(&all);
     is_calm(frames.goodbye());
     assert_eq!(origin.connections(), 0);

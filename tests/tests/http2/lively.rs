@@ -57,8 +57,7 @@ fn waiting_input_is_measured_once() {
         Gateway::start("listen: [{bind: $LISTEN, http2: only}]\nroutes: [{match: /*, respond: ok}]\n");
     let mut frames = gateway.frames(&[]);
     let ask = |n: u32| frame(kind::HEADERS, END_HEADERS | END_STREAM, 1 + 2 * n, &fields(&pseudo("/")));
-    // More heads than fit into one turn of the scheduler, followed by as many PINGs as a client may send at
-    // once.
+    // More heads than fit into one turn of the scheduler, followed by the most PINGs that a client may send at once.
     let pings = frame(kind::PING, 0, 0, &[0; 8]).repeat(120);
     assert!(frames.send_bytes(&[(0..100).flat_map(ask).collect::<Vec<u8>>(), pings].concat()));
     for _ in 0..100 {

@@ -313,15 +313,15 @@ fn a_connection_that_is_silent_after_a_ping_is_closed_and_its_requests_go_elsewh
         if first_request(conn).is_none() {
             return;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         // No request gets an answer, and no PING.
         let mut pinged = None;
         while let Some(got) = next_frame(conn) {
             if got.kind == kind::PING {
-                pinged = Some(begun.elapsed());
+                pinged = Some(started.elapsed());
             }
         }
-        let _ = sender.lock().expect("a sender").send((pinged, begun.elapsed()));
+        let _ = sender.lock().expect("a sender").send((pinged, started.elapsed()));
     });
     let good = Http2Origin::play(|stream| {
         if stream.request.target == "/slow" {

@@ -21,7 +21,7 @@ const FRAME_SIZE_ERROR: u32 = 6;
 const COMPRESSION_ERROR: u32 = 9;
 const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// What the gateway sends in the end.
+/// The final frames of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// GOAWAY with this code; the connection is closed.
@@ -136,10 +136,10 @@ fn frames_of_unknown_types_are_ignored() {
 
 #[test]
 fn a_field_block_is_contiguous() {
-    let begun = frame(kind::HEADERS, 0, 1, OK);
-    let ping = [begun.clone(), frame(kind::PING, 0, 0, &[0; 8])].concat();
+    let started = frame(kind::HEADERS, 0, 1, OK);
+    let ping = [started.clone(), frame(kind::PING, 0, 0, &[0; 8])].concat();
     refused_by("4.3, another frame", ping, End::Connection(PROTOCOL_ERROR));
-    let other = [begun, frame(kind::CONTINUATION, END_HEADERS, 3, &[])].concat();
+    let other = [started, frame(kind::CONTINUATION, END_HEADERS, 3, &[])].concat();
     refused_by("6.10, another stream", other, End::Connection(PROTOCOL_ERROR));
     let alone = frame(kind::CONTINUATION, END_HEADERS, 1, OK);
     refused_by("6.10, no head", alone, End::Connection(PROTOCOL_ERROR));

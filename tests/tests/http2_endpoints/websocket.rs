@@ -100,7 +100,7 @@ fn ends(mut stream: Stream) {
     assert_is_over(&mut stream);
 }
 
-/// Asserts that the other side has ended in order, without further data.
+/// Asserts that the other side closed the stream cleanly, without further data.
 fn assert_is_over(stream: &mut Stream) {
     let rest = std::iter::from_fn(|| stream.data().expect("no cut"));
     assert_eq!(rest.flatten().count(), 0);
@@ -350,11 +350,11 @@ fn a_silent_tunnel_is_reset_after_the_timeout() {
     let gateway = Gateway::with(&origin, "timeouts: {upgraded: 2s}");
     let mut client = gateway.http2();
     let mut stream = switched(&mut client);
-    let begun = Instant::now();
+    let started = Instant::now();
     eventually("longer than that, in small steps", || {
         // Large enough not to count as a flood of useless frames.
         echoes(&mut stream, &[7; 1024]);
-        begun.elapsed() > Duration::from_secs(3)
+        started.elapsed() > Duration::from_secs(3)
     });
     assert_eq!(stream.data(), Err(Cut::Reset(Reason::INTERNAL_ERROR)));
     eventually("the endpoint to be let go", || origin.open() == 0);
@@ -406,8 +406,8 @@ fn part(mut gateway: Gateway, heard: impl Fn() -> Vec<u8>) {
     let mut stream = switched(&mut client);
     echoes(&mut stream, &HI);
     gateway.signal(Signal::TERM);
-    let told = stream.data().expect("no cut");
-    assert_eq!(told.as_deref(), Some(&GOING_AWAY[..]));
+    let reported = stream.data().expect("no cut");
+    assert_eq!(reported.as_deref(), Some(&GOING_AWAY[..]));
     eventually("the endpoint to be told", || is_told(&heard()));
     // The endpoint has echoed the close frame as its answer; the client answers here.
     stream.send(ANSWER.to_vec(), true).expect("sent");

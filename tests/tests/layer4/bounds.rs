@@ -13,8 +13,8 @@ fn an_idle_stream_ends_and_a_busy_one_goes_on() {
     let more = format!("streams: [{{listeners: l4, to: \"{}\", timeouts: {{idle: 500ms}}}}]", server.address);
     let relay = Relay::start("", &more);
     let mut client = relay.connect();
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_millis(1200) {
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_millis(1200) {
         client.write_all(b"x").expect("written");
         expect(&mut client, "x");
         std::thread::sleep(Duration::from_millis(100));
@@ -32,11 +32,11 @@ fn no_stream_lasts_longer_than_its_total() {
         format!("streams: [{{listeners: l4, to: \"{}\", timeouts: {{total: 500ms}}}}]", server.address);
     let relay = Relay::start("", &more);
     let mut client = relay.connect();
-    let begun = Instant::now();
-    while client.write_all(b"x").is_ok() && begun.elapsed() < Duration::from_secs(5) {
+    let started = Instant::now();
+    while client.write_all(b"x").is_ok() && started.elapsed() < Duration::from_secs(5) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(5));
     assert_eq!(relay.record(1)["reason"], "total_timeout");
 }
 
@@ -112,7 +112,7 @@ fn an_idle_stream_costs_little_memory() {
         std::mem::forget(stream);
     });
     let relay = Relay::to(&server);
-    // One after the other: what connects needs takes more, and a burst leaves holes in the heap.
+    // In sequence: connecting takes more memory than an idle stream, and a burst leaves holes in the heap.
     let open = |number: usize| {
         let one = |_| {
             let before = server.accepted();

@@ -64,13 +64,13 @@ fn streams_end_with_the_drain() {
     let mut relay = Relay::start(&format!("to: \"{}\"", server.address), "timeouts: {drain: 2s}");
     let mut client = relay.connect();
     expect(&mut client, "one ");
-    let begun = Instant::now();
+    let started = Instant::now();
     relay.gateway.signal(Signal::TERM);
     eventually("nothing listens", || TcpStream::connect(relay.address).is_err());
     client.write_all(b"still here").expect("written");
     expect(&mut client, "still here");
     assert_eq!(rest(&mut client).unwrap_or_default(), b"");
-    assert!(begun.elapsed() >= Duration::from_millis(1900), "{:?}", begun.elapsed());
+    assert!(started.elapsed() >= Duration::from_millis(1900), "{:?}", started.elapsed());
     assert_eq!(relay.gateway.wait_exit().code(), Some(0));
     let records = relay.gateway.records();
     let reasons: Vec<_> = records.iter().map(|record| &record["reason"]).collect();
@@ -88,9 +88,9 @@ fn a_drain_waits_for_a_stream_that_ends() {
     client.write_all(b"last words").expect("written");
     expect(&mut client, "last words");
     drop(client);
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_eq!(relay.gateway.wait_exit().code(), Some(0));
-    assert!(begun.elapsed() < DEADLINE);
+    assert!(started.elapsed() < DEADLINE);
 }
 
 #[test]

@@ -198,7 +198,7 @@ fn passed_through_and_terminated_tls_share_a_port() {
         let mut client = web.connect(address, "web.example.com").expect("the gateway's certificate");
         assert!(client.get("web.example.com", "/").ends_with("from the gateway"));
     }
-    // What is no TLS fails as it would without streams.
+    // Bytes that are not TLS fail as they would without streams.
     let mut plain = TcpStream::connect(gateway.address()).expect("the gateway accepts");
     plain.set_read_timeout(Some(DEADLINE)).expect("a timeout");
     plain.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");

@@ -106,7 +106,7 @@ fn a_server_may_speak_first() {
 #[test]
 fn a_reset_of_an_endpoint_that_takes_no_bytes_is_no_orderly_end() {
     let server = Server::play(|stream| {
-        // Meanwhile the gateway has bytes that this server does not read.
+        // During this time the gateway holds bytes that this server does not read.
         thread::sleep(Duration::from_millis(300));
         reset(stream);
     });
@@ -350,13 +350,13 @@ fn a_small_answer_is_not_delayed() {
     let relay = Relay::to(&server);
     let mut client = relay.connect();
     client.set_nodelay(true).expect("an option");
-    let begun = Instant::now();
+    let started = Instant::now();
     for _ in 0..50 {
         client.write_all(b"ping").expect("written");
         expect(&mut client, "ping");
     }
     // Delayed acknowledgements would make 40 ms of each.
-    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn a_forged_address_gets_and_causes_little() {
     }
     expect_silence(&client);
     assert_eq!(udp.sum("tollgate_stream_datagrams_dropped_total", "cause=\"unconfirmed\""), 28.0);
-    // Whoever sends again has received an answer.
+    // A client that sends again has received an answer.
     client.send(b"?").expect("sent");
     for _ in 0..32 {
         assert_eq!(receive(&client).len(), 1024);
@@ -195,7 +195,7 @@ fn a_closed_port_ends_the_session_and_ejects_the_endpoint() {
         ),
     );
     let clients: Vec<_> = (0..4).map(|_| udp.client()).collect();
-    // The first datagram finds the port closed, the second one is told.
+    // The first datagram finds the port closed; the second receives the error.
     for _ in 0..2 {
         clients.iter().for_each(|client| drop(client.send(b"x")));
         thread::sleep(Duration::from_millis(100));

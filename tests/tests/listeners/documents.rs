@@ -116,9 +116,13 @@ fn an_address_that_cannot_be_bound_is_refused_and_changes_nothing() {
         ("a%20b", bind(free), 422, "", "is not a name"),
     ] {
         let answer = put(&gateway, &format!("/listeners/{name}"), &value);
-        let told = json_of(&answer);
-        assert_eq!((answer.status, &told["problems"][0]["pointer"]), (code, &json!(pointer)), "{told}");
-        assert!(told["message"].as_str().is_some_and(|message| message.contains(words)), "{told}");
+        let reported = json_of(&answer);
+        assert_eq!(
+            (answer.status, &reported["problems"][0]["pointer"]),
+            (code, &json!(pointer)),
+            "{reported}"
+        );
+        assert!(reported["message"].as_str().is_some_and(|message| message.contains(words)), "{reported}");
     }
     let of_file = json_of(&put(&gateway, "/listeners/main", &bind(free)));
     assert_eq!(of_file["error"], "of_the_file");
@@ -141,7 +145,7 @@ fn an_address_that_cannot_be_bound_is_refused_and_changes_nothing() {
     assert_eq!(call(&gateway, "POST", "/transactions", JSON, &changes.to_string()).status, 200);
     assert_eq!(client(free).get("/").text(), "everywhere");
     assert_eq!(client(taken_address).get("/").text(), "everywhere");
-    // A change of the address to one that is taken leaves the old address open.
+    // A change to an address that is in use leaves the old address open.
     let taken = TcpListener::bind(free_address()).expect("a port");
     let answer = put(&gateway, "/listeners/good", &bind(taken.local_addr().expect("bound")));
     assert_eq!(answer.status, 422, "{answer:?}");
@@ -335,16 +339,16 @@ fn gateways_share_listeners_in_etcd() {
     eventually("the listener", || {
         Client::try_connect(later).is_some_and(|mut it| it.get("/").text() == "here")
     });
-    // One that cannot be opened is refused alone, and taken in when it can be.
+    // A listener that cannot be opened is refused alone, and comes into force once it can be opened.
     let taken = TcpListener::bind(free_address()).expect("a port");
     let address = taken.local_addr().expect("bound");
     etcd.put("listeners/taken", &bind(address).to_string());
-    let told = || json_of(&call(&gateway, "GET", "/etcd", "", ""))["refused"].clone();
-    eventually("a refusal", || told()[0]["resource"] == "listeners/taken");
-    assert!(told().to_string().contains("something listens there already"), "{}", told());
+    let reported = || json_of(&call(&gateway, "GET", "/etcd", "", ""))["refused"].clone();
+    eventually("a refusal", || reported()[0]["resource"] == "listeners/taken");
+    assert!(reported().to_string().contains("something listens there already"), "{}", reported());
     drop(taken);
     etcd.put("routes/more", &json!({"match": "/more", "respond": "more", "listeners": "later"}).to_string());
-    eventually("what was refused", || told() == json!([]));
+    eventually("what was refused", || reported() == json!([]));
     assert_eq!(client(address).get("/more").text(), "here");
     eventually("the route", || client(later).get("/more").text() == "more");
     // A listener of layer 4, and its stream.

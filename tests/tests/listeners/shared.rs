@@ -28,7 +28,7 @@ fn ask(address: SocketAddr, host: &str, path: &str) -> Response {
     answer
 }
 
-fn told(address: SocketAddr, host: &str, path: &str) -> (u16, String) {
+fn reported(address: SocketAddr, host: &str, path: &str) -> (u16, String) {
     let answer = ask(address, host, path);
     let text = if answer.status == 200 { answer.text() } else { answer.reason().to_owned() };
     (answer.status, text)
@@ -79,7 +79,7 @@ fn the_most_specific_listener_of_the_host_has_the_request_alone() {
         ("127.0.0.1", "/rest", ok("rest")),
         ("shop.example.com", "/rest", ok("shop")),
     ] {
-        assert_eq!(told(address, host, path), expected, "{host}{path}");
+        assert_eq!(reported(address, host, path), expected, "{host}{path}");
     }
     // One connection may ask for the hosts of all of them in turn.
     let mut kept = gateway.client();
@@ -101,8 +101,8 @@ fn the_most_specific_listener_of_the_host_has_the_request_alone() {
 #[test]
 fn a_host_that_no_listener_has_is_not_found() {
     let gateway = Gateway::start(&format!("{LISTEN}routes:\n- {{match: /*, respond: everywhere}}\n"));
-    assert_eq!(told(gateway.address(), "shop.example.com", "/"), ok("everywhere"));
-    assert_eq!(told(gateway.address(), "example.net", "/"), no_route());
+    assert_eq!(reported(gateway.address(), "shop.example.com", "/"), ok("everywhere"));
+    assert_eq!(reported(gateway.address(), "example.net", "/"), no_route());
     assert_eq!(gateway.client().ask("GET / HTTP/1.0\r\n\r\n").status, 404);
     // A body is skipped, and the connection goes on.
     let mut kept = gateway.client();
@@ -267,15 +267,15 @@ fn listeners_join_and_leave_an_address_at_run_time() {
     let address = gateway.address();
     let mut kept = gateway.client();
     assert_eq!(kept.ask("GET / HTTP/1.1\r\nHost: first.example\r\n\r\n").text(), "first");
-    assert_eq!(told(address, "second.example", "/"), no_route());
+    assert_eq!(reported(address, "second.example", "/"), no_route());
     let second = json!({"bind": address.to_string(), "hosts": ["second.example"]});
     let changes = json!({"changes": [
         {"op": "put", "kind": "listeners", "name": "second", "value": second},
         {"op": "put", "kind": "routes", "name": "second", "value": {"match": "/*", "listeners": "second", "respond": "second"}},
     ]});
     assert_eq!(call(&gateway, "POST", "/transactions", JSON, &changes.to_string()).status, 200);
-    assert_eq!(told(address, "second.example", "/"), ok("second"));
-    // An open connection finds it, too, and the address was not opened anew.
+    assert_eq!(reported(address, "second.example", "/"), ok("second"));
+    // An open connection finds it, too, and the address was not opened again.
     assert_eq!(kept.ask("GET / HTTP/1.1\r\nHost: second.example\r\n\r\n").text(), "second");
     assert_eq!(kept.ask("GET / HTTP/1.1\r\nHost: first.example\r\n\r\n").text(), "first");
     for (name, value, pointer, words) in [
@@ -318,7 +318,7 @@ fn listeners_join_and_leave_an_address_at_run_time() {
     }
     let routes = json!({"match": "/*", "listeners": "x", "respond": "x"});
     assert_eq!(put(&gateway, "/routes/x", &routes).status, 201);
-    assert_eq!(told(address, "other.example", "/"), ok("x"));
+    assert_eq!(reported(address, "other.example", "/"), ok("x"));
     // A second listener without hosts.
     let twin = json_of(&put(&gateway, "/listeners/z", &json!({"bind": address.to_string()})));
     assert!(
@@ -330,7 +330,7 @@ fn listeners_join_and_leave_an_address_at_run_time() {
         {"op": "delete", "kind": "listeners", "name": "second"}, {"op": "delete", "kind": "routes", "name": "second"},
     ]});
     assert_eq!(call(&gateway, "POST", "/transactions", JSON, &changes.to_string()).status, 200);
-    assert_eq!(told(address, "second.example", "/"), ok("x"));
+    assert_eq!(reported(address, "second.example", "/"), ok("x"));
     assert_eq!(kept.ask("GET / HTTP/1.1\r\nHost: first.example\r\n\r\n").text(), "first");
     let listed = json_of(&call(&gateway, "GET", "/listeners", "", ""));
     assert_eq!(listed["items"][0]["hosts"], json!(["first.example"]));
@@ -350,10 +350,10 @@ fn a_reload_and_an_upgrade_keep_a_shared_address() {
     eventually("the reload", || {
         kept.ask("GET / HTTP/1.1\r\nHost: shop.example.com\r\n\r\n").text() == "renewed"
     });
-    assert_eq!(told(gateway.address(), "shop.example.com", "/"), ok("renewed"));
+    assert_eq!(reported(gateway.address(), "shop.example.com", "/"), ok("renewed"));
     gateway.upgrade();
-    assert_eq!(told(gateway.address(), "x.example.com", "/"), ok("wild"));
-    assert_eq!(told(gateway.address(), "shop.example.com", "/"), ok("renewed"));
+    assert_eq!(reported(gateway.address(), "x.example.com", "/"), ok("wild"));
+    assert_eq!(reported(gateway.address(), "shop.example.com", "/"), ok("renewed"));
     let _ = Client::try_connect(gateway.address()).expect("it accepts");
 }
 

@@ -31,12 +31,15 @@ fn headers_and_cookies_by_name() {
     gateway.http2().ask(http2::request("GET", "/ok", &[("x-tenant", "two"), ("cookie", "id=8")]));
     assert_eq!(gateway.client().get("/none").status, 404);
     let records = gateway.wait_records(3);
-    let told =
+    let reported =
         |record: &Value| ["tenant", "cache", "who", "cookies", "reason_told"].map(|key| record[key].clone());
     let expected = [json!("a, \"b"), json!("MISS"), json!("7"), json!("***"), Value::Null];
-    assert_eq!(told(&records[0]), expected);
-    assert_eq!(told(&records[1])[..3], [json!("two"), json!("MISS"), json!("8")]);
-    assert_eq!(told(&records[2]), [Value::Null, Value::Null, Value::Null, Value::Null, json!("no_route")]);
+    assert_eq!(reported(&records[0]), expected);
+    assert_eq!(reported(&records[1])[..3], [json!("two"), json!("MISS"), json!("8")]);
+    assert_eq!(
+        reported(&records[2]),
+        [Value::Null, Value::Null, Value::Null, Value::Null, json!("no_route")]
+    );
     let text = file(&gateway, "t.log");
     eventually("three lines", || lines(&text).len() == 3);
     assert_eq!(lines(&text)[0], "a, \\x22b|MISS|7|***|***");

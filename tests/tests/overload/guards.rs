@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tollgate_tests::frames::pseudo;
 use tollgate_tests::{Client, Gateway, Origin, Signal, eventually, limit_files};
 
-/// Returns a config with three routes, one for each priority, and one that the gateway answers itself.
+/// Returns a config with a route for each of three priorities, and a route that the gateway answers itself.
 fn config(origin: &Origin, overload: &str) -> String {
     let to = format!("to: \"{}\"", origin.address());
     let buffer = "buffer: {request: {memory: 64MiB}}, limits: {body: 64MiB}";

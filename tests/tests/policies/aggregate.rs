@@ -265,8 +265,8 @@ fn explain_tells_who_would_be_asked() {
     let text = "listen: 127.0.0.1:8080\nroutes: [{name: r, to: one, policies: {aggregate: {parts: {a: {to: one}, b: {to: two}}}}}]\n\
                 upstreams: {one: '127.0.0.1:1', two: '127.0.0.1:2'}\n";
     std::fs::write(&file, text).expect("the file is written");
-    let told = tollgate(&["explain", file.to_str().expect("text"), "GET", "http://a/"]).out;
+    let reported = tollgate(&["explain", file.to_str().expect("text"), "GET", "http://a/"]).out;
     let line = "aggregate of route/r (a of one, b of two): asks upstreams, and answers with what they say";
-    assert!(told.contains(line), "{told}");
+    assert!(reported.contains(line), "{reported}");
     std::fs::remove_file(file).expect("it is there");
 }

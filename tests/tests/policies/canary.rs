@@ -161,7 +161,7 @@ fn half_a_percent_is_half_a_percent_of_canaries_copies_and_traces() {
         let sum = gateway.metrics().sum("tollgate_policy_events_total", &format!("event=\"{event}\""));
         sum.unwrap_or_default() as usize
     };
-    // Every copy is one of these, and none is made later: its request has ended.
+    // Every copy is one of these. No copy can follow, because the request is finished.
     let copies = events("sent") + events("dropped");
     assert!(EXPECTED.contains(&copies), "{copies} copies");
     eventually("a copy and a span to arrive", || shadow.count() > 0 && collector.count() > 0);

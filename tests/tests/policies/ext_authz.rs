@@ -78,7 +78,7 @@ fn field(message: &[u8], path: &[u64]) -> Vec<u8> {
 }
 
 /// Returns the header fields of the HTTP request in a `CheckRequest`.
-fn told(message: &[u8]) -> BTreeMap<String, String> {
+fn reported(message: &[u8]) -> BTreeMap<String, String> {
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
     let http = field(message, &[1, 4, 2]);
     let entries = fields(&http).into_iter().filter(|(number, _)| *number == 3);
@@ -112,7 +112,7 @@ pub fn service() -> Http2Origin {
         assert!(stream.body());
         let request = stream.request.clone();
         assert_eq!(request.target, "/envoy.service.auth.v3.Authorization/Check");
-        let pass = told(&request.body[5..]).get("x-pass").cloned();
+        let pass = reported(&request.body[5..]).get("x-pass").cloned();
         match pass.as_deref() {
             Some("yes") => say(
                 stream,
@@ -190,7 +190,7 @@ fn the_service_gets_the_request_and_changes_it() {
     }
     for asked in service.requests() {
         let message = &asked.body[5..];
-        let told = told(message);
+        let reported = reported(message);
         for (name, value) in [
             (":path", "/admin/x?q=1"),
             (":method", "GET"),
@@ -201,10 +201,10 @@ fn the_service_gets_the_request_and_changes_it() {
             ("x-forwarded-proto", "http"),
             ("x-forwarded-host", "a.example"),
         ] {
-            assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
+            assert_eq!(reported.get(name).map(String::as_str), Some(value), "{name}");
         }
         for gone in ["x-real-ip", "forwarded", "client-cert"] {
-            assert!(!told.contains_key(gone), "{gone}: {told:?}");
+            assert!(!reported.contains_key(gone), "{gone}: {reported:?}");
         }
         assert_eq!(field(message, &[1, 4, 2, 4]), b"/admin/x?q=1");
         assert_eq!(field(message, &[1, 1, 1, 1, 2]), b"127.0.0.1");
@@ -350,7 +350,7 @@ fn the_service_gets_the_body_and_it_goes_upstream_whole() {
                 found.map(|(_, value)| value).unwrap_or_default()
             };
             assert_eq!((of(11), of(12)), (text.to_vec(), raw.to_vec()), "{setting}");
-            assert_eq!(told(&request.body[5..])["x-envoy-auth-partial-body"], partial, "{setting}");
+            assert_eq!(reported(&request.body[5..])["x-envoy-auth-partial-body"], partial, "{setting}");
         }
     }
 }
@@ -396,14 +396,14 @@ fn behind_a_trusted_proxy_the_service_is_asked_about_the_client() {
     assert_eq!(questions.len(), 4);
     for asked in questions {
         let message = &asked.body[5..];
-        let told = told(message);
+        let reported = reported(message);
         for (name, value) in [
             ("x-forwarded-for", "203.0.113.7"),
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "shop.example"),
             (":scheme", "https"),
         ] {
-            assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}: {told:?}");
+            assert_eq!(reported.get(name).map(String::as_str), Some(value), "{name}: {reported:?}");
         }
         assert_eq!(field(message, &[1, 1, 1, 1, 2]), b"203.0.113.7");
     }

@@ -119,8 +119,9 @@ fn clients_cannot_send_the_fields_of_the_service() {
         for got in passed(&gateway, &origin, &fields) {
             assert_eq!(got.headers.all("X-Consumer-Name"), [name], "{policies}");
             assert!(!got.headers.has("X_Consumer_Groups"), "{policies}: {got:?}");
-            let told: &[&str] = if policies.contains("consumer_header: X-Nobody") { &["bob"] } else { &[] };
-            assert_eq!(got.headers.all("X-Nobody"), told, "{policies}");
+            let reported: &[&str] =
+                if policies.contains("consumer_header: X-Nobody") { &["bob"] } else { &[] };
+            assert_eq!(got.headers.all("X-Nobody"), reported, "{policies}");
         }
         for got in
             passed(&gateway, &origin, &[&fields[..], &[("X-Groups", "root"), ("x.groups", "root")]].concat())

@@ -24,9 +24,9 @@ fn behind_a_trusted_proxy_the_client_counts() {
         "forwarded: {trusted_proxies: 127.0.0.0/8}\npolicies: {ip: {deny: 192.0.2.0/24}}",
     );
     let mut client = gateway.client();
-    for (told, status) in [("192.0.2.7", 403), ("198.51.100.1", 200), ("198.51.100.1, 192.0.2.7", 403)] {
-        let answer = client.ask(format!("{ASK}X-Forwarded-For: {told}\r\n\r\n"));
-        assert_eq!(answer.status, status, "{told}");
+    for (reported, status) in [("192.0.2.7", 403), ("198.51.100.1", 200), ("198.51.100.1, 192.0.2.7", 403)] {
+        let answer = client.ask(format!("{ASK}X-Forwarded-For: {reported}\r\n\r\n"));
+        assert_eq!(answer.status, status, "{reported}");
     }
 }
 

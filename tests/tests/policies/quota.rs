@@ -54,8 +54,8 @@ fn a_days_requests_are_counted_and_the_next_may_come_at_its_end() {
     for (answer, (status, remaining)) in answers.iter().zip([(200, 1), (200, 0), (429, 0)]) {
         assert_eq!(answer.status, status);
         assert_eq!(answer.headers.get("RateLimit-Policy"), Some("\"header x-a\";q=2;w=86400"));
-        let told = answer.headers.get("RateLimit").expect("how it stands");
-        is_left(told.strip_prefix(&format!("\"header x-a\";r={remaining};t=")));
+        let reported = answer.headers.get("RateLimit").expect("how it stands");
+        is_left(reported.strip_prefix(&format!("\"header x-a\";r={remaining};t=")));
     }
     assert_eq!(answers[2].reason(), "quota_exceeded");
     is_left(answers[2].headers.get("Retry-After"));

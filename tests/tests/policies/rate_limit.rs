@@ -31,8 +31,8 @@ fn requests_beyond_the_limit_get_429_with_retry_after() {
     let wait = seconds(answer.headers.get("Retry-After"));
     assert!((1700..=1800).contains(&wait), "half an hour: {wait}");
     assert_eq!(answer.headers.get("RateLimit-Policy"), Some("\"all\";q=2;w=3600"));
-    let told = answer.headers.get("RateLimit").expect("how it stands");
-    assert!(told.starts_with("\"all\";r=0;t=3"), "{told}");
+    let reported = answer.headers.get("RateLimit").expect("how it stands");
+    assert!(reported.starts_with("\"all\";r=0;t=3"), "{reported}");
     client.expect_alive();
     assert_eq!(origin.count(), 2);
     gateway.reconcile(&[&origin]);
@@ -100,8 +100,8 @@ fn counts_survive_a_reload() {
     assert_eq!(client.ask(format!("{ASK}\r\n")).status, 429);
 }
 
-/// Exactly as many requests as the burst pass, whichever of four workers serves them: within this test the
-/// rate permits no further one.
+/// Exactly the burst passes, whichever of four workers serves a request. The rate permits no further request within
+/// this test.
 #[test]
 fn it_counts_exactly_over_all_workers() {
     const BURST: usize = 500;

@@ -45,8 +45,8 @@ fn two_gateways_hold_one_limit() {
         let got = passed(&got);
         assert!(if is_exact { got == passes } else { got <= passes }, "{got}: {limit}");
         for gateway in &gateways {
-            let told = [gateway.stderr(), gateway.stdout()].concat();
-            assert!(!told.contains("not for eyes"), "{told}");
+            let reported = [gateway.stderr(), gateway.stdout()].concat();
+            assert!(!reported.contains("not for eyes"), "{reported}");
         }
     }
 }
@@ -139,14 +139,14 @@ fn a_redis_that_hangs_costs_three_requests_their_time() {
         redis.hang();
         let mut client = gateway.client();
         for n in 0..3 {
-            let begun = Instant::now();
+            let started = Instant::now();
             assert_eq!(client.ask(format!("{ASK}\r\n")).status, without, "{mode} {n}");
-            assert!(begun.elapsed() >= TIMEOUT, "{mode} {n}: {:?}", begun.elapsed());
+            assert!(started.elapsed() >= TIMEOUT, "{mode} {n}: {:?}", started.elapsed());
         }
         // Otherwise each request would take a second.
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(statuses(&gateway, 60), [without; 60], "{mode}");
-        assert!(begun.elapsed() < 30 * TIMEOUT, "{mode}: {:?}", begun.elapsed());
+        assert!(started.elapsed() < 30 * TIMEOUT, "{mode}: {:?}", started.elapsed());
         redis.go_on();
         if mode == "closed" {
             eventually("it is back", || statuses(&gateway, 1) == [200]);
@@ -177,8 +177,8 @@ fn a_lost_and_recovered_redis_is_logged_once() {
         eventually("it is found again", || statuses(&gateway, 1) == [200]);
     }
     eventually("both are said", || (count(&lost), count(&back)) == (1, 1));
-    let told = gateway.stderr();
-    assert!(!told.contains("not for eyes"), "{told}");
+    let reported = gateway.stderr();
+    assert!(!reported.contains("not for eyes"), "{reported}");
 }
 
 #[test]
@@ -252,9 +252,9 @@ fn the_master_that_sentinel_names_counts_and_its_successor_goes_on() {
     eventually("it follows", || master.says("INFO replication").contains("role:slave"));
     assert_eq!(status(&gateways[0], "a"), 429);
     for gateway in &gateways {
-        let told = [gateway.stderr(), gateway.stdout()].concat();
-        assert!(!told.contains("not-for-eyes") && !told.contains("watcher"), "{told}");
-        assert!(told.contains("redis: master mymaster: it is back"), "{told}");
+        let reported = [gateway.stderr(), gateway.stdout()].concat();
+        assert!(!reported.contains("not-for-eyes") && !reported.contains("watcher"), "{reported}");
+        assert!(reported.contains("redis: master mymaster: it is back"), "{reported}");
     }
 }
 

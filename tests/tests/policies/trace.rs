@@ -50,9 +50,9 @@ fn a_trace_continues_and_its_span_is_exported() {
     assert_eq!((passed.len(), request.headers.all("tracestate")), (1, vec!["v=1"]));
     assert!(!request.headers.has("b3"), "{request:?}");
     eventually("a span", || !spans(&collector).is_empty());
-    let told = spans(&collector);
-    assert_eq!(told.len(), 1);
-    let span = &told[0];
+    let reported = spans(&collector);
+    assert_eq!(reported.len(), 1);
+    let span = &reported[0];
     assert_eq!(
         (&span["traceId"], &span["parentSpanId"], &span["kind"]),
         (&TRACE.into(), &PARENT.into(), &2.into())
@@ -88,11 +88,11 @@ fn new_traces_are_sampled_and_errors_are_exported() {
     ));
     assert_eq!(all.http2().get("/").status, 502);
     eventually("a span", || !spans(&collector).is_empty());
-    let told = spans(&collector);
-    assert_eq!(told.len(), 1, "of the first gateway there is none");
-    assert_eq!(fact(&told[0], "error.type")["stringValue"], "connection_refused");
-    assert_eq!((&told[0]["name"], &told[0]["status"]["code"]), (&"GET dead".into(), &2.into()));
-    assert_eq!(fact(&told[0], "network.protocol.version")["stringValue"], "2");
+    let reported = spans(&collector);
+    assert_eq!(reported.len(), 1, "of the first gateway there is none");
+    assert_eq!(fact(&reported[0], "error.type")["stringValue"], "connection_refused");
+    assert_eq!((&reported[0]["name"], &reported[0]["status"]["code"]), (&"GET dead".into(), &2.into()));
+    assert_eq!(fact(&reported[0], "network.protocol.version")["stringValue"], "2");
 }
 
 #[test]

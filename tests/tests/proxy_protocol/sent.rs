@@ -57,7 +57,7 @@ fn header(wire: &mut Wire) -> Result<(u8, Said), String> {
 
 /// Starts an origin that answers each request with the header of its connection and the request's number on
 /// it.
-fn told() -> Origin {
+fn reported() -> Origin {
     Origin::play(|conn| {
         if let Some(text) = introduced(conn) {
             let mut requests = 0;
@@ -113,7 +113,7 @@ fn ask(wire: &mut Wire) -> String {
 #[test]
 fn each_request_comes_on_a_connection_that_names_its_client() {
     for (version, text) in [(1, "v1"), (2, "v2")] {
-        let origin = told();
+        let origin = reported();
         let gateway = gateway(&[&origin], text, "", "");
         let mut clients: Vec<_> = [[127, 0, 0, 9], [127, 0, 0, 10]]
             .into_iter()
@@ -139,7 +139,7 @@ fn each_request_comes_on_a_connection_that_names_its_client() {
 
 #[test]
 fn the_header_of_a_proxy_in_front_is_forwarded() {
-    let origin = told();
+    let origin = reported();
     let gateway = gateway(
         &[&origin],
         "v2",
@@ -162,7 +162,7 @@ fn the_header_of_a_proxy_in_front_is_forwarded() {
 
 #[test]
 fn a_client_cannot_name_another() {
-    let origin = told();
+    let origin = reported();
     let gateway = gateway(&[&origin], "v1", "", "");
     let forged = "PROXY TCP4 6.6.6.6 10.0.0.1 1 2\r\n";
     let asks = "GET /own HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -189,7 +189,7 @@ fn a_client_cannot_name_another() {
 
 #[test]
 fn streams_of_one_client_are_named_each() {
-    let origin = told();
+    let origin = reported();
     let gateway = gateway(&[&origin], "v1", "", "");
     let mut client = gateway.http2();
     let streams: Vec<_> = (0..4).map(|_| client.begin(http2::get("/"), true).expect("begun")).collect();
@@ -213,7 +213,7 @@ fn retries_and_hedges_name_the_client_too() {
             conn.send("HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
         }
     });
-    let origin = told();
+    let origin = reported();
     let gateway_of = |upstream| gateway(&[&failing, &origin], "v2", upstream, "");
     let retrying = gateway_of(", retry: {on: 503, budget: 100%}, outlier: off");
     for _ in 0..2 {

@@ -18,7 +18,7 @@ fn refusals(gateway: &Gateway) -> f64 {
     gateway.metrics().sum("tollgate_upstream_failures_total", labels).unwrap_or_default()
 }
 
-/// In a rolling restart, more than one endpoint may have ended before the gateway learns of the first.
+/// In a rolling restart, several endpoints may be down before the gateway notices the first.
 #[test]
 fn cost_neither_attempts_nor_budget() {
     let origin = Origin::echo();

@@ -16,7 +16,7 @@ fn listening(origin: &Origin, mode: &str, more: &str) -> (Gateway, Authority, Fi
 }
 
 /// The fields that tell the origin about the certificate of a client.
-fn told(origin: &Origin, gateway: &Gateway, peer: &TlsPeer) -> [Option<String>; 4] {
+fn reported(origin: &Origin, gateway: &Gateway, peer: &TlsPeer) -> [Option<String>; 4] {
     let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
     let forged = "X-Verified: true\r\nX-Subject: CN=forged\r\nX-Names: DNS:forged\r\nClient-Cert: :AA==:\r\n";
     client.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{forged}\r\n").as_bytes());
@@ -30,7 +30,7 @@ fn told(origin: &Origin, gateway: &Gateway, peer: &TlsPeer) -> [Option<String>; 
 fn strangers(authority: &Authority) -> [Issued; 3] {
     [
         Authority::called("somebody else").issue(&["client.example"]),
-        // As the one who is trusted is called, but signed by another key.
+        // Has the name of the trusted authority, but another key signed it.
         Authority::new().issue(&["client.example"]),
         authority.issue_until(&["client.example"], -1),
     ]
@@ -43,18 +43,18 @@ fn invalid_certificates_are_admitted_and_marked() {
     let own = authority.issue(&["client.example"]);
     for version in versions() {
         let peer = |own: Option<&Issued>| TlsPeer::speaking(&authority, &[version], own);
-        let [verified, subject, names, certificate] = told(&origin, &gateway, &peer(Some(&own)));
+        let [verified, subject, names, certificate] = reported(&origin, &gateway, &peer(Some(&own)));
         assert_eq!((verified.as_deref(), names.as_deref()), (Some("true"), Some("DNS:client.example")));
         assert!(subject.is_some() && certificate.is_some());
         // Nothing that an invalid certificate says is passed on.
         for stranger in &strangers(&authority) {
             let marked = [Some("false".to_owned()), None, None, None];
             let peer = peer(Some(stranger));
-            assert_eq!(told(&origin, &gateway, &peer), marked, "{version:?}");
+            assert_eq!(reported(&origin, &gateway, &peer), marked, "{version:?}");
             // A second connection is a full handshake again: a session would not remember what was verified.
-            assert_eq!(told(&origin, &gateway, &peer), marked, "{version:?}");
+            assert_eq!(reported(&origin, &gateway, &peer), marked, "{version:?}");
         }
-        assert_eq!(told(&origin, &gateway, &peer(None)), [const { None }; 4]);
+        assert_eq!(reported(&origin, &gateway, &peer(None)), [const { None }; 4]);
     }
     let records = gateway.wait_records(16);
     let marks: Vec<_> = records.iter().map(|record| record["client_unverified"].as_str()).collect();
@@ -103,7 +103,7 @@ fn no_other_mode_lets_them_in() {
         let failures = || gateway.metrics().sum(name, "reason=\"certificate").unwrap_or_default();
         eventually("three failures", || failures() == 3.0);
         let own = authority.issue(&["client.example"]);
-        let verified = told(&origin, &gateway, &TlsPeer::showing(&authority, &own))[0].clone();
+        let verified = reported(&origin, &gateway, &TlsPeer::showing(&authority, &own))[0].clone();
         assert_eq!(verified.as_deref(), Some("true"), "{mode}");
     }
     let requests = origin.requests().len();

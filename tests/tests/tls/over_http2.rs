@@ -102,7 +102,7 @@ fn every_response_has_hsts_once() {
         http2.address()
     ));
     let mut client = connect(&gateway, &authority, "a.example");
-    for (host, path, status, told) in [
+    for (host, path, status, reported) in [
         ("a.example", "/x/1", 200, TOLD),
         ("a.example", "/h2/1", 200, TOLD),
         ("a.example", "/short", 204, TOLD),
@@ -117,7 +117,7 @@ fn every_response_has_hsts_once() {
     ] {
         let answer = client.ask(get(host, path));
         assert_eq!(answer.status, status, "{host}{path}: {answer:?}");
-        assert_eq!(answer.headers.all("Strict-Transport-Security"), [told], "{host}{path}: {answer:?}");
+        assert_eq!(answer.headers.all("Strict-Transport-Security"), [reported], "{host}{path}: {answer:?}");
     }
     // A request with two different hosts is invalid. Its answer has the field too.
     let mut request = get("a.example", "/short");

@@ -77,9 +77,9 @@ fn a_resumed_session_has_the_clients_certificate_of_the_first_one() {
         let kinds = visits.each_ref().map(kind);
         assert_eq!(kinds, [HandshakeKind::Full, HandshakeKind::Resumed].map(Some), "{version:?}");
     }
-    let told: Vec<_> =
+    let reported: Vec<_> =
         origin.requests().iter().map(|request| request.headers.all("X-Client-Names").join("|")).collect();
-    assert_eq!(told, ["DNS:client.example"; 4]);
+    assert_eq!(reported, ["DNS:client.example"; 4]);
 }
 
 #[test]

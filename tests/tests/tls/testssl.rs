@@ -67,10 +67,10 @@ fn nothing_above_low_is_found() {
     {
         let of_it =
             all.iter().filter(|it| field(it, "id") == id || field(it, "id").starts_with(&format!("{id}_")));
-        let told: Vec<_> = of_it.map(|it| field(it, "finding")).collect();
+        let reported: Vec<_> = of_it.map(|it| field(it, "finding")).collect();
         assert!(
-            !told.is_empty() && told.iter().any(|it| it.contains(finding) || id == "HSTS"),
-            "{id}: {told:?}"
+            !reported.is_empty() && reported.iter().any(|it| it.contains(finding) || id == "HSTS"),
+            "{id}: {reported:?}"
         );
     }
 }

@@ -68,7 +68,7 @@ fn an_endpoint_proves_who_it_is() {
 }
 
 /// Asserts that the TLS failure of the upstream `up` is shown in every place where an operator looks for it.
-fn told(gateway: &Gateway, kind: &str, words: &str) {
+fn reported(gateway: &Gateway, kind: &str, words: &str) {
     eventually("the record", || !gateway.records().is_empty());
     let detail = gateway.records()[0]["detail"].as_str().unwrap_or_default().to_owned();
     assert!(detail.contains(words), "{kind}: {detail}");
@@ -134,7 +134,7 @@ fn tls_failures_are_explained() {
         let gateway = gateway(&format!("https://{address}"), &ca);
         let answer = gateway.client().get("/");
         assert_eq!((answer.status, answer.reason()), (502, reason), "{kind}");
-        told(&gateway, kind, words);
+        reported(&gateway, kind, words);
         // Probes report the same, and so do requests in HTTP/2.
         let gateway = Gateway::start(&format!(
             "upstreams: {{up: {{endpoints: [\"https://{address}\"], tls: {{{ca}}}, health: /healthz, http2: on, retry: off}}}}\n\
@@ -144,7 +144,7 @@ fn tls_failures_are_explained() {
         gateway.await_message(&format!("no TLS connection: {words}"));
         let answer = gateway.client().get("/");
         assert_eq!((answer.status, answer.reason()), (502, reason), "{kind}, HTTP/2");
-        told(&gateway, kind, words);
+        reported(&gateway, kind, words);
     }
 }
 
@@ -180,7 +180,7 @@ fn the_gateway_shows_its_own_certificate() {
     let answer = shows_none.client().get("/");
     // With TLS 1.3 the refusal arrives after the handshake has completed on this side.
     assert_eq!((answer.status, answer.reason()), (502, "tls_alert_received"));
-    told(
+    reported(
         &shows_none,
         "client_certificate_required",
         "the endpoint demands a client certificate, and the gateway showed none",
@@ -243,7 +243,7 @@ fn an_endpoint_may_be_asked_for_one_name_and_hold_another() {
     // The verified name differs from the requested one.
     let gateway = gateway(&at, &format!("{ca}, server_name: other.example, sni: held.example"));
     assert_eq!(gateway.client().get("/").reason(), "tls_certificate_error");
-    told(&gateway, "certificate_wrong_name", "expected other.example");
+    reported(&gateway, "certificate_wrong_name", "expected other.example");
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn a_hedged_attempt_reports_a_late_refusal_too() {
     ));
     let answer = gateway.client().get("/");
     assert_eq!((answer.status, answer.reason()), (502, "tls_alert_received"));
-    told(
+    reported(
         &gateway,
         "client_certificate_required",
         "the endpoint demands a client certificate, and the gateway showed none",

@@ -169,12 +169,12 @@ fn finish(options: &LoadOptions, plan: &Plan, about: &str, done: &Done) -> Resul
     }
     let mut code = ExitCode::SUCCESS;
     for condition in &options.fail_if {
-        let told = match condition.holds(&done.load) {
+        let reported = match condition.holds(&done.load) {
             Some(false) => continue,
             Some(true) => "holds",
             None => "cannot be decided: no request was answered",
         };
-        eprintln!("failed: {condition} {told}");
+        eprintln!("failed: {condition} {reported}");
         code = ExitCode::from(FAILED);
     }
     Ok(code)

@@ -143,8 +143,8 @@ mod tests {
             ("p99>slow", "expected a time"),
             ("errors>200%", "0% to 100%"),
         ] {
-            let told = text.parse::<Condition>().unwrap_err();
-            assert!(told.contains(words), "{text}: {told}");
+            let reported = text.parse::<Condition>().unwrap_err();
+            assert!(reported.contains(words), "{text}: {reported}");
         }
     }
 }

@@ -164,13 +164,13 @@ impl Bench {
     /// Requires that all processes that this test started end within a while.
     #[track_caller]
     pub fn nobody_is_left(&self) {
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let left = self.started_here();
             if left.is_empty() {
                 return;
             }
-            assert!(begun.elapsed() < PATIENCE, "still running: {left:?}");
+            assert!(started.elapsed() < PATIENCE, "still running: {left:?}");
             sleep(Duration::from_millis(20));
         }
     }

@@ -63,9 +63,9 @@ fn run(bench: &Bench, study: &str) -> Results {
 #[track_caller]
 fn named(results: &Results, cell: &str, system: &str, kind: VerdictKind, words: &str) {
     let verdict = results.verdict_of(cell, system).expect("a verdict");
-    let told: Vec<&str> = verdict.findings.iter().map(|finding| finding.text.as_str()).collect();
-    assert_eq!(verdict.kind, kind, "{told:?}");
-    assert!(told.iter().any(|text| text.contains(words)), "{words:?} is not in {told:?}");
+    let reported: Vec<&str> = verdict.findings.iter().map(|finding| finding.text.as_str()).collect();
+    assert_eq!(verdict.kind, kind, "{reported:?}");
+    assert!(reported.iter().any(|text| text.contains(words)), "{words:?} is not in {reported:?}");
     let foreign = |key: &String| !key.starts_with("rps");
     assert!(kind.has_figures() || !verdict.ratios.keys().any(foreign), "{verdict:?}");
 }
@@ -224,7 +224,7 @@ fn a_file_says_what_its_figures_depend_on() {
     let results = run(&bench, &study("wire", &[("seconds", "0.2")], "{title: Once}"));
     let host = &results.header.host;
     assert!(host.busy_at_start.is_some_and(|cores| cores >= 0.0), "{host:?}");
-    assert!(host.mitigations.iter().all(|told| told.contains(": ")), "{host:?}");
+    assert!(host.mitigations.iter().all(|reported| reported.contains(": ")), "{host:?}");
     let report = bench.run(&["report", "r.jsonl", "--markdown", "r.md"]).well();
     assert!(report.stderr.contains("written"), "{report:?}");
     let markdown = fs::read_to_string(bench.path("r.md")).unwrap();

@@ -64,10 +64,10 @@ fn the_times_of_a_recording_are_kept_and_a_speed_divides_them() {
     };
     bench.write("access.log", &[line(0), line(1), line(2), line(3)].join("\n"));
     let url = format!("http://{address}/");
-    let begun = Instant::now();
+    let started = Instant::now();
     let (result, _) = load(&bench, &[&url, "--replay", "access.log", "--speed", "4", "-c", "1"]);
     // Three gaps of a second and a last one of their mean, four times as fast.
-    assert!(begun.elapsed().as_secs_f64() >= 0.75);
+    assert!(started.elapsed().as_secs_f64() >= 0.75);
     assert_eq!((result.ok, result.seconds), (4, 1.0));
     assert_eq!(result.model.rps(), Some(4.0));
     // A longer duration repeats it.

@@ -32,9 +32,9 @@ impl Origin {
         bench.write("origin.json", &text);
         let child = bench.command(&["origin", "origin.json"]).stdout(Stdio::null()).spawn().unwrap();
         let origin = Self { child, port, control };
-        let begun = Instant::now();
+        let started = Instant::now();
         while TcpStream::connect(("127.0.0.1", control)).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "the origin does not listen");
+            assert!(started.elapsed() < Duration::from_secs(20), "the origin does not listen");
             sleep(Duration::from_millis(10));
         }
         origin

@@ -36,9 +36,9 @@ fn a_route_is_added_by_the_admin_api_and_by_files() {
     let [(title, head, rows)] = &results.tables[..] else { panic!("{:?}", results.tables) };
     assert_eq!(title, "A route added at run time");
     assert_eq!(head[1], "how it is told");
-    let told: Vec<(&str, &str)> = rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
+    let reported: Vec<(&str, &str)> = rows.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
     assert_eq!(
-        told[..3],
+        reported[..3],
         [
             ("tollgate", "PUT /apisix/admin/routes/1"),
             ("tollgate", "files and SIGHUP"),

@@ -50,10 +50,10 @@ fn trials_in(file: &Path) -> usize {
 /// Waits until the program has written this number of trials.
 #[track_caller]
 fn wait_for_trials(running: &mut Running, file: &Path, count: usize) {
-    let begun = Instant::now();
+    let started = Instant::now();
     while trials_in(file) < count {
         assert!(running.0.try_wait().unwrap().is_none(), "it ended before its time");
-        assert!(begun.elapsed() < PATIENCE, "no {count} trials in {}", file.display());
+        assert!(started.elapsed() < PATIENCE, "no {count} trials in {}", file.display());
         sleep(Duration::from_millis(20));
     }
 }

@@ -3,8 +3,9 @@
 use super::connect::connect;
 use super::{Answer, Shared, digested};
 use crate::clock::now;
-use crate::expect::{Fault, digest};
-use crate::request::Parts;
+use crate::digest::digest;
+use crate::expect::Fault;
+use crate::parts::Parts;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};

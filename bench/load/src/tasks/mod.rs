@@ -17,12 +17,14 @@ mod http2;
 use crate::clock::{now, span};
 use crate::expect::Fault;
 use crate::failure::Failure;
+use crate::kept::Kept;
 use crate::pace::{Times, random, uniform};
+use crate::parts::Parts;
 use crate::plan::{Plan, Protocol};
-use crate::request::{Parts, Prepared, mix};
+use crate::request::{Prepared, mix};
 use crate::response::Response;
 use crate::tally::Tally;
-use crate::template::{Kept, Names};
+use crate::template::Names;
 use crate::tls::Client;
 use crate::used::{Reading, ThreadUsed};
 use crate::worker::{Moments, Run, share};
@@ -90,7 +92,7 @@ struct Ended {
 /// A complete response.
 pub(crate) struct Answer {
     pub(crate) response: Response,
-    /// A failure that the protocol reports beside the status, such as the status of a gRPC call.
+    /// A failure that the protocol reports in addition to the status, such as the status of a gRPC call.
     pub(crate) also: Result<(), Fault>,
     /// The response's bytes, if values are taken from it.
     pub(crate) kept: Option<Kept>,

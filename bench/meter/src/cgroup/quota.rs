@@ -54,8 +54,8 @@ impl Quota {
         Self::create_in(&hierarchy, name, cores, memory)
     }
 
-    /// Creates a group without a limit, which only counts: its CPU time includes every process that was
-    /// started in it, even one that has left its process tree (a daemon).
+    /// Creates a group without a limit, which only counts: its CPU time includes every process that was started in it,
+    /// even a daemon that has left its process tree.
     ///
     /// No limit is set. In version 1 the group is in the `cpuacct` tree; where that is mounted together with
     /// `cpu`, the scheduler sees one more level, which is the same for all systems. In version 2, where every
@@ -200,7 +200,7 @@ impl Quota {
     /// children that it starts later are in this one.
     ///
     /// # Errors
-    /// If the process has ended or belongs to another user.
+    /// If the process is gone or belongs to another user.
     pub fn add(&self, pid: u32) -> Result<(), Error> {
         self.entrances().try_for_each(|path| set(&path, pid))
     }

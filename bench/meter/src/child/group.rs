@@ -94,7 +94,7 @@ impl Group {
         Ok(ended)
     }
 
-    /// Returns whether the program has ended, without reaping it.
+    /// Returns whether the program has exited, without reaping it.
     fn is_zombie(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         Ok(waitid(WaitId::Pid(Pid::from_child(&self.child)), options)?.is_some())
@@ -129,7 +129,7 @@ fn micros(time: nix::sys::time::TimeVal) -> i64 {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Also after the leader has ended, since other processes of its group may still run.
+        // Also after the leader has exited, since other processes of its group may still run.
         let _ = self.stop();
     }
 }

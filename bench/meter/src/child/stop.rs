@@ -63,9 +63,9 @@ impl Drop for Registration {
     }
 }
 
-/// Installs a handler for SIGINT (Ctrl-C), SIGTERM and SIGHUP that ends all children, removes quotas and
-/// scratch folders, and then exits with status 130. Before that it calls `last_words`, which may print a message
-/// and end what runs elsewhere. From its begin on nothing new starts, and the callers of [`wait_if_ending`] wait.
+/// Installs a handler for SIGINT (Ctrl-C), SIGTERM and SIGHUP that ends all children, removes quotas and scratch
+/// folders, and then exits with status 130. Before that it calls `last_words`, which may print a message and end what
+/// runs elsewhere. From then on no child starts, and the callers of [`wait_if_ending`] wait.
 ///
 /// # Errors
 /// If another handler was set before.

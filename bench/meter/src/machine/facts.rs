@@ -103,12 +103,12 @@ fn hypervisor(info: &str) -> String {
 
 fn mitigations() -> Vec<String> {
     let files = fs::read_dir("/sys/devices/system/cpu/vulnerabilities").into_iter().flatten().flatten();
-    let told = files.filter_map(|file| {
+    let reported = files.filter_map(|file| {
         let text = read(file.path().to_str()?);
         let what = text.trim().strip_prefix("Mitigation: ")?;
         Some(format!("{}: {what}", file.file_name().to_string_lossy()))
     });
-    let mut all: Vec<String> = told.collect();
+    let mut all: Vec<String> = reported.collect();
     all.sort();
     all
 }
@@ -170,7 +170,7 @@ mod tests {
         assert!(!hypervisor("flags\t\t: fpu hypervisor avx\n").is_empty());
         let busy = busy_cores(Duration::from_millis(50));
         assert!((0.0..=4096.0).contains(&busy), "{busy}");
-        assert!(mitigations().iter().all(|told| told.contains(": ")));
+        assert!(mitigations().iter().all(|reported| reported.contains(": ")));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(crate) struct Stat {
     pub(crate) group: u32,
     pub(crate) user: u64,
     pub(crate) system: u64,
-    /// Time of children that have ended and were waited for, including their own children.
+    /// Time of reaped children, including their own children.
     pub(crate) reaped_user: u64,
     pub(crate) reaped_system: u64,
     /// Start time in ticks after boot; distinguishes a thread from a later one with the same id.

@@ -54,8 +54,8 @@ pub(crate) struct Ticks {
 impl Snapshot {
     /// Reads what the subject has used so far. A process id means its whole tree.
     ///
-    /// A subject that has ended yields an empty snapshot. An ended child that was not waited for (a zombie)
-    /// is still read.
+    /// A subject that has exited yields an empty snapshot. An ended child that was not waited for (a zombie) is still
+    /// read.
     pub fn take(subject: impl Into<Subject>) -> Self {
         Self::read(subject.into())
     }

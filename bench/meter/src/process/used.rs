@@ -5,10 +5,10 @@
 //! if the same threads lived at both snapshots, otherwise by the second. The split into user and system
 //! always comes from the ticks.
 //!
-//! The kernel adds a process that ended in between to its parent's count of reaped children, with its whole
-//! life. What it had used at the first snapshot is therefore subtracted. If a process's parent ignores its
-//! end or is outside the subject, its time is lost: the kernel keeps its figures nowhere. A quota's own
-//! counter (see `cgroup`) includes even those.
+//! The kernel adds a process that ended in between to its parent's count of reaped children, with its whole life. The
+//! use up to the first snapshot is therefore subtracted. If a process's parent ignores its end or is outside the
+//! subject, its time is lost: the kernel keeps its figures nowhere. A quota's own counter (see `cgroup`) includes even
+//! those.
 
 use super::procfs::NANOS_PER_TICK;
 use super::snapshot::{Process, Snapshot, Thread, Ticks};

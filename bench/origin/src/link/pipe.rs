@@ -15,7 +15,7 @@ pub(crate) struct Pipe {
     portions: VecDeque<usize>,
     /// Bytes that have arrived and can be written.
     arrived: usize,
-    /// Whether the sender has ended the stream.
+    /// Whether the sender has closed the stream.
     pub(crate) ended: bool,
     /// Whether the end of the stream has arrived.
     end_arrived: bool,

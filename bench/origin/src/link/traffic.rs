@@ -212,8 +212,8 @@ impl Traffic {
         if flags.contains(EventFlags::OUT) {
             self.deliver(place.opposite());
         }
-        let told = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-        if flags.intersects(told) && self.is_open(place) {
+        let reported = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        if flags.intersects(reported) && self.is_open(place) {
             self.pairs[place.at].pipes[place.side].readable = true;
             self.pull(place);
         }

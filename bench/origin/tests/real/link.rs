@@ -41,15 +41,15 @@ fn an_answer_takes_a_round_trip_and_the_first_one_two() {
     let origin = start(|_| ());
     let round_trip = Duration::from_millis(200);
     let relay = link(origin.address(), 200.0, FAST);
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut stream = connect(relay.address());
     stream.write_all(GET.as_bytes()).unwrap();
     one(&mut stream, "01");
-    assert!(begun.elapsed() >= 2 * round_trip, "{:?}", begun.elapsed());
-    let begun = Instant::now();
+    assert!(started.elapsed() >= 2 * round_trip, "{:?}", started.elapsed());
+    let started = Instant::now();
     stream.write_all(LAST.as_bytes()).unwrap();
     rest(&mut stream);
-    assert!(begun.elapsed() >= round_trip, "{:?}", begun.elapsed());
+    assert!(started.elapsed() >= round_trip, "{:?}", started.elapsed());
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn a_connection_that_was_open_before_has_its_handshake_behind_it() {
     let relay = link(origin.address(), 1_000.0, FAST);
     let mut stream = connect(relay.address());
     thread::sleep(Duration::from_millis(1_050));
-    let begun = Instant::now();
+    let started = Instant::now();
     stream.write_all(LAST.as_bytes()).unwrap();
     rest(&mut stream);
     // With the handshake it would take 2 s.
-    let took = begun.elapsed().as_millis();
+    let took = started.elapsed().as_millis();
     assert!((1_000..1_900).contains(&took), "{took} ms");
 }
 
@@ -70,7 +70,7 @@ fn a_connection_that_was_open_before_has_its_handshake_behind_it() {
 fn the_rate_is_shared_by_all_connections() {
     let origin = start(|settings| settings.response_bytes = 50_000);
     let relay = link(origin.address(), 0.0, 500_000.0);
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut streams: Vec<TcpStream> = (0..20).map(|_| connect(relay.address())).collect();
     for stream in &mut streams {
         stream.write_all(LAST.as_bytes()).unwrap();
@@ -82,7 +82,7 @@ fn the_rate_is_shared_by_all_connections() {
     assert!(bytes > 1_000_000);
     // Less the 20 ms of catch-up and a portion.
     let least = bytes as f64 / 500_000.0 - 0.025;
-    assert!(begun.elapsed().as_secs_f64() >= least, "{bytes} bytes in {:?}", begun.elapsed());
+    assert!(started.elapsed().as_secs_f64() >= least, "{bytes} bytes in {:?}", started.elapsed());
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn the_status_is_the_one_that_is_set_and_ready_is_ready() {
 #[test]
 fn a_delay_holds_up_nobody_else() {
     let origin = start(|settings| (settings.delay_ms, settings.threads) = (300, 2));
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut streams: Vec<TcpStream> = (0..1_000).map(|_| connect(origin.address())).collect();
     for stream in &mut streams {
         stream.write_all(GET.repeat(3).as_bytes()).unwrap();
@@ -136,7 +136,7 @@ fn a_delay_holds_up_nobody_else() {
         for _ in 0..3 {
             one(stream, "01");
         }
-        assert!(begun.elapsed() >= Duration::from_millis(300), "an answer came too early");
+        assert!(started.elapsed() >= Duration::from_millis(300), "an answer came too early");
     }
     // One at a time, they would take 900 s.
     assert!(sent.elapsed() < Duration::from_secs(30), "{:?}", sent.elapsed());

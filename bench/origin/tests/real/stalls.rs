@@ -12,11 +12,11 @@ fn no_answer_leaves_in_a_stall_and_a_reset_begins_the_script_anew() {
     let origin = start(|settings| settings.stalls = Stalls::At(vec![Stall { at_ms: 0, for_ms: 300 }]));
     let mut stream = connect(origin.address());
     let mut ask = || {
-        let begun = Instant::now();
+        let started = Instant::now();
         stream.write_all(GET.repeat(2).as_bytes()).unwrap();
         one(&mut stream, "01");
         one(&mut stream, "01");
-        begun.elapsed()
+        started.elapsed()
     };
     let stall = Duration::from_millis(300);
     assert!(ask() >= stall, "the first request is in the stall");

@@ -93,8 +93,8 @@ fn prices(results: &Results, section: &str) -> Vec<Price> {
     results.prices.iter().filter(|price| price.section == section).cloned().collect()
 }
 
-/// Merges the entries that are equal in several sections into one that names these sections. If the entry is
-/// the same in every section that has the system, it names none.
+/// Merges equal entries of several sections into one entry that names these sections. If the entry is the same in every
+/// section that has the system, it names none.
 fn received(all: &[Received]) -> Vec<Received> {
     let what = |one: &Received| (one.version.clone(), one.connections, one.requests, one.differences.clone());
     let mut lines: Vec<(Received, Vec<&str>)> = Vec::new();

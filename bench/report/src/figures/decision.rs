@@ -22,7 +22,7 @@ pub struct Decision {
     pub by: Metric,
     /// The rows, best first; systems without figures last.
     pub rows: Vec<DecisionRow>,
-    /// What the figures allow to say.
+    /// The conclusion that the figures support.
     pub headline: Headline,
 }
 

@@ -269,7 +269,7 @@ pub struct Report {
     pub baseline: Option<(String, String)>,
     /// The sections in the order of the study.
     pub sections: Vec<Section>,
-    /// What the study taught, in Markdown: its notes that begin with `**What was learned`.
+    /// The lessons of the study, in Markdown: its notes that begin with `**What was learned`.
     pub learned: Vec<String>,
     /// The other notes on the whole study, in Markdown.
     pub notes: Vec<String>,

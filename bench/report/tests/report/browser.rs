@@ -40,9 +40,9 @@ const WITNESS: &str = "<script id=\"witness\">addEventListener('load', () => { d
 
 /// Returns the resources that the page requested, as [`WITNESS`] recorded them.
 fn asked(dom: &str) -> String {
-    let told = Regex::new(r#"<html[^>]* data-asked="([^"]*)""#).unwrap();
-    let told = told.captures(dom).unwrap_or_else(|| panic!("the witness is silent: {:.400}", dom));
-    told[1].to_owned()
+    let attribute = Regex::new(r#"<html[^>]* data-asked="([^"]*)""#).unwrap();
+    let reported = attribute.captures(dom).unwrap_or_else(|| panic!("the witness is silent: {:.400}", dom));
+    reported[1].to_owned()
 }
 
 /// The tests below rely on this: a page that logs an error or requests an external resource is detected.

@@ -32,7 +32,7 @@ fn rounds(most: u32) -> Results {
 }
 
 /// Multiplies the costs of a system.
-fn dearer(results: &mut Results, system: &str, factor: f64) {
+fn more_expensive(results: &mut Results, system: &str, factor: f64) {
     for trial in results.trials.iter_mut().filter(|trial| trial.system == system) {
         if let Some(cost) = &mut trial.cost {
             cost.user_us *= factor;
@@ -63,7 +63,7 @@ fn a_winner_has_a_ratio_to_the_next_that_excludes_1() {
 fn no_winner_is_named_within_the_noise() {
     // Tollgate at the cost of nginx, which HAProxy has too.
     let mut results = canned::results();
-    dearer(&mut results, "tollgate", 13.0 / 9.9);
+    more_expensive(&mut results, "tollgate", 13.0 / 9.9);
     let text = said(&results);
     assert!(text.starts_with("No difference can be shown in CPU time per request"), "{text}");
     assert!(text.contains("Tollgate (1") && text.contains("nginx (1"), "{text}");

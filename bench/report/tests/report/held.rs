@@ -12,7 +12,7 @@ fn compare(first: &Results, second: &Results) -> tollgate_lab_report::compare::C
 }
 
 /// Returns the canned result with one system's costs multiplied.
-fn dearer(system: &str, factor: f64) -> Results {
+fn more_expensive(system: &str, factor: f64) -> Results {
     let mut results = canned::results();
     for trial in results.trials.iter_mut().filter(|trial| trial.system == system) {
         if let Some(cost) = &mut trial.cost {
@@ -46,7 +46,7 @@ fn a_result_ties_with_itself() {
 
 #[test]
 fn a_change_is_called_for_the_system_that_changed() {
-    let comparison = compare(&canned::results(), &dearer("tollgate", 1.2));
+    let comparison = compare(&canned::results(), &more_expensive("tollgate", 1.2));
     let costs = |system: &str| {
         comparison
             .changes
@@ -62,7 +62,7 @@ fn a_change_is_called_for_the_system_that_changed() {
             .all(|one| one.call == Call::Higher && (one.ratio.estimate - 1.2).abs() < 1e-6)
     );
     assert!(costs("nginx").iter().all(|one| one.call == Call::Tie));
-    let back = compare(&dearer("tollgate", 1.2), &canned::results());
+    let back = compare(&more_expensive("tollgate", 1.2), &canned::results());
     assert!(back.changes.iter().any(|one| one.call == Call::Lower));
 }
 
@@ -101,7 +101,7 @@ fn what_only_one_file_holds_is_named() {
 fn the_gate_fails_only_when_the_interval_excludes_the_allowance() {
     let baseline = canned::results();
     let of = |factor: f64, allowance: f64| {
-        gate(&dearer("tollgate", factor), &baseline, allowance, &["tollgate".to_owned()], None)
+        gate(&more_expensive("tollgate", factor), &baseline, allowance, &["tollgate".to_owned()], None)
     };
     // The cells of six rounds.
     assert!(matches!(of(1.0, 0.0), Gate::Passed { checked, .. } if checked >= 2));
@@ -181,7 +181,7 @@ fn a_gate_does_not_pass_a_build_that_fails_every_request() {
 #[test]
 fn no_difference_is_named_and_no_build_fails_from_few_rounds() {
     let few = |factor: f64| {
-        let mut results = dearer("tollgate", factor);
+        let mut results = more_expensive("tollgate", factor);
         results.trials.retain(|trial| trial.round < FEWEST_ROUNDS);
         results
     };
@@ -250,7 +250,7 @@ fn identical_programs_on_two_days_show_no_difference() {
 
 #[test]
 fn the_reference_can_be_chosen() {
-    let after = dearer("nginx", 1.3);
+    let after = more_expensive("nginx", 1.3);
     let choice = Choice { reference: Some("haproxy"), systems: &[] };
     let comparison = tollgate_lab_report::compare(&canned::results(), &after, &choice);
     let costs = |system: &str| {

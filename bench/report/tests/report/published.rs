@@ -1,5 +1,5 @@
-//! The published pages are what the kept result files give, and the picture of the toll shows the cells of the
-//! table beside it. To write the pages again after a change of the report, run these tests with `BLESS=1`.
+//! Checks that the published pages equal the reports of the kept result files, and that the picture of the toll shows
+//! the cells of its table. To write the pages again after a change of the report, run these tests with `BLESS=1`.
 
 use crate::canned;
 use regex::Regex;

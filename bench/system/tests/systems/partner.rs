@@ -49,9 +49,9 @@ fn redis(folder: &Path) -> Option<(Process, u16)> {
         directory: folder.to_owned(),
         output: folder.join("redis.log"),
     });
-    let begun = Instant::now();
+    let started = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < START_LIMIT, "the Redis does not listen");
+        assert!(started.elapsed() < START_LIMIT, "the Redis does not listen");
         std::thread::sleep(Duration::from_millis(5));
     }
     Some((process, port))

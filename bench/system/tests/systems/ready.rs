@@ -285,7 +285,7 @@ fn arms(system: &System) -> Vec<Arm> {
     arms
 }
 
-/// Runs every arm of one system. Returns the names of those that failed.
+/// Runs every arm of one system. Returns the names of the failed ones.
 fn all_arms(bed: &Bed, system: &System) -> Vec<String> {
     match system.status() {
         Status::Ready { version, .. } => {
@@ -298,12 +298,12 @@ fn all_arms(bed: &Bed, system: &System) -> Vec<String> {
                     arm.features.remove(&Feature::SharedRateLimit);
                 }
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             // One failure must not hide another.
             let failed = |arm: &Arm| catch_unwind(AssertUnwindSafe(|| run(bed, system, arm))).is_err();
             let failures: Vec<_> = arms.iter().filter(|arm| failed(arm)).collect();
             let version = version.unwrap_or_default();
-            let seconds = begun.elapsed().as_secs_f64();
+            let seconds = started.elapsed().as_secs_f64();
             say(&format!("{} {version}: {} settings in {seconds:.1} s", system.name(), arms.len()));
             return failures.into_iter().map(|arm| format!("{} with {arm:?}", system.name())).collect();
         }
@@ -380,12 +380,12 @@ fn every_system_is_told_how_many_workers_it_has() {
             continue;
         }
         let mut setting = bed.setting(system.name(), &Arm::default());
-        let mut told = |workers| {
+        let mut reported = |workers| {
             setting.workers = workers;
             let launch = system.prepare(&setting).unwrap_or_else(|error| panic!("{error}"));
             format!("{:?}{:?}", launch.files, launch.command)
         };
-        assert_ne!(told(1), told(2), "{} starts alike with 1 and with 2 workers", system.name());
+        assert_ne!(reported(1), reported(2), "{} starts alike with 1 and with 2 workers", system.name());
     }
 }
 

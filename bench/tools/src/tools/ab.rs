@@ -98,8 +98,7 @@ impl Adapter for Ab {
                 kind("Exceptions:").ok_or_else(|| missing("Exceptions:"))?,
             ),
         };
-        // A broken connection, including one that was refused, counts as an exception, as a receive error, or
-        // as both.
+        // A broken or refused connection counts as an exception, as a receive error, or as both.
         let broken = receive.saturating_add(exceptions);
         let read = broken.min(complete.saturating_sub(connect).saturating_sub(length));
         let status = after(text, "Non-2xx responses:")

@@ -93,10 +93,10 @@ impl Adapter for Bombardier {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let Told { result: told } = json::read(NAME, "on its standard output", &output.stdout, output)?;
+        let Told { result: reported } = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
-        result.seconds = told.time_taken_seconds;
-        let hundreds = [told.req1xx, told.req2xx, told.req3xx, told.req4xx, told.req5xx];
+        result.seconds = reported.time_taken_seconds;
+        let hundreds = [reported.req1xx, reported.req2xx, reported.req3xx, reported.req4xx, reported.req5xx];
         let expected = usize::from(request.status.unwrap_or(200) / 100).saturating_sub(1);
         for (at, count) in hundreds.into_iter().enumerate() {
             let sum = if at == expected { &mut result.ok } else { &mut result.failures.status };
@@ -106,15 +106,15 @@ impl Adapter for Bombardier {
             result.verification = Verification::Presence;
         }
         let mut named = 0u64;
-        for failed in &told.errors {
+        for failed in &reported.errors {
             classify(&mut result.failures, &failed.description, failed.count);
             named = named.saturating_add(failed.count);
         }
-        result.failures.read = result.failures.read.saturating_add(told.others.saturating_sub(named));
-        let all = hundreds.iter().fold(told.others, |sum, count| sum.saturating_add(*count));
+        result.failures.read = result.failures.read.saturating_add(reported.others.saturating_sub(named));
+        let all = hundreds.iter().fold(reported.others, |sum, count| sum.saturating_add(*count));
         result.sent = Some(all);
         if all > 0 {
-            let mut percentiles: Vec<(f64, f64)> = told
+            let mut percentiles: Vec<(f64, f64)> = reported
                 .latency
                 .percentiles
                 .iter()
@@ -123,9 +123,9 @@ impl Adapter for Bombardier {
             percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
             result.service_time = Some(Distribution {
                 count: all,
-                mean_us: told.latency.mean,
-                stdev_us: Some(told.latency.stddev),
-                max_us: Some(told.latency.max),
+                mean_us: reported.latency.mean,
+                stdev_us: Some(reported.latency.stddev),
+                max_us: Some(reported.latency.max),
                 percentiles,
                 ..Distribution::default()
             });

@@ -100,17 +100,17 @@ impl Adapter for Fortio {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
+        let reported: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
-        result.seconds = told.actual_duration as f64 / 1e9;
-        result.connections = told.num_threads;
-        result.connections_opened = Some(told.socket_count);
-        let without = json::statuses(&mut result, request, &told.ret_codes);
+        result.seconds = reported.actual_duration as f64 / 1e9;
+        result.connections = reported.num_threads;
+        result.connections_opened = Some(reported.socket_count);
+        let without = json::statuses(&mut result, request, &reported.ret_codes);
         if without > 0 {
             let words = output.stderr.lines().filter(|line| line.contains("\"level\":\"err\""));
             json::classify_together(&mut result.failures, words, without);
         }
-        let Histogram { count, min, max, avg, std_dev, percentiles } = told.duration_histogram;
+        let Histogram { count, min, max, avg, std_dev, percentiles } = reported.duration_histogram;
         result.sent = Some(count);
         if count > 0 {
             result.service_time = Some(Distribution {

@@ -15,17 +15,18 @@ pub(super) fn read<T: DeserializeOwned>(
     output: &Output,
 ) -> Result<T, Misunderstood> {
     let json = text.find('{').map_or("", |at| &text[at..]);
-    let told = serde_json::Deserializer::from_str(json).into_iter().next();
-    told.unwrap_or_else(|| Err(serde::de::Error::custom("there is no '{' in it")))
+    let reported = serde_json::Deserializer::from_str(json).into_iter().next();
+    reported
+        .unwrap_or_else(|| Err(serde::de::Error::custom("there is no '{' in it")))
         .map_err(|error| Misunderstood::new(tool, format!("its result in JSON {place} ({error})"), output))
 }
 
 /// Adds responses by status, given as text. Returns how many had no status, which are failures of another
 /// kind.
-pub(super) fn statuses(result: &mut LoadResult, request: &Request, told: &BTreeMap<String, u64>) -> u64 {
+pub(super) fn statuses(result: &mut LoadResult, request: &Request, reported: &BTreeMap<String, u64>) -> u64 {
     let mut without = 0u64;
     let mut by_status = BTreeMap::new();
-    for (status, count) in told {
+    for (status, count) in reported {
         match status.parse::<u16>() {
             Ok(status) if status > 0 => _ = by_status.insert(status, *count),
             _ => without = without.saturating_add(*count),

@@ -133,14 +133,14 @@ impl Adapter for K6 {
         read.map_err(|error| {
             Misunderstood::new(NAME, format!("the file {SUMMARY} from our script ({error})"), output)
         })?;
-        let told: Told = json::read(NAME, &format!("in the file {SUMMARY}"), &text, output)?;
+        let reported: Told = json::read(NAME, &format!("in the file {SUMMARY}"), &text, output)?;
         // A counter that was never incremented is missing.
         let value = |metric: &str, value: &str| {
-            told.metrics.get(metric).and_then(|metric| metric.values.get(value)).copied()
+            reported.metrics.get(metric).and_then(|metric| metric.values.get(value)).copied()
         };
         let count = |metric: &str| value(metric, "count").unwrap_or(0.0) as u64;
         let mut result = asked(NAME, request, output);
-        result.seconds = told.state.test_run_duration_ms / 1e3;
+        result.seconds = reported.state.test_run_duration_ms / 1e3;
         let sent = value("http_reqs", "count");
         let sent = sent.ok_or_else(|| {
             Misunderstood::new(NAME, format!("a count of 'http_reqs' in {SUMMARY}"), output)

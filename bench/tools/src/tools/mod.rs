@@ -80,7 +80,7 @@ fn count_good_and_errors(result: &mut LoadResult, request: &Request, good: u64, 
     }
 }
 
-/// Adds failures that a tool describes in its own words or those of its HTTP library.
+/// Adds failures that a tool describes in its own words or in the words of its HTTP library.
 fn classify(failures: &mut Failures, words: &str, count: u64) {
     let words = words.to_lowercase();
     let has = |any: &[&str]| any.iter().any(|word| words.contains(word));

@@ -83,21 +83,21 @@ impl Adapter for Oha {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
+        let reported: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
-        result.seconds = told.summary.total;
-        json::statuses(&mut result, request, &told.status_code_distribution);
-        for (words, count) in &told.error_distribution {
+        result.seconds = reported.summary.total;
+        json::statuses(&mut result, request, &reported.status_code_distribution);
+        for (words, count) in &reported.error_distribution {
             classify(&mut result.failures, words, *count);
         }
         let responses = result.statuses.values().fold(0u64, |sum, count| sum.saturating_add(*count));
         result.sent = Some(responses.saturating_add(
-            told.error_distribution.values().fold(0, |sum, count| count.saturating_add(sum)),
+            reported.error_distribution.values().fold(0, |sum, count| count.saturating_add(sum)),
         ));
-        result.body_bytes = told.summary.total_data;
+        result.body_bytes = reported.summary.total_data;
         let us = |seconds: f64| seconds * 1e6;
-        if let Some(mean) = told.summary.average {
-            let mut percentiles: Vec<(f64, f64)> = told
+        if let Some(mean) = reported.summary.average {
+            let mut percentiles: Vec<(f64, f64)> = reported
                 .latency_percentiles
                 .iter()
                 .filter_map(|(name, seconds)| Some((name.strip_prefix('p')?.parse().ok()?, us((*seconds)?))))
@@ -106,8 +106,8 @@ impl Adapter for Oha {
             let times = Distribution {
                 count: responses,
                 mean_us: us(mean),
-                min_us: told.summary.fastest.map(us),
-                max_us: told.summary.slowest.map(us),
+                min_us: reported.summary.fastest.map(us),
+                max_us: reported.summary.slowest.map(us),
                 percentiles,
                 ..Distribution::default()
             };

@@ -84,14 +84,14 @@ impl Adapter for Siege {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
-        if told.elapsed_time <= 0.0 {
+        let reported: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
+        if reported.elapsed_time <= 0.0 {
             let expected = "an \"elapsed_time\" of at least 0.01 seconds: give it more to do";
             return Err(Misunderstood::new(NAME, expected, output));
         }
         let mut result = asked(NAME, request, output);
-        result.seconds = told.elapsed_time;
-        result.sent = Some(told.transactions.saturating_add(told.failed_transactions));
+        result.seconds = reported.elapsed_time;
+        result.sent = Some(reported.transactions.saturating_add(reported.failed_transactions));
         let mut failures = Failures::default();
         for line in output.stderr.lines().filter(|line| line.contains("socket:")) {
             let kind = if line.contains("unable to connect") {
@@ -105,17 +105,17 @@ impl Adapter for Siege {
             };
             *kind += 1;
         }
-        let errors = told
+        let errors = reported
             .failed_transactions
             .saturating_sub(failures.total())
-            .saturating_add(told.transactions.saturating_sub(told.successful_transactions));
-        count_good_and_errors(&mut result, request, told.successful_transactions, errors);
+            .saturating_add(reported.transactions.saturating_sub(reported.successful_transactions));
+        count_good_and_errors(&mut result, request, reported.successful_transactions, errors);
         result.failures = Failures { status: result.failures.status, ..failures };
-        if told.transactions > 0 && told.concurrency > 0.0 {
+        if reported.transactions > 0 && reported.concurrency > 0.0 {
             result.service_time = Some(Distribution {
-                count: told.transactions,
-                mean_us: told.concurrency * told.elapsed_time * 1e6 / told.transactions as f64,
-                max_us: Some(told.longest_transaction * 1e6).filter(|time| *time > 0.0),
+                count: reported.transactions,
+                mean_us: reported.concurrency * reported.elapsed_time * 1e6 / reported.transactions as f64,
+                max_us: Some(reported.longest_transaction * 1e6).filter(|time| *time > 0.0),
                 ..Distribution::default()
             });
         }

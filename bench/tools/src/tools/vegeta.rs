@@ -1,8 +1,8 @@
 //! vegeta.
 //!
-//! At a rate, its requests leave when they are due, as long as a worker is free; here there are as many
-//! workers as connections. A time starts when the request really leaves. Without a rate, all workers send as
-//! fast as they get responses. It writes each result to a file, from which the report is made after the load.
+//! At a rate, its requests leave when they are due, if a worker is free. The laboratory starts one worker for each
+//! connection. A time starts when the request really leaves. Without a rate, all workers send as fast as they get
+//! responses. It writes each result to a file, from which the report is made after the load.
 
 use super::{asked, json};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
@@ -99,21 +99,21 @@ impl Adapter for Vegeta {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
+        let reported: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
-        result.seconds = told.duration.saturating_add(told.wait) as f64 / 1e9;
-        result.sent = Some(told.requests);
-        let without = json::statuses(&mut result, request, &told.status_codes);
-        let errors = told.errors.unwrap_or_default();
+        result.seconds = reported.duration.saturating_add(reported.wait) as f64 / 1e9;
+        result.sent = Some(reported.requests);
+        let without = json::statuses(&mut result, request, &reported.status_codes);
+        let errors = reported.errors.unwrap_or_default();
         // A status beyond 399 is listed among the errors too, as "503 Service Unavailable".
         let broken = errors.iter().map(String::as_str).filter(|words| !is_status(words));
         if without > 0 {
             json::classify_together(&mut result.failures, broken, without);
         }
-        let Latencies { mean, max, min, p50, p90, p95, p99 } = told.latencies;
-        if told.requests > 0 {
+        let Latencies { mean, max, min, p50, p90, p95, p99 } = reported.latencies;
+        if reported.requests > 0 {
             result.service_time = Some(Distribution {
-                count: told.requests,
+                count: reported.requests,
                 mean_us: mean / 1e3,
                 min_us: Some(min / 1e3),
                 max_us: Some(max / 1e3),

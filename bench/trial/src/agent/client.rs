@@ -87,7 +87,7 @@ pub(super) fn answer<T: DeserializeOwned>(
 }
 
 impl Agent {
-    /// Begins a session. `cores` are the cores of the role there; `None` means all that the agent may use.
+    /// Begins a session. `cores` are the cores of the role there; `None` means all cores that the agent may use.
     ///
     /// # Errors
     /// If the agent cannot be reached, has another identity or version, or may not use the cores.

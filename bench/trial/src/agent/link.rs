@@ -53,8 +53,8 @@ pub(crate) fn listen(address: IpAddr) -> io::Result<u16> {
     let port = listener.local_addr()?.port();
     listener.set_nonblocking(true)?;
     std::thread::spawn(move || {
-        let begun = Instant::now();
-        while begun.elapsed() < LIMIT {
+        let started = Instant::now();
+        while started.elapsed() < LIMIT {
             match listener.accept() {
                 Ok((stream, _)) => {
                     // The other end reports what fails.
@@ -85,8 +85,8 @@ fn give(mut stream: TcpStream) -> io::Result<()> {
         stream.write_all(&byte)?;
     }
     let data = vec![0; 256 << 10];
-    let begun = Instant::now();
-    while begun.elapsed() < DATA {
+    let started = Instant::now();
+    while started.elapsed() < DATA {
         stream.write_all(&data)?;
     }
     Ok(())
@@ -100,23 +100,23 @@ pub(crate) fn probe(to: SocketAddr) -> io::Result<Link> {
     let mut byte = [b'p'];
     let mut trips = Vec::with_capacity(TRIPS);
     for at in 0..FIRST_TRIPS + TRIPS {
-        let begun = Instant::now();
+        let started = Instant::now();
         stream.write_all(&byte)?;
         stream.read_exact(&mut byte)?;
         if at >= FIRST_TRIPS {
-            trips.push(begun.elapsed());
+            trips.push(started.elapsed());
         }
     }
     trips.sort_unstable();
     stream.write_all(&[GIVE])?;
     let mut buffer = vec![0; 256 << 10];
-    let (begun, mut counted, mut from, mut last) = (Instant::now(), 0, None, Duration::ZERO);
+    let (started, mut counted, mut from, mut last) = (Instant::now(), 0, None, Duration::ZERO);
     loop {
         let got = stream.read(&mut buffer)?;
         if got == 0 {
             break;
         }
-        last = begun.elapsed();
+        last = started.elapsed();
         match from {
             // The bytes of this read arrived before the span that is counted.
             None if last >= GROWING => from = Some(last),

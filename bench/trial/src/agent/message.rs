@@ -20,7 +20,7 @@ pub(crate) enum Ask {
     Hello {
         /// The version of the laboratory, which must be the agent's.
         version: String,
-        /// The cores of the role; `None` means all that the agent may use.
+        /// The cores of the role; `None` means all cores that the agent may use.
         cores: Option<Vec<usize>>,
     },
     /// Starts an origin; answered by [`OriginUp`].

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::generator::{Phase, Run};
 use crate::ground::{Ground, LOOK_AT_START};
 use crate::origin::Origin;
-use crate::target::{Place, Target, quota};
+use crate::target::{StartOptions, Target, quota};
 use rustix::net::sockopt;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde::Serialize;
@@ -234,7 +234,7 @@ impl Session {
             self.ground.use_certificate(&certificate, &key)?;
         }
         let origin = Rc::new(RefCell::new(Origin::at(origins)));
-        let place = Place { origin: Some(origin), listen: Some(listen), ..Place::default() };
+        let place = StartOptions { origin: Some(origin), listen: Some(listen), ..StartOptions::default() };
         Ok(match Target::start_in(&self.ground, &arm, &settings, place, clients) {
             Ok(target) => {
                 let id = self.next();

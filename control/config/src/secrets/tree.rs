@@ -1,4 +1,5 @@
-//! Finds the secrets in a parsed text: walks its tree beside the spec table, which tells which keys hold secrets.
+//! Finds the secrets in a parsed text: walks its tree in parallel with the spec table, which says which keys hold
+//! secrets.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -50,8 +51,8 @@ pub(super) struct Context {
     is_root: bool,
     /// Whether a single value here is in the place of a mapping that would hold a secret.
     displaced: bool,
-    /// Whether the value may be that of a `Cookie` field. The configuration also has keys of that name, for the names
-    /// of cookies, which have no `=`.
+    /// Whether the value may belong to a `Cookie` field. The configuration also has keys of that name, for the names of
+    /// cookies, which have no `=`.
     is_cookie: bool,
     /// Whether the keys are names of plugins.
     names_plugins: bool,

@@ -72,7 +72,7 @@ pub const fn count(parts: &[&[KeySpec]]) -> usize {
     sum
 }
 
-/// Returns the rows of all parts, one after the other. For generated code.
+/// Concatenates the rows of all parts. For generated code.
 #[doc(hidden)]
 #[must_use]
 pub const fn concatenated<const N: usize>(parts: &[&[KeySpec]]) -> [KeySpec; N] {

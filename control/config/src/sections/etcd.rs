@@ -8,7 +8,7 @@ use crate::scalar::address::{self, Address, EndpointAddress, Scheme};
 use crate::scalar::file_path::file_path;
 use crate::scalar::gateway_name::gateway_name;
 use crate::section::{
-    Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Text, Value, from_one_key, one_or_many,
+    Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text, Value, from_one_key,
 };
 
 use super::tls::UpstreamTls;
@@ -115,7 +115,7 @@ fn etcd(reader: &mut Reader, fields: &Fields<'_>, keys: EtcdKeys) -> Option<Etcd
 }
 
 fn endpoints_of(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Spanned<EndpointAddress>>> {
-    Some(endpoints(reader, field.node))
+    Some(reader.parsed_list(field.node, ("members", "a member of etcd"), &ENDPOINT_SHAPE, endpoint))
 }
 
 fn user(text: &str) -> Result<String, ScalarError> {
@@ -134,23 +134,13 @@ fn password(text: &str) -> Result<Secret, ScalarError> {
     }
 }
 
-fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Spanned<EndpointAddress>> {
-    let items = one_or_many(node);
-    if items.is_empty() {
-        reader.missing(node.at, "the list of members is empty".to_owned(), &ENDPOINT_SHAPE);
+fn endpoint(text: &str) -> Result<EndpointAddress, ScalarError> {
+    let endpoint = address::endpoint(text)?;
+    match (&endpoint.address, endpoint.scheme) {
+        (Address::Unix(_), _) => Err(ScalarError::new("{} is not a TCP address")),
+        (_, Scheme::H2c) => Err(ScalarError::new("{} must start with `http://` or `https://`")),
+        _ => Ok(endpoint),
     }
-    let read = |node: &Node| {
-        let value = reader.parsed(node, "a member of etcd", &ENDPOINT_SHAPE, |text| {
-            let endpoint = address::endpoint(text)?;
-            match (&endpoint.address, endpoint.scheme) {
-                (Address::Unix(_), _) => Err(ScalarError::new("{} is not a TCP address")),
-                (_, Scheme::H2c) => Err(ScalarError::new("{} must start with `http://` or `https://`")),
-                _ => Ok(endpoint),
-            }
-        })?;
-        Some(Spanned { value, at: node.at })
-    };
-    items.iter().filter_map(read).collect()
 }
 
 fn prefix(text: &str) -> Result<String, ScalarError> {

@@ -8,7 +8,7 @@ use crate::scalar::address::{self, Address, EndpointAddress, Scheme};
 use crate::scalar::file_path::file_path;
 use crate::scalar::gateway_name::gateway_name;
 use crate::scalar::host;
-use crate::section::{Field, Fields, Node, Reader, ScalarError, Section, Shape, Text, one_or_many};
+use crate::section::{Field, Fields, Reader, ScalarError, Section, Shape, Text};
 
 use super::tls::{Certificate, PemFile};
 
@@ -160,15 +160,7 @@ impl ControllerSettings {
 }
 
 fn endpoints_of(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Spanned<EndpointAddress>>> {
-    let items = one_or_many(field.node);
-    if items.is_empty() {
-        reader.missing(field.node.at, "the list of controllers is empty".to_owned(), &ENDPOINT_SHAPE);
-    }
-    let read = |node: &Node| {
-        let value = reader.parsed(node, "a controller", &ENDPOINT_SHAPE, endpoint)?;
-        Some(Spanned { value, at: node.at })
-    };
-    Some(items.iter().filter_map(read).collect())
+    Some(reader.parsed_list(field.node, ("controllers", "a controller"), &ENDPOINT_SHAPE, endpoint))
 }
 
 fn endpoint(text: &str) -> Result<EndpointAddress, ScalarError> {

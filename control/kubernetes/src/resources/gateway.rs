@@ -194,7 +194,7 @@ pub struct SecretReference {
 pub struct AllowedRoutes {
     /// Their namespaces.
     pub namespaces: RouteNamespaces,
-    /// Their kinds; empty: those that the protocol has.
+    /// The allowed kinds; empty: the kinds of the protocol.
     pub kinds: Vec<RouteKind>,
 }
 

@@ -44,7 +44,7 @@ pub struct StreamRoute {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StreamRule {
-    /// Where connections or datagrams go.
+    /// The backends of connections or datagrams.
     pub backend_refs: Vec<BackendReference>,
 }
 
@@ -74,9 +74,9 @@ pub struct HttpRule {
     pub name: Option<String>,
     /// Alternatives; empty: every request.
     pub matches: Vec<HttpMatch>,
-    /// What happens to a request and its response.
+    /// The filters of requests and responses.
     pub filters: Vec<Filter>,
-    /// Where requests go.
+    /// The backends of requests.
     pub backend_refs: Vec<BackendReference>,
     /// Timeouts.
     pub timeouts: Option<RouteTimeouts>,
@@ -92,9 +92,9 @@ pub struct GrpcRule {
     pub name: Option<String>,
     /// Alternatives; empty: every call.
     pub matches: Vec<GrpcMatch>,
-    /// What happens to a call and its response.
+    /// The filters of calls and their responses.
     pub filters: Vec<Filter>,
-    /// Where calls go.
+    /// The backends of calls.
     pub backend_refs: Vec<BackendReference>,
 }
 
@@ -159,11 +159,11 @@ pub struct ValueMatch {
     pub value: String,
 }
 
-/// What happens to a request or its response.
+/// A change to a request or its response.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Filter {
-    /// Which of the fields below applies.
+    /// The name of the field below that applies.
     #[serde(rename = "type")]
     pub kind: String,
     /// Changes of the request's fields.
@@ -259,7 +259,7 @@ pub struct PathModifier {
     pub kind: String,
     /// The whole new path.
     pub replace_full_path: Option<String>,
-    /// What replaces the prefix that matched.
+    /// The replacement of the matched prefix.
     pub replace_prefix_match: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use super::backends::{Backend, Backends, Referrer};
 use super::conditions::Condition;
 use crate::resources::{Cors, Filter, HeaderModifier, Mirror, PathModifier, Redirect, UrlRewrite};
 
-/// What the filters of a rule do with its requests.
+/// The effect of a rule's filters on its requests.
 pub enum Outcome {
     /// They are forwarded, with these changes.
     Forward(Map<String, Value>),
@@ -25,7 +25,7 @@ pub struct Filters {
     cors: Option<Value>,
     /// A reference to something that does not exist or is not permitted.
     pub unresolved: Option<Condition>,
-    /// What the gateway cannot do.
+    /// A message about the first filter that the gateway does not support.
     pub unsupported: Option<String>,
 }
 

@@ -157,7 +157,7 @@ pub fn client_validation<'a>(gateway: &'a Gateway, listener: &Listener) -> Optio
     own.unwrap_or(&frontend.default).validation.as_ref().filter(|_| listener.protocol == "HTTPS")
 }
 
-/// Returns the CA certificates that verify clients, and adds the conditions about those that are missing.
+/// Returns the CA certificates that verify clients, and adds the conditions about missing ones.
 fn authorities(
     objects: &Objects,
     meta: &Meta,

@@ -1,10 +1,10 @@
 //! The translation: objects of Kubernetes become documents of the gateway, and statuses of the objects.
 //!
-//! [`translate`] is a pure function, so that it is tested as a table: the same objects give the same documents
-//! and statuses, whatever the order in which they arrived. Objects take precedence by age, then by name. What
-//! an object asks for and the gateway cannot do becomes a condition of the object, never an error of the
-//! whole. A [`Translator`] keeps the result and translates again only what a change concerns; a test compares
-//! it with the function.
+//! [`translate`] is a pure function, so that it is tested as a table: the same objects give the same documents and
+//! statuses, whatever the order in which they arrived. Objects take precedence by age, then by name. If an object asks
+//! for something that the gateway cannot do, the object gets a condition; the translation as a whole never fails. A
+//! [`Translator`] keeps the result and translates again only what a change concerns; a test compares it with the
+//! function.
 //!
 //! | Module | Contents |
 //! |---|---|

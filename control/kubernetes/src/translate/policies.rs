@@ -259,8 +259,8 @@ impl Policies {
         self.policies.keys()
     }
 
-    /// Returns the status of a policy; `None`: it concerns no Gateway of this controller. `gateways` returns those that an
-    /// object is reached by.
+    /// Returns the status of a policy; `None`: it concerns no Gateway of this controller. `gateways` returns the
+    /// Gateways through which an object is reached.
     pub fn status(
         &self,
         name: &ObjectName,

@@ -4,8 +4,8 @@
 //! the pod, and the Gateway's Service leads from one to the other. The Service has no selector: it is in the namespace of
 //! its Gateway and the pods are elsewhere. An EndpointSlice names the pods, which the Service of the pods knows.
 //!
-//! Every replica computes the ports by itself, and they must agree: a port is derived from the Gateway's name, and a port
-//! that the Service already has stays.
+//! Every replica computes the ports independently, and they must agree: a port is derived from the Gateway's name, and
+//! a port that the Service already has stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -80,7 +80,8 @@ pub fn names_at<'a>(
     names.map(|name| (format!("{listener} {name}"), Some(name))).collect()
 }
 
-/// Writes the streams of a rule: one for each set of listeners and server names. What an older route has is left out.
+/// Writes the streams of a rule: one for each set of listeners and server names. Names that an older route has are left
+/// out.
 fn emit(
     (owner, number): (&Reference, usize),
     attachments: &Attachments,

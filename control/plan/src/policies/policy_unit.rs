@@ -1,4 +1,4 @@
-//! What a request passes at most once: a built-in kind of policy, or a plugin.
+//! A unit that a request passes at most once: a built-in kind of policy, or a plugin.
 
 use std::sync::Arc;
 

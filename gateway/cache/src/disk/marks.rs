@@ -1,10 +1,10 @@
 //! Remembers purges, to check records on disk against them.
 //!
-//! A purge of a prefix, of tags or of everything visits no record. It leaves a mark, and a record that is read is compared
-//! with the marks: the keys and tags of millions of records need not be in memory, and the purge takes no time. A mark
-//! concerns the records before it in the log. Until the purge is in the log, the mark concerns all records, since
-//! whatever is in the log by then precedes it. The number of marks is bounded: too many become one that concerns
-//! everything. A mark ends when no record precedes it any more.
+//! A purge of a prefix, of tags or of everything visits no record. It leaves a mark, and a record that is read is
+//! compared with the marks: the keys and tags of millions of records need not be in memory, and the purge takes no
+//! time. A mark concerns the records before it in the log. Until the purge is in the log, the mark concerns all
+//! records, since whatever is in the log by then precedes it. The number of marks is bounded: too many are replaced by
+//! one mark that covers everything. A mark ends when no record precedes it any more.
 
 use std::collections::{BTreeMap, HashMap};
 

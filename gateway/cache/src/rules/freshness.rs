@@ -1,4 +1,7 @@
 //! How long a response can be used (RFC 9111, 4.2; RFC 5861).
+//!
+//! `admit` computes the [`Freshness`] of a response once, when it arrives. A hit only compares it with the clock. Ages
+//! include the time that the response spent in other caches and on the way.
 
 use super::response_control::ResponseControl;
 use crate::Moment;

@@ -13,8 +13,8 @@ use crate::{Moment, Stored, StoredHead};
 
 /// Appends the conditions with which the worker asks an endpoint whether stored responses are current (4.3.1): the
 /// entity tags of all of them, and the date of the first one. `stored` begins with the response that the request
-/// selects; others of the same key may follow, so that the endpoint can name one of these instead. The conditions of
-/// the client must not be sent beside them. Returns false if there is nothing to ask with.
+/// selects; others of the same key may follow, so that the endpoint can name one of these instead. The client's own
+/// conditions must not be sent with them. Returns false if there is nothing to ask with.
 pub fn write_conditions(stored: &[Arc<Stored>], lines: &mut Vec<u8>) -> bool {
     let mut has_tag = false;
     for tag in stored.iter().filter_map(|stored| stored.head().etag()) {

@@ -100,7 +100,7 @@ impl Index {
         found
     }
 
-    /// Puts an object at the beginning of its bucket, and removes those that it replaces, and the oldest of its key
+    /// Puts an object at the beginning of its bucket. Removes the objects that it replaces, and the oldest of its key
     /// if there are more than `variants_max`. Returns the removed ones.
     ///
     /// It goes behind the fresh ones that [count before it](Stored::counts_after), so that the first one which a request

@@ -1,4 +1,7 @@
-//! A stored response.
+//! A stored response, or the mark that the responses to a key are not stored.
+//!
+//! The index holds one reference to each, a worker that sends it another. Head and body never change; a 304 makes a new
+//! object. Only the counters and flags of the eviction queues change, in atomics, so a hit takes no lock.
 
 use std::fmt;
 use std::sync::Arc;

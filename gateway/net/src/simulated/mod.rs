@@ -17,12 +17,15 @@
 //! files.
 
 mod conditions;
+mod connection;
 mod controls;
 mod end;
 mod executor;
 mod meter;
 mod network;
+mod port;
 mod socket;
+mod tasks;
 mod trace;
 mod world;
 

@@ -5,38 +5,16 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::conditions::TaskGroup;
-use super::end::{ConnectionEnd, SimulatedConnection};
+use super::connection::{ConnectionEnd, SimulatedConnection};
+use super::port::{AcceptQueue, Port};
 use super::socket::SimulatedSocket;
 use super::world::{SimulatedEvent, World, with};
 
 /// How long the kernel tries to connect to a host that does not answer (tcp(7), `tcp_syn_retries`).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(127);
-
-/// An address with at least one listening socket.
-#[derive(Debug, Default)]
-pub(super) struct Port {
-    /// By index; `None` for closed ones.
-    listeners: Vec<Option<AcceptQueue>>,
-}
-
-/// Connections in the queue of a listening socket, which its owner has not accepted yet.
-#[derive(Debug)]
-struct AcceptQueue {
-    owner: TaskGroup,
-    backlog: usize,
-    waiting: VecDeque<usize>,
-    waker: Option<Waker>,
-}
-
-impl Port {
-    pub fn listeners_of(&self, group: TaskGroup) -> usize {
-        self.listeners.iter().flatten().filter(|queue| queue.owner == group).count()
-    }
-}
 
 /// Connects from the default local address, 10.0.0.1.
 pub(crate) async fn connect(to: SocketAddr) -> io::Result<SimulatedSocket> {

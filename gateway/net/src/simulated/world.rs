@@ -11,10 +11,10 @@ use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::conditions::NetworkConditions;
-use super::end::SimulatedConnection;
-use super::executor::Tasks;
+use super::connection::SimulatedConnection;
 use super::meter::ConnectionMeter;
-use super::network::Port;
+use super::port::Port;
+use super::tasks::Tasks;
 use super::trace::RunTrace;
 
 thread_local! {

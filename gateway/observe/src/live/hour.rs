@@ -1,13 +1,12 @@
-//! The last hour in steps of ten seconds: of the whole gateway, and of the busiest routes and upstreams.
+//! The last hour in steps of ten seconds, for the whole gateway and for the busiest routes and upstreams.
 //!
 //! [`Registry::record_second`](crate::Registry::record_second) calls [`HourHistory::add`] every ten seconds
 //! with a [`Snapshot`], on the control thread; a worker does nothing for it. `GET /api/v1/live/history`
 //! answers with a [`HistoryDocument`].
 //!
-//! Memory is bounded like that of a round-robin database: a series has at most 360 points of 48 bytes
-//! (17 KiB), and at most 100 routes and 100 upstreams have a series (together 3.4 MiB). A busier name takes
-//! the place of the least busy one ([`Group::admit`]). A series ends with the newest step, and all series
-//! share the times of the steps.
+//! Memory is bounded, as in a round-robin database: a series has at most 360 points of 48 bytes (17 KiB), and at most
+//! 100 routes and 100 upstreams have a series (together 3.4 MiB). A busier name takes the place of the least busy one
+//! ([`Group::admit`]). A series ends with the newest step, and all series share the times of the steps.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;

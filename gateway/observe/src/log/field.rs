@@ -95,7 +95,7 @@ fields! {
     EndpointReasons = "endpoint_reasons";
     /// Duration of each attempt, in milliseconds.
     EndpointMs = "endpoint_ms";
-    /// What the cache did: `hit`, `miss` and others; in JSON, left out if the route has none.
+    /// The cache's part in the response: `hit`, `miss` and others; in JSON, left out if the route has none.
     Cache = "cache_status";
     /// Bytes of the request body.
     BytesIn = "bytes_in";

@@ -1,4 +1,7 @@
-//! Writes one line in each format.
+//! Writes one line of the access log in each format: combined, JSON or a template.
+//!
+//! A worker's sink calls it at the end of a request, with a buffer of its own. Invariant: values from peers are
+//! escaped, so a client cannot forge a line.
 
 use super::clock::WallClock;
 use super::escape;

@@ -1,4 +1,8 @@
 //! The registry of all workers' counters.
+//!
+//! The program creates one [`Registry`] and gives each worker its [`WorkerStats`]. The admin listener, the cost meter
+//! and the dashboard read [snapshots](Registry::snapshot), which add the workers' counters up. Invariant: only the
+//! worker's thread writes its counters, so a snapshot takes no lock that a request waits for.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime};

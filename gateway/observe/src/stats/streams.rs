@@ -1,4 +1,4 @@
-//! Counts of the connections and sessions of layer 4, by stream.
+//! Counts the TCP connections and UDP sessions of each layer 4 stream, and writes their metrics.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,9 +36,9 @@ pub enum DatagramDrop {
     NoStream,
     /// A bound on sessions is reached.
     SessionLimit,
-    /// The client has sent as many bytes as it may before the endpoint answers.
+    /// The client reached the limit of bytes that it may send before the endpoint answers.
     Unanswered,
-    /// The endpoint has sent as many bytes as it may before the client answers.
+    /// The endpoint reached the limit of bytes that it may send before the client answers.
     Unconfirmed,
     /// The send queue was full, or the datagram is too long.
     NotSent,

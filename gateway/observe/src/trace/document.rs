@@ -56,12 +56,12 @@ pub struct TraceStep {
     /// When it was done, or when an attempt began, in milliseconds after the first byte of the request;
     /// `None`: not measured.
     pub at_ms: Option<f64>,
-    /// What was done.
+    /// The event.
     #[serde(flatten)]
     pub event: TraceEvent,
 }
 
-/// What the gateway did in one step.
+/// One step of the gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum TraceEvent {
@@ -136,7 +136,7 @@ pub enum TraceEvent {
     Route {
         /// Its name.
         name: String,
-        /// What it does with requests: `forward`, `respond` or `redirect`.
+        /// Its action: `forward`, `respond` or `redirect`.
         action: String,
         /// Its conditions, all of which hold.
         because: Vec<String>,
@@ -154,11 +154,11 @@ pub enum TraceEvent {
     Policy {
         /// Its key in the configuration.
         kind: String,
-        /// Where it is attached: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
+        /// The place it is attached to: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
         place: String,
-        /// What it decided.
+        /// Its decision.
         verdict: String,
-        /// What it waited for, if it did not decide at once.
+        /// The calls and queues that it waited for, if it did not decide at once.
         waited_for: Vec<String>,
         /// How long it waited, in milliseconds.
         waited_ms: Option<f64>,
@@ -187,7 +187,7 @@ pub enum TraceEvent {
         /// How long it took, in milliseconds.
         took_ms: f64,
     },
-    /// What was sent to the endpoint of the last attempt.
+    /// The request as it was sent to the endpoint of the last attempt.
     Sent {
         /// The request line without its version, and the fields.
         #[serde(flatten)]
@@ -201,9 +201,9 @@ pub enum TraceEvent {
         #[serde(flatten)]
         head: TraceHead,
     },
-    /// What the client got.
+    /// The response as it was sent to the client.
     Response {
-        /// Who made it: `endpoint` or `gateway`.
+        /// Its author: `endpoint` or `gateway`.
         by: String,
         /// Its status and fields.
         #[serde(flatten)]

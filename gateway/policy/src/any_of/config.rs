@@ -86,7 +86,7 @@ fn alternative(reader: &mut Reader, node: &Node) -> Option<Vec<Attached>> {
 impl PolicyConfig for AnyOfSettings {
     const KEY: KeySpec = policy_key::<Self>(
         NAME,
-        "Alternatives, each with policies. A request must pass all policies of one alternative. The first one that it passes identifies the client.",
+        "Alternatives, each with policies. A request must pass all policies of one alternative. The first alternative that admits the request identifies the client.",
     )
     .aliases(&["multi_auth", "multi-auth", "satisfy", "requires_any", "one_of", "any"]);
     const IS_GUARD: bool = true;

@@ -220,7 +220,8 @@ fn conditions(settings: &ConditionSettings) -> Conditions {
     }
 }
 
-/// Returns a condition. The reader has checked that patterns compile; one that the library finds too large never holds.
+/// Returns a condition. The reader has checked that patterns compile. A pattern that exceeds the library's size limit
+/// never matches.
 fn condition(written: &FieldMatch) -> Option<Condition> {
     let regex = |pattern: &str| Regex::new(&format!("^(?:{pattern})$")).ok();
     let test = match &written.value {

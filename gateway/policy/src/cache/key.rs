@@ -88,7 +88,7 @@ impl KeyRules {
         }
     }
 
-    /// Returns a key with another path and query, in place of those of the request that it was made for.
+    /// Returns the key with its path and query replaced.
     pub fn with_target(&self, key: &[u8], path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
         let separator = key.iter().position(|byte| *byte == KEY_SEPARATOR).unwrap_or(key.len());
         let authority = key.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);

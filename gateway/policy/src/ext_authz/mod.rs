@@ -25,7 +25,7 @@ use self::messages::{
 };
 use crate::auth_body::{AuthBody, PARTIAL};
 use crate::client::Http2Service;
-use crate::forward_auth::{CREDENTIAL_FIELDS, is_service_field};
+use crate::service_authenticator::ServiceAuthenticator;
 use crate::{
     Authenticator, Consumer, Identity, Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request,
     Reserved, Response, Trust, Verdict, loops,
@@ -75,14 +75,12 @@ impl Planned for ExtAuthzRules {
     fn activate(self: Arc<Self>, _: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let service = Http2Service::of(&format!("gRPC client of {}", self.url), &self.trust, shared);
         let names = self.reserved.iter().chain(&self.consumer).chain(&self.groups);
-        let reserved = Reserved::new(names.cloned());
-        let own = reserved.without(&CREDENTIAL_FIELDS);
+        let authenticator = ServiceAuthenticator::new(names.cloned(), self.identity.clone());
         let url = format!("{}/{METHOD}", self.url.trim_end_matches('/'));
         Arc::new(ExtAuthzState(Arc::new(ExtAuthzClient {
             rules: self,
             service,
-            reserved,
-            own,
+            authenticator,
             url,
             shared: shared.clone(),
         })))
@@ -96,9 +94,7 @@ struct ExtAuthzState(Arc<ExtAuthzClient>);
 struct ExtAuthzClient {
     rules: Arc<ExtAuthzRules>,
     service: Arc<Http2Service<Full<Bytes>>>,
-    reserved: Reserved,
-    /// The reserved fields that are not credentials.
-    own: Reserved,
+    authenticator: ServiceAuthenticator,
     /// The URL of the method.
     url: String,
     shared: Arc<PolicyStates>,
@@ -113,7 +109,7 @@ impl Policy for ExtAuthzState {
     }
 
     fn authenticator(&self) -> Option<&dyn Authenticator> {
-        Some(&*self.0)
+        Some(&self.0.authenticator)
     }
 }
 
@@ -132,7 +128,7 @@ impl ExtAuthzClient {
                 .await
                 .unwrap_or(Err("the authorisation service was too slow"))
         });
-        let (rules, reserved) = (self.rules.clone(), self.reserved.clone());
+        let (rules, reserved) = (self.rules.clone(), self.authenticator.reserved.clone());
         Verdict::Wait(Box::pin(async move {
             let response = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| {
@@ -148,35 +144,6 @@ impl ExtAuthzClient {
             };
             Box::new(after) as crate::Continuation
         }))
-    }
-}
-
-impl Authenticator for ExtAuthzClient {
-    /// Only the service knows what it accepts as a credential.
-    fn is_present(&self, _: &Request<'_>) -> bool {
-        true
-    }
-
-    fn is_optional(&self) -> bool {
-        false
-    }
-
-    fn reserve_fields(&self, request: &mut Request<'_>) {
-        self.rules.identity.rewrite(request);
-        // The service identifies the client by its credentials, even if it replaces them.
-        request.reserve(&self.own);
-    }
-
-    fn forwards(&self, field: &str) -> bool {
-        self.reserved.has(field.as_bytes())
-    }
-
-    fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
-        for field in CREDENTIAL_FIELDS {
-            if self.reserved.has(field.as_bytes()) && !kept(field) {
-                request.remove(field);
-            }
-        }
     }
 }
 
@@ -197,7 +164,7 @@ impl ExtAuthzClient {
                 || name.eq_ignore_ascii_case(PARTIAL.as_bytes())
                 || field.nominated
                 || !request.origin.forwarding.passes(request.origin.peer.ip(), field.id, name)
-                || is_service_field(&self.reserved, field.id, name)
+                || self.authenticator.reserves(field.id, name)
             {
                 continue;
             }

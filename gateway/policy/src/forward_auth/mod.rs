@@ -17,6 +17,7 @@ use tollgate_observe::Reason;
 
 use crate::auth_body::{AuthBody, PARTIAL};
 use crate::client::{Http1Service, ServiceRequest, ServiceResponse, http1_service};
+use crate::service_authenticator::ServiceAuthenticator;
 use crate::{
     Authenticator, Consumer, Identity, Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request,
     Reserved, Trust, Verdict, loops, percent_encode,
@@ -26,9 +27,6 @@ pub(crate) use config::ForwardAuthSettings;
 
 /// The maximum size in bytes of a response body that is passed on to the client.
 const RESPONSE_MAX_BYTES: usize = 1 << 20;
-
-/// Fields that the service receives even if they are reserved: it identifies the client by them.
-pub(crate) const CREDENTIAL_FIELDS: [&str; 2] = ["Authorization", "Cookie"];
 
 /// Fields that describe the request. The client's fields of these names are not passed on.
 const REQUEST_FIELDS: [&str; 9] = [
@@ -141,13 +139,11 @@ impl Planned for ForwardAuthRules {
     fn activate(self: Arc<Self>, _: &str, shared: &Arc<PolicyStates>) -> Arc<dyn Policy> {
         let service = http1_service(&self.url, &self.trust, shared);
         let names = self.response_headers.iter().chain(&self.consumer).chain(&self.groups);
-        let reserved = Reserved::new(names.cloned());
-        let own = reserved.without(&CREDENTIAL_FIELDS);
+        let authenticator = ServiceAuthenticator::new(names.cloned(), self.identity.clone());
         let shared = shared.clone();
         let inner = ForwardAuthClient {
             service,
-            reserved,
-            own,
+            authenticator,
             request_fields: Reserved::new(REQUEST_FIELDS),
             rules: self,
             shared,
@@ -163,10 +159,7 @@ struct ForwardAuthState(Arc<ForwardAuthClient>);
 struct ForwardAuthClient {
     rules: Arc<ForwardAuthRules>,
     service: Arc<Http1Service>,
-    /// The fields of the service's response that go upstream or name the consumer. Upstreams trust both.
-    reserved: Reserved,
-    /// The reserved fields that are not credentials.
-    own: Reserved,
+    authenticator: ServiceAuthenticator,
     /// The fields that describe the request to the service.
     request_fields: Reserved,
     shared: Arc<PolicyStates>,
@@ -181,36 +174,7 @@ impl Policy for ForwardAuthState {
     }
 
     fn authenticator(&self) -> Option<&dyn Authenticator> {
-        Some(&*self.0)
-    }
-}
-
-impl Authenticator for ForwardAuthClient {
-    /// Only the service knows what it accepts as a credential.
-    fn is_present(&self, _: &Request<'_>) -> bool {
-        true
-    }
-
-    fn is_optional(&self) -> bool {
-        false
-    }
-
-    fn reserve_fields(&self, request: &mut Request<'_>) {
-        self.rules.identity.rewrite(request);
-        // The service identifies the client by its credentials, even if it replaces them.
-        request.reserve(&self.own);
-    }
-
-    fn forwards(&self, field: &str) -> bool {
-        self.reserved.has(field.as_bytes())
-    }
-
-    fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
-        for field in CREDENTIAL_FIELDS {
-            if self.reserved.has(field.as_bytes()) && !kept(field) {
-                request.remove(field);
-            }
-        }
+        Some(&self.0.authenticator)
     }
 }
 
@@ -232,7 +196,7 @@ impl ForwardAuthClient {
             let response = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| match response {
                 Ok(response) if (200..300).contains(&response.head.status) => {
-                    self.rules.admit(request, &self.reserved, &response.head)
+                    self.rules.admit(request, &self.authenticator.reserved, &response.head)
                 }
                 Ok(response) if response.head.status == 401 => match &self.rules.sign_in {
                     Some(page) => page.redirect(request, &response),
@@ -263,7 +227,7 @@ impl ForwardAuthClient {
                 || self.request_fields.has(name)
                 || name.eq_ignore_ascii_case(b"cdn-loop")
                 || !request.origin.forwarding.passes(request.origin.peer.ip(), field.id, name)
-                || is_service_field(&self.reserved, field.id, name);
+                || self.authenticator.reserves(field.id, name);
             let wanted = self
                 .rules
                 .request_headers
@@ -337,13 +301,6 @@ impl ForwardAuthRules {
 fn values_of<'h>(head: &'h Head, name: &str) -> impl Iterator<Item = &'h [u8]> {
     let is = move |field: &&Field| head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());
     head.fields().iter().filter(is).filter(|field| !field.nominated).map(|field| head.slice(field.value))
-}
-
-/// Whether a field is reserved for the service, so that the client's value is not passed on: the service
-/// might take it for its own. `Authorization` and `Cookie` are exceptions, because the service identifies the
-/// client by them.
-pub(crate) fn is_service_field(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
-    !matches!(id, Name::Authorization | Name::Cookie) && reserved.has(name)
 }
 
 /// Converts the service's response for the client. Fields that `Connection` nominates end here (RFC 9110,

@@ -260,7 +260,7 @@ struct EntryKeys {
     fetch: FetchRules,
 }
 
-/// An entry of `issuers`. Keys that it does not have are those of the policy.
+/// An entry of `issuers`. A key that it lacks has the policy's value.
 #[derive(Clone, Debug)]
 struct Entry {
     /// Source position of its names.
@@ -448,7 +448,7 @@ fn check_names(reader: &mut Reader, entries: &[Entry]) {
     }
 }
 
-/// Returns the accepted algorithms. Reports one that does not go with the keys.
+/// Returns the accepted algorithms. Reports an algorithm that does not fit the keys.
 fn algorithms(
     reader: &mut Reader,
     fields: &Fields<'_>,

@@ -55,12 +55,12 @@ pub(crate) struct Session {
     total: TimeLimit,
     /// The socket to the endpoint, once it is open.
     endpoint: OnceCell<Datagrams>,
-    /// Datagrams that came before.
+    /// Datagrams that arrived before the socket was open.
     waiting: RefCell<Vec<Box<[u8]>>>,
-    /// Bytes to the endpoint before its first datagram, and whether that has come.
+    /// Bytes sent to the endpoint before its first datagram, and whether that datagram has arrived.
     unanswered: Cell<u64>,
     is_answered: Cell<bool>,
-    /// Bytes to the client before it has sent after an answer, and whether it has.
+    /// Bytes sent to the client before its first datagram after an answer, and whether that datagram has arrived.
     unconfirmed: Cell<u64>,
     is_confirmed: Cell<bool>,
     /// Why the session ends at once, after a datagram of the client.
@@ -206,11 +206,12 @@ impl Session {
         self.wait();
     }
 
-    /// Sets the time until which nothing may move.
+    /// Sets the deadline of the idle timeout.
     fn wait(&self) {
         let idle = match self.is_closing() {
             false => self.state.stream.idle,
-            // What the client sends next may reach another process: only answers may still be under way.
+            // The client's next datagrams may reach another process, so this session waits only for outstanding
+            // answers.
             true => Some(self.worker.grace.get().map_or(GRACE, |grace| grace.min(GRACE))),
         };
         let now = tollgate_net::now();
@@ -273,10 +274,10 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
         record.attempt_began(&pool, tollgate_net::now());
     }
     let permit = pool.wait_for_permit().await.map_err(|error| error.reason())?;
-    let begun = tollgate_net::now();
+    let started = tollgate_net::now();
     let mut opening = Box::pin(pool.open_datagrams());
     let bound = session.worker.timers.deadline();
-    bound.set(begun, session.total.within(begun, session.state.stream.connect));
+    bound.set(started, session.total.within(started, session.state.stream.connect));
     let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
         Poll::Ready(opened) => Poll::Ready(opened.map_err(|error| error.reason())),
         Poll::Pending => bound.poll_passed(cx).map(|()| Err(Reason::ConnectionTimeout)),
@@ -291,7 +292,7 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
         session.worker.stats.upstream_failed(pool.slot(), *reason);
         upstream.report(&pool, Outcome::NoConnection);
     })?;
-    let took = tollgate_net::now().saturating_duration_since(begun);
+    let took = tollgate_net::now().saturating_duration_since(started);
     session.record.borrow_mut().attempt_connected(Some(took));
     let endpoint = session.endpoint.get_or_init(|| endpoint);
     for datagram in std::mem::take(&mut *session.waiting.borrow_mut()) {

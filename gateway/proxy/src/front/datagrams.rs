@@ -26,7 +26,7 @@ const DATAGRAMS_PER_TURN: usize = 32;
 /// The sessions of one socket, by client.
 type Sessions = Rc<RefCell<HashMap<SocketAddr, Rc<Session>>>>;
 
-/// Receives until the worker drains or the listener closes, and then until the last session has ended.
+/// Receives until the worker drains or the listener closes, and then until the last session ends.
 pub(crate) async fn serve(worker: Rc<Worker>, handle: Rc<ListenerHandle>, socket: Datagrams) {
     let (socket, sessions) = (Rc::new(socket), Sessions::default());
     poll_fn(|cx| {

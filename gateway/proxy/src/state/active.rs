@@ -73,7 +73,7 @@ impl ActivePlan {
     pub fn newer(&self, upstream: &Rc<Upstream>) -> Option<Rc<Upstream>> {
         let table = self.table.borrow();
         let current = table.current(&upstream.name)?;
-        // The request's own side is that of the version of HTTP that it began with.
+        // A request cannot change the upstream's version of HTTP once it is in progress.
         let replaces = !Rc::ptr_eq(current, upstream) && current.is_http2() == upstream.is_http2();
         replaces.then(|| current.clone())
     }

@@ -26,7 +26,7 @@ use crate::state::trusted_proxies::contains;
 /// How many traces may wait for one follower, over all workers. A trace takes some KiB.
 const PENDING_MAX: usize = 256;
 
-/// What a follower asks for.
+/// The traces that a follower wants.
 #[derive(Debug, Default)]
 pub enum TraceSubject {
     /// Requests, and streams of layer 4.
@@ -34,7 +34,7 @@ pub enum TraceSubject {
     All,
     /// Only requests.
     Requests,
-    /// Only streams: all, or the one with this name.
+    /// Only streams: all, or the stream with this name.
     Streams(Option<String>),
 }
 

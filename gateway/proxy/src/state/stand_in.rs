@@ -1,8 +1,8 @@
-//! The client's side of a request that the gateway makes itself: a call of a policy, or a fetch of the cache in the
-//! background.
+//! Takes the place of a client for requests that the gateway makes itself: calls of policies, and background fetches of
+//! the cache.
 //!
-//! A [`StandIn`] has sent the whole request before the exchange begins, never leaves, and takes all that comes. What
-//! becomes of the response is up to its [`ResponseTaker`].
+//! To an exchange, a [`StandIn`] looks like a client that has sent its whole request, never closes the connection, and
+//! accepts every byte at once. It passes the response to its [`ResponseTaker`].
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientStream, Duplex};
 use crate::state::peer_error::PeerError;
 
-/// What becomes of a response that goes to no client.
+/// Receives the response to a request that the gateway made itself.
 pub(crate) trait ResponseTaker {
     /// Takes a part of the response. `head` is empty if it was taken before; `body` is done after the last part.
     ///

@@ -1,4 +1,4 @@
-//! What the trace of a stream of layer 4 shows beside its line in the log.
+//! The facts that the trace of a layer 4 stream shows in addition to its line in the log.
 //!
 //! A [`StreamRecord`](crate::state::stream_record) keeps the [`StreamRemarks`] while a client follows, and hands the
 //! [`StreamFacts`] to the [followers](crate::state::followers) at the end.
@@ -10,7 +10,7 @@ use tollgate_observe::Reason;
 use tollgate_plan::Stream;
 use tollgate_upstream::Pool;
 
-/// The facts of a stream that has ended.
+/// The facts of a finished stream.
 #[derive(Debug)]
 pub(crate) struct StreamFacts<'a> {
     /// The stream that took the connection.

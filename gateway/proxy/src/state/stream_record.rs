@@ -36,7 +36,7 @@ pub(crate) struct StreamRecord {
     pub endpoint: Option<Rc<Pool>>,
     /// The TLS connection, if the gateway terminated it.
     pub tls: Option<Rc<ClientTls>>,
-    /// What a passed-through client asked for.
+    /// The server name and ALPN of a client whose TLS is passed through.
     pub passed: Option<Box<PassedTls>>,
     pub bytes_in: u64,
     pub bytes_out: u64,
@@ -44,7 +44,7 @@ pub(crate) struct StreamRecord {
     pub attempts: u8,
     /// Why it ended; `None` while it lasts.
     reason: Option<Reason>,
-    /// What only a trace shows, if a client followed when the record was opened.
+    /// Facts for a trace only. Present if a client followed traces when the record was opened.
     remarks: Option<Box<StreamRemarks>>,
 }
 

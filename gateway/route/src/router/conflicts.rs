@@ -96,7 +96,7 @@ pub(super) fn routes_with_shared_key(routes: &[Arc<PreparedRoute>]) -> Vec<u32> 
     (0..).zip(routes).filter(|(_, route)| several(route)).map(|(number, _)| number).collect()
 }
 
-/// A route that takes no request, because another one takes all that it matches.
+/// A route that never receives a request, because another route receives all requests that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Shadow {
     /// The route that is never found.

@@ -1,8 +1,9 @@
-//! Finds routes that take no request because another one precedes them and takes all that they match.
+//! Finds covered routes: routes that never receive a request, because one preferred route matches all their requests.
 //!
-//! [`Routers::build`](super::Routers::build) asks for each group of routes. The answer is sound and not complete: a
-//! route that it names is never found; one that only several others cover together, or an expression that is not
-//! understood here, is not named.
+//! [`Routers::build`](super::Routers::build) calls [`covered`] for each group of routes, and the compiler of the plan
+//! warns about the result. The analysis is sound but incomplete: every reported route is unreachable, but some
+//! unreachable routes are not reported. These are routes that only several others cover together, and regular
+//! expressions other than a literal followed by `.*`.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ use super::hosts::HostName;
 use super::{PreparedRoute, pattern};
 use crate::{FieldSpec, PathSpec, ValueSpec};
 
-/// Bound of the wide routes of a host with which its other routes are compared.
+/// The other routes of a host are compared with at most this many of its wide routes.
 const WIDE_MAX: usize = 16;
 
 /// `.*`, for a byte that is not a line break and for any byte. A path has no line break.
@@ -24,11 +25,11 @@ static ANYTHING: LazyLock<[Hir; 2]> = LazyLock::new(|| [".*", "(?s:.*)"].map(par
 /// A route without conditions on anything but host and path, which takes every path with a prefix.
 struct Wide {
     route: u32,
-    /// What each of its paths begins with.
+    /// The prefix.
     literal: Vec<u8>,
 }
 
-/// Returns, for each covered route of `members`, a route that covers it. `ties` are those of the members.
+/// Returns the covered routes of `members`, each with a route that covers it. `ties`: the ties among the members.
 pub(super) fn covered(
     routes: &[Arc<PreparedRoute>],
     members: impl Iterator<Item = u32> + Clone,
@@ -67,8 +68,8 @@ pub(super) fn covered(
     found
 }
 
-/// Returns what the paths of a route begin with, if it takes every path that begins so, whatever the rest of the
-/// request.
+/// Returns the prefix of a wide route: it matches every request whose path has the prefix. `None`: the route is not
+/// wide.
 fn wide_literal(route: &PreparedRoute) -> Option<Vec<u8>> {
     let spec = &route.spec;
     if !(spec.methods.is_empty() && spec.headers.is_empty() && spec.query.is_empty()) {
@@ -76,19 +77,19 @@ fn wide_literal(route: &PreparedRoute) -> Option<Vec<u8>> {
     }
     match &spec.path {
         PathSpec::Regex(_) => literal_then_anything(route.hir.as_ref()?),
-        // A longer one takes not all that a shorter prefix does.
+        // Only `/`: a raw prefix precedes only shorter prefixes, and a longer one does not match all their paths.
         PathSpec::RawPrefix(text) if text == "/" => Some(text.clone().into_bytes()),
         _ => None,
     }
 }
 
-/// Returns whether every path begins with this.
+/// Returns whether every path has this prefix.
 fn is_root(literal: &[u8]) -> bool {
     matches!(literal, b"" | b"/")
 }
 
-/// Returns whether a wide route of the same host takes each path of the other one, and its kind of path precedes or is
-/// the same.
+/// Returns whether a wide route of the same host matches every path of the other route, and its kind of path is
+/// preferred or the same.
 fn has_wider_path(wide: &PreparedRoute, literal: &[u8], other: &PreparedRoute) -> bool {
     if !matches!(wide.spec.path, PathSpec::Regex(_)) {
         // The prefix `/` of text: only the prefix of every path is shorter.
@@ -109,8 +110,8 @@ fn has_wider_path(wide: &PreparedRoute, literal: &[u8], other: &PreparedRoute) -
     }
 }
 
-/// Returns whether the first of two routes with the same host is preferred. Between two of one age the order is
-/// intended, so the answer is no.
+/// Returns whether the first of two routes with the same host is preferred. Returns false for two routes that are
+/// ordered by age, because their order is intended.
 fn precedes(routes: &[Arc<PreparedRoute>], one: u32, other: u32) -> bool {
     let of = |route: u32| &routes[route as usize];
     if of(one).spec.age.is_some() && of(other).spec.age.is_some() {
@@ -125,7 +126,7 @@ fn precedes(routes: &[Arc<PreparedRoute>], one: u32, other: u32) -> bool {
     rank(one) < rank(other)
 }
 
-/// Returns whether the first of two routes that tie takes every request that the second one matches.
+/// Returns whether the first of two tied routes matches every request that the second one matches.
 fn takes_all(first: &PreparedRoute, second: &PreparedRoute) -> bool {
     let (one, other) = (&first.spec, &second.spec);
     let has_path = match (&first.hir, &second.hir) {
@@ -135,7 +136,7 @@ fn takes_all(first: &PreparedRoute, second: &PreparedRoute) -> bool {
                 is_root(&literal) || pattern::literal_prefix(other).starts_with(&literal)
             }) || without_captures(one) == without_captures(other)
         }
-        // Two that tie have the same path, unless they are expressions.
+        // Tied routes have the same path, unless their paths are regular expressions.
         _ => true,
     };
     let has_methods = one.methods.is_empty()
@@ -146,7 +147,7 @@ fn takes_all(first: &PreparedRoute, second: &PreparedRoute) -> bool {
         && are_implied(&one.query, &other.query)
 }
 
-/// Returns whether a request that meets `others` meets `conditions`, too.
+/// Returns whether every request that meets `others` also meets `conditions`.
 fn are_implied(conditions: &[FieldSpec], others: &[FieldSpec]) -> bool {
     conditions.iter().all(|condition| {
         let mut same_name = others.iter().filter(|other| other.name == condition.name);
@@ -169,7 +170,7 @@ fn implies(one: &ValueSpec, other: &ValueSpec) -> bool {
     }
 }
 
-/// Returns the literal of an expression that is a literal and then anything.
+/// Returns the literal of an expression that is a literal followed by `.*`.
 fn literal_then_anything(hir: &Hir) -> Option<Vec<u8>> {
     let hir = without_captures(hir);
     if ANYTHING.contains(&hir) {
@@ -185,7 +186,7 @@ fn literal_then_anything(hir: &Hir) -> Option<Vec<u8>> {
     }
 }
 
-/// Returns an expression that matches the same texts without groups: names of groups do not matter.
+/// Removes the capture groups of an expression, so that expressions that differ only in group names are equal.
 fn without_captures(hir: &Hir) -> Hir {
     match hir.kind() {
         HirKind::Capture(capture) => without_captures(&capture.sub),
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
     use crate::{Age, Groups, RouteSpec, Routers};
 
-    /// Returns the covered routes of one group, each with the one that covers it.
+    /// Returns the covered routes of one group, each with the route that covers it.
     fn shadows(specs: &[RouteSpec]) -> Vec<(u32, u32)> {
         in_groups(specs, Groups::default())
     }
@@ -265,7 +266,7 @@ mod tests {
             regex("/v[12]/a"),
         ];
         assert_eq!(shadows(&specs), [(1, 0), (3, 0)]);
-        // The one that comes later covers none of the same kind.
+        // Of two routes of one kind, only the earlier can cover the other.
         assert_eq!(shadows(&[regex("/v1/[a-z]+"), regex("/v1/.*")]), []);
     }
 

@@ -109,8 +109,8 @@ impl Routers {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Returns the routes that another one shadows: an older one with the same conditions in the router of at least one
-    /// group, or one that precedes and takes all of their requests in every router that has them. Each is named once.
+    /// Returns the shadowed routes, each once. A route is shadowed if an older route has the same conditions in the
+    /// router of at least one group, or if a preferred route matches all its requests in every router that has it.
     #[must_use]
     pub fn shadows(&self) -> &[Shadow] {
         &self.shadows
@@ -140,7 +140,7 @@ fn conflicts_of(
         shadows.dedup_by_key(|shadow| shadow.route);
         return Ok((shadows, ties));
     }
-    // For each covered route one that covers it, and in how many groups it is covered.
+    // By covered route: a route that covers it, and the number of groups in which it is covered.
     let mut covered_by: HashMap<u32, (u32, usize)> = HashMap::new();
     let shared: HashSet<u32> = shared.iter().copied().collect();
     let (mut identical, mut shadows, mut ties) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());

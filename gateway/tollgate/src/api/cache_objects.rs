@@ -1,7 +1,7 @@
-//! `GET /api/v1/cache/objects`: the stored responses that lead in hits, bytes or age.
+//! `GET /api/v1/cache/objects`: the stored responses with the most hits, the most bytes or the highest age.
 //!
-//! It visits the whole store on a thread of its own, and keeps only as many responses as it returns, so its memory does not
-//! grow with the store.
+//! It visits the whole store on a thread of its own and keeps only the responses that it returns, so its memory does
+//! not grow with the store.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct ObjectQuery {
     limit: Option<usize>,
 }
 
-/// What the responses lead in.
+/// The order of the responses, highest value first.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Order {

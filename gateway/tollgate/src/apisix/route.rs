@@ -84,27 +84,10 @@ pub fn documents(objects: &Objects, id: &str, mut fields: ObjectFields) -> Resul
         Some(0) => false,
         Some(_) => return Err(fields.wrong("status", "0 or 1")),
     };
-    if fields.take("priority").is_some_and(|priority| priority != 0) {
-        return Err("`priority`: routes have no numbers here; of two with the same `uri` the one with `methods`, or with more `vars`, \
-                    comes first (docs/matching.md): write more `vars` at it"
-            .to_owned());
-    }
+    refuse_unsupported(&mut fields)?;
     let upgrades = fields.flag("enable_websocket")?;
-    let clients = match (fields.text("remote_addr")?, fields.texts("remote_addrs")?) {
-        (Some(one), None) => Some(vec![one]),
-        (None, Some(many)) => Some(many),
-        (None, None) => None,
-        _ => return Err("`remote_addr` and `remote_addrs` exclude each other".to_owned()),
-    };
-    for key in ["filter_func", "script", "script_id"] {
-        if fields.take(key).is_some() {
-            return Err(format!(
-                "`{key}` has no counterpart here: this gateway runs no Lua; a plugin of your own is written in Rust"
-            ));
-        }
-    }
-    let service = service(objects, &mut fields)?;
-    let (service_id, service) = match service {
+    let clients = clients(&mut fields)?;
+    let (service_id, service) = match service(objects, &mut fields)? {
         Some((id, service)) => (Some(id), service),
         None => (None, ServiceParts::default()),
     };
@@ -113,13 +96,79 @@ pub fn documents(objects: &Objects, id: &str, mut fields: ObjectFields) -> Resul
         None => vec![vars::VarCondition::default()],
         Some(vars) => vars::conditions(&vars, "vars")?,
     };
+    let origin = service_id.as_deref().map(|id| (id, &service));
+    let mut effect = effect_of(objects, &mut fields, origin, clients)?;
+    let written = inline_or_referenced_upstream(&mut fields)?;
+    let timeouts = upstream::timeouts(&mut fields)?;
+    fields.end()?;
+    let mut out = DerivedDocuments::new();
+    let (to, host) = target(objects, id, written, origin, &mut effect, &mut out)?;
+    if let Some(address) = effect.mirror.take() {
+        let name = part_upstream_name("mirror", id);
+        out.insert(("upstreams", name.clone()), json!({ "endpoints": [{ "address": address }] }));
+        effect.policies["mirror"]["to"] = json!(name);
+    }
+    let builder = RouteBuilder {
+        id,
+        conditions: &conditions,
+        further: &further,
+        effect: &effect,
+        timeouts: timeouts.as_ref(),
+        to: to.as_deref(),
+        host: host.as_deref(),
+        upgrades: upgrades.or(service.enable_websocket) != Some(false),
+        objects,
+    };
+    builder.routes(&mut out)?;
+    if !is_on {
+        for ((kind, _), document) in &mut out {
+            if *kind == "routes" {
+                document["enabled"] = json!(false);
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// Refuses settings of a route that this gateway does not have: numbers for the order of routes, and code.
+fn refuse_unsupported(fields: &mut ObjectFields) -> Result<(), String> {
+    if fields.take("priority").is_some_and(|priority| priority != 0) {
+        return Err("`priority`: routes have no numbers here; of two with the same `uri` the one with `methods`, or with more `vars`, \
+                    comes first (docs/matching.md): write more `vars` at it"
+            .to_owned());
+    }
+    for key in ["filter_func", "script", "script_id"] {
+        if fields.take(key).is_some() {
+            return Err(format!(
+                "`{key}` has no counterpart here: this gateway runs no Lua; a plugin of your own is written in Rust"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the addresses of the clients that a route admits; `None`: all.
+fn clients(fields: &mut ObjectFields) -> Result<Option<Vec<String>>, String> {
+    match (fields.text("remote_addr")?, fields.texts("remote_addrs")?) {
+        (Some(one), None) => Ok(Some(vec![one])),
+        (None, many) => Ok(many),
+        _ => Err("`remote_addr` and `remote_addrs` exclude each other".to_owned()),
+    }
+}
+
+/// Returns the effect of the plugins of a route, its service and the global rules.
+fn effect_of(
+    objects: &Objects,
+    fields: &mut ObjectFields,
+    service: Option<(&str, &ServiceParts)>,
+    clients: Option<Vec<String>>,
+) -> Result<PluginEffect, String> {
     let mut effect = PluginEffect::default();
     for (rule, object) in objects.all(ObjectKind::GlobalRules) {
         let plugins = plugins::plugins_object(object.get("plugins").cloned().unwrap_or(json!({})))?;
         effect.add_all(&plugins, &PluginOrigin::shared(ObjectKind::GlobalRules, rule))?;
     }
-    let origin = service_id.as_deref().map(|id| (id, &service));
-    for (name, conf, origin) in plugins_of(objects, &mut fields, origin)? {
+    for (name, conf, origin) in plugins_of(objects, fields, service)? {
         effect.add_plugin(&name, &conf, &origin)?;
     }
     // The gateway's routes have no condition for the client's address, so a policy checks it.
@@ -137,15 +186,24 @@ pub fn documents(objects: &Objects, id: &str, mut fields: ObjectFields) -> Resul
     if let Some(tokens) = effect.tokens.take() {
         accept_tokens(objects, &tokens, &mut effect.policies)?;
     }
-    let (own, upstream_id) = inline_or_referenced_upstream(&mut fields)?;
-    let timeouts = upstream::timeouts(&mut fields)?;
-    fields.end()?;
-    let mut out = DerivedDocuments::new();
+    Ok(effect)
+}
+
+/// Returns the name of the upstream that a route forwards to, and the `Host` that is sent to it. Adds the upstream to the
+/// documents if it belongs to the route alone.
+fn target(
+    objects: &Objects,
+    id: &str,
+    (own, upstream_id): (Option<upstream::ConvertedUpstream>, Option<String>),
+    service: Option<(&str, &ServiceParts)>,
+    effect: &mut PluginEffect,
+    out: &mut DerivedDocuments,
+) -> Result<(Option<String>, Option<String>), String> {
     // The route's own upstream takes precedence over the service's.
-    let (to, written) = match (own, upstream_id, &service_id) {
+    let (to, written) = match (own, upstream_id, service) {
         (Some(own), ..) => (Some(route_upstream_name(id)), Some(own)),
         (None, Some(named), _) => (Some(resource_name(&named)), named_upstream(objects, &named)?),
-        (None, None, Some(service_id)) => match (&service.upstream, &service.upstream_id) {
+        (None, None, Some((service_id, service))) => match (&service.upstream, &service.upstream_id) {
             (Some(own), _) => (Some(service_upstream_name(service_id)), Some(own.clone())),
             (None, Some(named)) => (Some(resource_name(named)), named_upstream(objects, named)?),
             (None, None) => (None, None),
@@ -174,31 +232,7 @@ pub fn documents(objects: &Objects, id: &str, mut fields: ObjectFields) -> Resul
         }
         (Some(_), None, Some(_)) => return Err("`upstream_id`: there is no such upstream".to_owned()),
     };
-    if let Some(address) = effect.mirror.take() {
-        let name = part_upstream_name("mirror", id);
-        out.insert(("upstreams", name.clone()), json!({ "endpoints": [{ "address": address }] }));
-        effect.policies["mirror"]["to"] = json!(name);
-    }
-    let builder = RouteBuilder {
-        id,
-        conditions: &conditions,
-        further: &further,
-        effect: &effect,
-        timeouts: timeouts.as_ref(),
-        to: to.as_deref(),
-        host: host.as_deref(),
-        upgrades: upgrades.or(service.enable_websocket) != Some(false),
-        objects,
-    };
-    builder.routes(&mut out)?;
-    if !is_on {
-        for ((kind, _), document) in &mut out {
-            if *kind == "routes" {
-                document["enabled"] = json!(false);
-            }
-        }
-    }
-    Ok(out)
+    Ok((to, host))
 }
 
 /// Returns the upstream object with this id, if this front has it.

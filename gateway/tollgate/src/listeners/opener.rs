@@ -102,7 +102,8 @@ impl SocketOpener {
     /// Like [`open`](Self::open), for a plan with changed documents.
     ///
     /// # Errors
-    /// The problems of listeners whose sockets cannot be opened, except of those that could not be opened before.
+    /// The problems of listeners whose sockets cannot be opened, except listeners that could not be opened before
+    /// either.
     pub fn open_documents(&mut self, wanted: &[WantedListener]) -> Result<(), Vec<Problem>> {
         let mut failed = self.open(wanted);
         failed.retain(|failed| !self.missing.iter().any(|it| it.is_same_address(&failed.address)));

@@ -14,7 +14,7 @@ use crate::admin_client::RequestContent;
 use crate::plural::count_noun;
 use crate::time::rfc3339;
 
-/// How often a stop looks whether the gateway has ended.
+/// The interval at which `stop` checks whether the gateway has exited.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows the state of the process.

@@ -94,9 +94,9 @@ fn the_suggested_commands_work_and_interrupt_ends_it() {
     let log = text.iter().find_map(|line| line.strip_prefix("The access log is ")).expect("a line");
     let log = log.split_once(": `tail").expect("a path").0;
     let logged = || std::fs::read_to_string(log).is_ok_and(|text| text.lines().count() > 40);
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     while !logged() {
-        assert!(begun.elapsed() < DEADLINE, "a line in the log for each request");
+        assert!(started.elapsed() < DEADLINE, "a line in the log for each request");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     running.signal(Signal::INT);

@@ -181,8 +181,8 @@ impl HashMembers {
         let fits = |member: &HashMember| {
             // In slow start a member takes some of its keys. As readiness grows, it keeps those and takes
             // more.
-            let begun = member.takes == FULL_SHARE || mix(hash ^ member.key) % FULL_SHARE < member.takes;
-            begun && member.takes > 0 && !avoids(member.index)
+            let started = member.takes == FULL_SHARE || mix(hash ^ member.key) % FULL_SHARE < member.takes;
+            started && member.takes > 0 && !avoids(member.index)
         };
         // Without this check, the search would visit every place of the table.
         if !self.members.iter().any(fits) {

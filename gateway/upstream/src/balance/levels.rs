@@ -1,4 +1,7 @@
 //! Distributes requests over priorities, and within a priority over zones.
+//!
+//! The balancer calls [`spread`] whenever the health of an endpoint changes. The result is the share of each level,
+//! from which a request draws; it depends on nothing but the weights of all and of available endpoints.
 
 use tollgate_plan::Percent;
 

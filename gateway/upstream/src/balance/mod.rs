@@ -2,14 +2,14 @@
 //!
 //! | File | Decision |
 //! |---|---|
-//! | `levels.rs` | The share of each priority, and within it of the gateway's own zone |
-//! | `group.rs` | The endpoint among those of one priority and zone |
+//! | `levels.rs` | The share of each priority, and the share of the gateway's own zone within it |
+//! | `group.rs` | The endpoint within one priority and zone |
 //! | `round_robin.rs` | Smooth weighted round robin |
 //! | `weighted.rs` | Weighted random choice |
 //! | `maglev.rs`, `hash.rs` | Choice by the hash of a request |
 //!
-//! This module knows neither connections nor time: an endpoint is an index with an [`EndpointInput`]. When an
-//! input changes, a new [`Balancer`] replaces the old one and continues its turns.
+//! This module knows neither connections nor time: an endpoint is an index with an [`EndpointInput`]. When an input
+//! changes, a new [`Balancer`] replaces the old one and continues its rotation.
 
 mod group;
 mod hash;

@@ -289,12 +289,12 @@ fn an_ejection_ends_on_time() {
         plan.rules.outlier = Outlier { ejection: Duration::from_millis(50), ..Outlier::default() };
         control.apply(plan);
         let endpoint = control.state.endpoint(&services[0].address());
-        let begun = Instant::now();
+        let started = Instant::now();
         control.state.eject(&endpoint, EjectionCause::ConsecutiveGatewayErrors);
         assert!(!endpoint.is_available());
         let before = control.state.epoch();
         control.eventually("its end", || endpoint.is_available()).await;
-        assert!(begun.elapsed() >= Duration::from_millis(50));
+        assert!(started.elapsed() >= Duration::from_millis(50));
         assert!(control.state.epoch() > before, "workers are told");
         control.eventually("two lines", || control.lines.borrow().len() == 2).await;
         assert!(control.lines()[1].ends_with("takes requests again: its ejection is over"));

@@ -1,4 +1,8 @@
-//! Decides which endpoints are ejected, until when, and how many may be.
+//! Decides which endpoints are ejected, until when, and how many at a time.
+//!
+//! Workers report failures, and the control thread ends ejections and evaluates success rates at each interval. All of
+//! them use one [`Ejections`] for each upstream, under a lock that only failing requests take. Invariant: at most
+//! `max_ejected` of the members are ejected, and at least one available endpoint remains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,11 +108,10 @@ impl Ejections {
         back
     }
 
-    /// Ejects an endpoint, unless too many are ejected or no other healthy endpoint would remain. In that
-    /// case another endpoint, ejected a while ago, can give way, if the new one fails in a row, because its
-    /// failures are current. Otherwise a rolling restart, in which each endpoint is down in turn, would end
-    /// with a healthy endpoint that is ejected and a dead one that gets requests. Returns the ejection and
-    /// the endpoint that gave way.
+    /// Ejects an endpoint, unless too many are ejected or no other healthy endpoint would remain. In that case another
+    /// endpoint, ejected a while ago, can give way, if the new one fails in a row, because its failures are current.
+    /// Otherwise a rolling restart, in which each endpoint is down in turn, would end with a healthy endpoint ejected
+    /// and a dead endpoint that receives requests. Returns the ejection and the endpoint that gave way.
     pub(crate) fn eject(
         &mut self,
         address: &Address,

@@ -26,7 +26,7 @@ fn line(path: &Path) -> String {
     }
 }
 
-/// Returns whether a process has ended; a zombie counts as ended.
+/// Returns whether a process has exited; a zombie counts as exited.
 fn is_dead(pid: u32) -> bool {
     let deadline = Instant::now() + SOON;
     loop {

@@ -1,5 +1,5 @@
-//! Finds listeners that exclude each other. The reader compares those of the file; the plan's compiler compares all of
-//! them, if documents add some.
+//! Finds listeners that exclude each other. The reader compares the listeners of the file. If documents add listeners,
+//! the plan's compiler compares all of them.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -11,7 +11,7 @@ use crate::sections::ListenTls;
 /// A setting that must be the same at all listeners of an address, and how to compare it.
 type SharedSetting = (&'static str, fn(&Listener, &Listener) -> bool);
 
-/// What holds for a connection before its first request tells the host.
+/// The settings that apply to a connection before its first request names the host.
 const SETTINGS: [SharedSetting; 6] = [
     ("`protocol`", |one, other| one.protocol == other.protocol),
     ("the file settings of `bind`", |one, other| one.bind.value == other.bind.value),

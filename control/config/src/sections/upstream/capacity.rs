@@ -1,4 +1,4 @@
-//! What an upstream may hold: `pool`, `limits`, `queue`, `adaptive`.
+//! The bounds of an upstream: `pool`, `limits`, `queue`, `adaptive`.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What an upstream does about failures: `retry`, `hedge`, `breaker`.
+//! How an upstream handles failures: `retry`, `hedge`, `breaker`.
 
 use std::time::Duration;
 

@@ -1,8 +1,9 @@
 //! Decodes a block of bytes into fields (RFC 7541, 3 and 6). `receive` uses one [`HpackDecoder`] for all
 //! sections of a connection, also for streams that were refused, because each block changes the table.
 
-use super::table::{HpackTable, STATIC};
-use super::{MalformedBlock, TABLE_MAX_BYTES, huffman, integer};
+use super::malformed::MalformedBlock;
+use super::table::{HpackTable, STATIC, TABLE_MAX_BYTES};
+use super::{huffman, integer};
 use crate::shared::fields::FieldSection;
 
 /// The decoder's state, which follows the peer's encoder.

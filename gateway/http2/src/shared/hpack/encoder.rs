@@ -7,8 +7,8 @@
 
 use tollgate_http::Name;
 
-use super::table::{HpackTable, STATIC, TableEntry};
-use super::{TABLE_MAX_BYTES, huffman, integer};
+use super::table::{HpackTable, STATIC, TABLE_MAX_BYTES, TableEntry};
+use super::{huffman, integer};
 
 /// Bytes of the largest field that is added to the table. A larger one would evict most other entries.
 const INDEXED_FIELD_MAX_BYTES: usize = TABLE_MAX_BYTES / 4;

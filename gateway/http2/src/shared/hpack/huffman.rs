@@ -1,7 +1,7 @@
 //! The Huffman code of strings (RFC 7541, 5.2 and Appendix B). The tables are computed at compile time from
 //! the lengths of the codes. Only names of fields are encoded: see [`HpackEncoder`](super::HpackEncoder).
 
-use super::MalformedBlock;
+use super::malformed::MalformedBlock;
 
 /// Number of symbols: 256 bytes, and the end of string (EOS), which must not occur in a string.
 const SYMBOLS: usize = 257;

@@ -1,7 +1,7 @@
 //! Integers with a prefix (RFC 7541, 5.1). Reading is bounded by `INTEGER_MAX`, so no integer of a peer
 //! overflows a later sum.
 
-use super::MalformedBlock;
+use super::malformed::MalformedBlock;
 
 /// Largest accepted integer. No index, length or table size here is larger.
 const INTEGER_MAX: u32 = 1 << 24;

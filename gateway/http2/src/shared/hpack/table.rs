@@ -3,6 +3,9 @@
 
 use std::collections::VecDeque;
 
+/// Largest size of a dynamic table in bytes, in either direction: the default that holds without a setting
+/// (RFC 9113, 6.5.2).
+pub(super) const TABLE_MAX_BYTES: usize = 4096;
 /// Bytes that an entry counts in addition to its name and value (RFC 7541, 4.1).
 const ENTRY_OVERHEAD_BYTES: usize = 32;
 

@@ -1,4 +1,4 @@
-//! What the cache does for one request: the policy, and the terms of the request.
+//! The terms on which the cache serves one request: the policy's rules, and the directives of the request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use tollgate_policy::ActiveCache;
 
 use crate::exchange::forward_target::RoutedRequest;
 
-/// What the cache does for one request.
+/// The terms on which the cache serves one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Caching<'a> {
     pub cache: &'a Arc<ActiveCache>,
-    /// The directives of the request, if they count.
+    /// The request's `Cache-Control` directives, if the policy honours them.
     pub control: RequestControl,
     pub may_store: bool,
     /// Whether the request carries an identity.

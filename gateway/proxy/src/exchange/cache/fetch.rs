@@ -1,4 +1,4 @@
-//! Fetches what the store lacks or may not serve: as the leader of a fetch, or as a follower of one that runs.
+//! Answers a request that the store cannot answer: leads a new fetch, or follows a running fetch of another request.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -26,7 +26,8 @@ use crate::state::request_state::RequestState;
 use crate::state::spool::Spool;
 use crate::state::worker::Worker;
 
-/// How often a request that follows begins again, because the response was not for it.
+/// How many times a follower looks for a fetch to join, if the response of each fetch turns out not to match its
+/// request.
 const BEGINS_MAX: u32 = 3;
 
 /// Answers a request whose look-up found nothing that can be served as it is.
@@ -47,7 +48,7 @@ pub(super) async fn fetch<S: ClientSide>(
     };
     let is_stored = caching.may_store && caching.cache.is_used_enough(&key);
     let head = &state.request.head;
-    // Of a response that is not stored, such as one that is too long, the endpoint sends the part.
+    // If the response is not stored, for example because it is too long, the endpoint answers the range request itself.
     let is_part_for_endpoint = is_uncacheable && asks_for_part(head);
     if !is_stored && stale.is_none() || is_for_endpoint(head) || is_part_for_endpoint {
         return pass(client, worker, state, active, caching).await;

@@ -1,8 +1,8 @@
-//! What the response to a HEAD says about stored responses to GET (RFC 9111, 4.3.5).
+//! Updates stored responses to GET from the response to a HEAD (RFC 9111, 4.3.5).
 //!
-//! [`serve`](super::serve) forwards a HEAD that the store cannot answer, and calls [`after`] with what the endpoint said.
-//! A stored response whose length and validators agree gets the new fields and a new lifetime; another one is stale from
-//! now on. Invariant: the body of a stored response never changes here.
+//! [`serve`](super::serve) forwards a HEAD that the store cannot answer, and calls [`after`] with what the endpoint
+//! said. A stored response whose length and validators agree gets the new fields and a new lifetime. Any other is
+//! marked as stale. Invariant: the body of a stored response never changes here.
 
 use tollgate_cache::{Moment, Received};
 

@@ -2,11 +2,10 @@
 //!
 //! [`forward`](crate::exchange::forward) creates an [`Exchange`] per attempt and polls it until it returns an
 //! [`ExchangeEnd`]. An exchange runs in the task of its client. It is polled when anything happens on either
-//! connection, and then does everything possible in both directions. Its parts: [`upstream_head`] and
-//! [`client_head`] write the heads, `sending` moves the request's body, and `receiving` moves the response.
-//! `hedged` runs an exchange up to the final head without a client, and `resume` continues from one that won
-//! its race. Both kinds share their states (`progress`), the parsing of heads (`response_heads`) and the rules
-//! for failures (`failure`).
+//! connection, and then does everything possible in both directions. Its parts: [`upstream_head`] and [`client_head`]
+//! write the heads, `sending` moves the request's body, and `receiving` moves the response. `hedged` runs an exchange
+//! up to the final head without a client, and `resume` continues the exchange that won the race. Both kinds share their
+//! states (`progress`), the parsing of heads (`response_heads`) and the rules for failures (`failure`).
 //!
 //! Invariant: until the client has received a part of the response, a request whose body is still here can be
 //! sent again.

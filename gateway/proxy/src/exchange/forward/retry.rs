@@ -46,8 +46,8 @@ pub(crate) struct RequestAttempts<'a> {
     total: TimeLimit,
     /// The client's deadline, if the request is a gRPC call that has one.
     client_deadline: Option<ClientDeadline>,
-    /// The number of attempts, the current one included. A request that is sent again after a stale
-    /// connection is the same attempt, and so is one that goes on to another endpoint after a refused connection.
+    /// The number of attempts, the current one included. A request that is sent again after a stale pooled connection,
+    /// or goes to another endpoint after a refused connection, remains the same attempt.
     made: u8,
     /// The breaker's permit of the current attempt, which reports its result.
     breaker_permit: Option<BreakerPermit>,

@@ -107,7 +107,7 @@ async fn attempts(client: &mut Client, record: &mut StreamRecord) -> Result<Conn
         let client_header = client.proxy_header_for(&pool);
         let bounds = ConnectBounds { due: total, total, connect: state.stream.connect };
         let Client { deadline, stream, .. } = &mut *client;
-        // A client may have ended its direction after it has sent everything.
+        // A client may have closed its sending direction after its last byte.
         let client_left = |cx: &mut std::task::Context<'_>| stream.poll_peer_closed(cx, true).is_ready();
         let opened = connected::<FreshConnection>(&pool, client_header, &bounds, deadline, client_left).await;
         let failure = match opened {
@@ -130,7 +130,7 @@ async fn attempts(client: &mut Client, record: &mut StreamRecord) -> Result<Conn
                 breaker.done(tollgate_net::now(), true);
             }
         }
-        // The retry before has ended.
+        // The previous retry is over.
         drop(under_way.take());
         let now = tollgate_net::now();
         // The next endpoint is another one, which need not recover first, unless the upstream has no other.

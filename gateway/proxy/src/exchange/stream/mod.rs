@@ -49,7 +49,7 @@ pub(crate) fn run(client: Box<Client>, record: StreamRecord, received: Vec<u8>) 
 
 /// Why a relay ends.
 enum End {
-    /// Both sides have ended.
+    /// Both sides closed.
     Both,
     /// The client reset its connection.
     ClientReset,

@@ -25,13 +25,13 @@ use crate::exchange::stream;
 use crate::state::client::Client;
 use crate::state::stream_record::{PassedTls, StreamRecord};
 
-/// Where a connection goes.
+/// The result of [`take`].
 pub(crate) enum Taken {
-    /// A stream has it, or it is closed.
+    /// A stream owns the connection, or it is closed.
     Stream,
-    /// It goes on to TLS, with these bytes of its handshake.
+    /// The connection continues with TLS. These bytes of its handshake were already read.
     Tls(Box<Client>, Vec<u8>),
-    /// Its handshake has failed for this reason.
+    /// The handshake failed for this reason.
     Failed(Box<Client>, &'static str),
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
     if is_terminated && !table.has_passthrough() {
         return Taken::Tls(client, Vec::new());
     }
-    // What no stream takes goes on to TLS.
+    // A connection that no stream takes continues with TLS.
     let goes_on = is_terminated || listener.protocol == ListenerProtocol::Http;
     if !table.has_names() {
         start(client, table.other(), started, PassedTls::default(), Vec::new());

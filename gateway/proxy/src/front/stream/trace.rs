@@ -1,8 +1,9 @@
-//! Builds the trace of a stream that has ended, for `tollgate trace`.
+//! Builds the trace of a finished layer 4 stream, for `tollgate trace`.
 //!
-//! [`trace`] runs on the worker, when the record of a followed stream is closed. The times of the steps are among the
-//! record's [remarks](StreamFacts::remarks), which a stream has only if a client followed when it began. So a stream
-//! pays nothing otherwise, and one that began before shows its steps without times.
+//! The worker calls [`trace`] when it closes the record of a stream while a client of the admin API follows traces. The
+//! times of the steps come from the record's [remarks](StreamFacts::remarks). A stream has remarks only if a client
+//! already followed when the stream opened, so that tracing costs nothing otherwise. The trace of an older stream has
+//! steps without times.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use crate::front::trace::{TEXT_MAX_BYTES, reason, started, tls};
 use crate::state::followers::GatheredTrace;
 use crate::state::stream_facts::{FailedConnect, StreamFacts};
 
-/// Builds the trace of a stream that has ended on the worker with this number.
+/// Builds the trace of a finished stream. `worker`: the number of the worker that carried it.
 pub(crate) fn trace(worker: usize, stream: &StreamFacts<'_>, record: &Record<'_>) -> GatheredTrace {
     let remarks = stream.remarks;
     let since_start = |at: Instant| at.saturating_duration_since(record.started);

@@ -47,7 +47,7 @@ fn the_description_is_of_the_paths_that_there_are() {
         }
     }
     there.sort();
-    // The list of listeners has a path of its own beside that of all kinds.
+    // The list of listeners has its own path next to the generic path of all kinds.
     there.dedup();
     let document = openapi();
     let mut described: Vec<_> = document["paths"].as_object().expect("paths").keys().cloned().collect();
@@ -55,8 +55,8 @@ fn the_description_is_of_the_paths_that_there_are() {
     assert_eq!(described, there);
 }
 
-/// What generators of clients and Redocly's linter need: an id for each operation, a refusal, and a declaration of
-/// each required property.
+/// Client generators and Redocly's linter need an id for each operation, an error response, and a declaration of each
+/// required property.
 #[test]
 fn generators_of_clients_find_what_they_need() {
     tollgate_policy::register();
@@ -81,7 +81,7 @@ fn generators_of_clients_find_what_they_need() {
     check_required(&document);
 }
 
-/// Checks that every required property is declared beside it.
+/// Checks that every required property is declared in the same schema.
 fn check_required(value: &Value) {
     match value {
         Value::Object(entries) => {

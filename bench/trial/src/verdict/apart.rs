@@ -1,26 +1,24 @@
-//! Attributes a trial in which system, origin and generator each have cores of their own, on one host or on
-//! several. `verdict` calls it when no two roles share a core; with shared cores it decides on its own.
+//! Attributes a trial in which system, origin and generator each have separate cores, on one host or on several.
+//! [`cores`](super::cores) calls it if no two roles share a core.
 
-use crate::verdict::{FULL, Facts, OWN};
-use tollgate_lab_record::{Evidence, Finding, VerdictKind};
+use tollgate_lab_record::{Evidence, VerdictKind};
+
+use super::facts::Facts;
+use super::findings::Findings;
+use super::full::{FULL, OWN};
 
 /// Two shares that differ by less than this count as equal.
 const CLOSE: f64 = 0.02;
 
 /// Returns the role whose cores were full, the fullest if there are several; otherwise a full thread of the
 /// system. `None` if no role was full.
-pub(crate) fn processors(
-    findings: &mut Vec<Finding>,
-    facts: &Facts,
-    evidence: &Evidence,
-) -> Option<VerdictKind> {
+pub(super) fn processors(findings: &mut Findings, facts: &Facts, evidence: &Evidence) -> Option<VerdictKind> {
     let mut full: Vec<(f64, VerdictKind)> = Vec::new();
     let wall = evidence.wall_us;
-    let mut note = |text: String| findings.push(Finding { text });
     if facts.target_cores > 0.0 {
         let share = evidence.target.cpu_us() / wall / facts.target_cores;
         if share >= FULL {
-            note(format!("the system used {:.0} % of what it may", share * 100.0));
+            findings.add(format!("the system used {:.0} % of what it may", share * 100.0));
             full.push((share, VerdictKind::Gateway));
         }
     }
@@ -37,22 +35,22 @@ pub(crate) fn processors(
             continue;
         }
         if own >= OWN * busy {
-            note(format!("the {role}'s cores were {:.0} % busy", busy * 100.0));
+            findings.add(format!("the {role}'s cores were {:.0} % busy", busy * 100.0));
             full.push((busy, kind));
         } else {
-            note(format!("other programs used {:.0} % of the {role}'s cores", (busy - own) * 100.0));
+            findings.add(format!("other programs used {:.0} % of the {role}'s cores", (busy - own) * 100.0));
         }
     }
     full.sort_by(|a, b| b.0.total_cmp(&a.0));
     match full[..] {
         [(first, _), (second, _), ..] if first - second < CLOSE => {
-            note("two roles were full at once: not attributed".to_owned());
+            findings.add("two roles were full at once: not attributed".to_owned());
             Some(VerdictKind::Invalid)
         }
         [(_, kind), ..] => Some(kind),
         [] => {
             let hot = evidence.target.threads.first().filter(|thread| thread.share >= FULL)?;
-            note(format!(
+            findings.add(format!(
                 "the system's thread {} was {:.0} % busy, the others less",
                 hot.name,
                 hot.share * 100.0
@@ -92,7 +90,7 @@ mod tests {
             machine: Machine { busy, ..Machine::default() },
             ..Evidence::default()
         };
-        processors(&mut Vec::new(), &facts, &evidence)
+        processors(&mut Findings::default(), &facts, &evidence)
     }
 
     #[test]

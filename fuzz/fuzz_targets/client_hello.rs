@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_tls::{CLIENT_HELLO_MAX_BYTES, ClientHello, FirstBytes};
+use tollgate_tls::{CLIENT_HELLO_MAX_BYTES, ClientHello, FirstBytes, ja4};
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = ClientHello::read(bytes);
@@ -12,6 +12,8 @@ fuzz_target!(|bytes: &[u8]| {
         assert!((1..=255).contains(&name.len()));
         assert!(name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase()));
         assert!(hello.alpn.len() <= bytes.len());
+        // The fingerprint is lenient about what it does not show, and has one length.
+        assert!(ja4(bytes).is_none_or(|print| print.len() == 36));
     }
     if bytes.len() >= CLIENT_HELLO_MAX_BYTES {
         assert_ne!(whole, FirstBytes::Partial, "no peer can make the gateway wait for ever");

@@ -44,10 +44,14 @@ fn run<'a>(pieces: impl Iterator<Item = &'a [u8]>, uploads: bool) -> (Vec<Respon
     let connection = ClientConnection::new(&SETTINGS, &MemoryTotals::default());
     let pseudo =
         RequestPseudo { method: b"GET", is_secure: true, authority: b"a", path: b"/x", protocol: None };
-    let streams: Vec<_> = (0..REQUESTS)
-        .map(|_| {
+    // The last one asks for a WebSocket.
+    let connect = RequestPseudo { method: b"CONNECT", protocol: Some(b"websocket"), ..pseudo };
+    let streams: Vec<_> = (1..=REQUESTS)
+        .map(|number| {
+            let is_connect = number == REQUESTS;
             let fields = [(&b"user-agent"[..], &b"any"[..])].into_iter();
-            connection.send_request(pseudo, fields, false, !uploads).expect("a stream")
+            let pseudo = if is_connect { connect } else { pseudo };
+            connection.send_request(pseudo, fields, false, !uploads && !is_connect).expect("a stream")
         })
         .collect();
     whole_frames(&connection, PREFACE);
@@ -69,6 +73,12 @@ fn run<'a>(pieces: impl Iterator<Item = &'a [u8]>, uploads: bool) -> (Vec<Respon
     let responses: Vec<Response> = streams.iter().map(read).collect();
     let body: usize = responses.iter().map(|response| response.body.len()).sum();
     assert!(body <= SETTINGS.connection_window as usize);
+    // Only DATA follows the head that accepts a CONNECT.
+    let tunnel = responses.last().expect("its response");
+    let is_accepted = tunnel.heads.iter().any(|head| {
+        head.first().is_some_and(|(name, value)| name == b":status" && value.len() == 3 && value[0] == b'2')
+    });
+    assert!(!is_accepted || tunnel.trailers.is_none());
     (responses, ended)
 }
 

@@ -2,6 +2,8 @@
 
 mod admission;
 mod coalescing;
+mod controller;
+mod corners;
 mod disk;
 mod fleet;
 mod poisoning;
@@ -10,7 +12,10 @@ mod purge;
 mod ranges;
 mod reuse;
 mod rules;
+mod shared_disk;
+mod slices;
 mod stale;
+mod stampede;
 mod validation;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use tollgate_tests::{Authority, Gateway, binary, binary_with_plugin};
+use tollgate_tests::{Authority, Gateway, binary, binary_with_plugin, free_address};
 
 use crate::tls::Files;
 
@@ -267,5 +267,67 @@ fn every_command_on_the_page_of_the_admin_api_works_in_order() {
         let ran = command.output().expect("a shell");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(ran.status.success(), "{block}\n{}\n{}", text(&ran.stdout), text(&ran.stderr));
+    }
+}
+
+/// Returns the commands `tollgate explain` of a page, each with what the page says that it prints. A line `...` stands for
+/// any lines.
+fn explanations(page: &str) -> Vec<(Vec<String>, String)> {
+    let shown = page.split("\n```\n$ tollgate ").skip(1).filter_map(|rest| rest.split_once("\n```"));
+    let shown = shown.filter_map(|(block, _)| block.split_once('\n'));
+    shown
+        .map(|(command, output)| (command.split(' ').map(str::to_owned).collect(), output.to_owned()))
+        .collect()
+}
+
+/// The pages on listeners and on layer 4 show what `explain` prints for a file that they show above.
+#[test]
+fn the_pages_on_listeners_show_what_explain_prints() {
+    let folder = certificates();
+    for (page, words) in
+        [("docs/listeners.md", "name: internal"), ("docs/layer4.md", "name: secure, protocol: tcp")]
+    {
+        let text = root(page);
+        let example =
+            examples(&text).into_iter().find(|example| example.contains(words)).expect("it is shown");
+        let routes = if example.contains("routes:") { "" } else { "routes: []\n" };
+        fs::write(folder.path().join("gateway.yaml"), format!("{example}{routes}")).expect("written");
+        let shown = explanations(&text);
+        assert_eq!(shown.len(), 1, "{page}");
+        for (words, output) in shown {
+            let ran =
+                Command::new(binary()).args(&words).current_dir(folder.path()).output().expect("it starts");
+            let printed = String::from_utf8_lossy(&ran.stdout).into_owned();
+            let mut rest = printed.as_str();
+            for part in output.split("\n...\n") {
+                let at = rest.find(part).unwrap_or_else(|| panic!("{page}: {part:?} is not in {printed}"));
+                rest = &rest[at + part.len()..];
+            }
+        }
+    }
+}
+
+/// The requests to the admin API on the pages on listeners and on layer 4 work as they are written.
+#[test]
+fn the_commands_of_the_pages_on_listeners_work() {
+    let programs = binary().parent().expect("a folder").display().to_string();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    for page in ["docs/listeners.md", "docs/layer4.md"] {
+        let gateway = Gateway::start("store: $DIR/store\nroutes: []\n");
+        let blocks = commands(&root(page));
+        assert_eq!(blocks.len(), 1, "{page}");
+        for block in blocks {
+            let free = free_address().to_string();
+            let script = block
+                .replace("http://127.0.0.1:9911", &format!("http://{}", gateway.admin_address()))
+                .replace("127.0.0.1:8082", &free)
+                .replace("127.0.0.1:5432", &free)
+                .replace("curl ", "curl -sS --fail-with-body ");
+            let ran =
+                Command::new("sh").args(["-eu", "-c", &script]).env("PATH", &path).output().expect("a shell");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            assert!(ran.status.success(), "{block}\n{}\n{}", text(&ran.stdout), text(&ran.stderr));
+            assert!(std::net::TcpStream::connect(&free).is_ok(), "{page}: the listener is open");
+        }
     }
 }

@@ -13,14 +13,14 @@ use tollgate_tests::{Authority, Etcd, Gateway, Issued, Signal, TlsPeer, eventual
 const CONTROLLER: &str = "controller.test";
 
 /// The certificates of a fleet.
-struct Fleet {
+pub(crate) struct Fleet {
     authority: Authority,
     controller: Issued,
     address: SocketAddr,
 }
 
 impl Fleet {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let authority = Authority::new();
         let controller = authority.issue(&[CONTROLLER]);
         Self { authority, controller, address: free_address() }
@@ -38,12 +38,22 @@ impl Fleet {
     }
 
     /// Returns the section of the controller.
-    fn section(&self) -> String {
-        format!("fleet: {{listen: \"{}\", {}}}\n", self.address, self.keys(&self.controller))
+    pub(crate) fn section(&self) -> String {
+        self.section_with("")
+    }
+
+    /// Returns it with further keys, each followed by a comma.
+    pub(crate) fn section_with(&self, keys: &str) -> String {
+        format!("fleet: {{{keys} listen: \"{}\", {}}}\n", self.address, self.keys(&self.controller))
+    }
+
+    /// Returns the port of the controller, which no other fleet has.
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// Returns the config of a gateway.
-    fn gateway(&self, name: &str) -> String {
+    pub(crate) fn gateway(&self, name: &str) -> String {
         let keys = self.keys(&self.authority.issue(&[name]));
         format!(
             "controller: {{endpoints: \"https://{}\", server_name: {CONTROLLER}, name: {name}, cache: $DIR/state.json, {keys}}}\n",
@@ -53,12 +63,12 @@ impl Fleet {
 }
 
 /// What the controller reports of its gateways.
-fn fleet_of(controller: &Gateway) -> Value {
+pub(crate) fn fleet_of(controller: &Gateway) -> Value {
     json_of(&call(controller, "GET", "/fleet", "", ""))
 }
 
 /// What a gateway reports of its controller.
-fn connection_of(gateway: &Gateway) -> Value {
+pub(crate) fn connection_of(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/controller", "", ""))
 }
 

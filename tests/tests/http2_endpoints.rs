@@ -1,12 +1,18 @@
 //! Endpoints that speak HTTP/2 (`h2c://`, and `https://` by ALPN), for clients of either version.
 
+mod batches;
 mod bodies;
+mod connected_streams;
 mod connections;
+mod ends;
 mod heads;
 mod hedging;
 mod hostile;
+mod late_frames;
+mod never_indexed;
 mod retries;
 mod rules;
+mod settings;
 mod tls;
 mod websocket;
 

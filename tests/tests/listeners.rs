@@ -136,3 +136,52 @@ fn check_compares_the_routes_of_one_listener() {
     assert!(!is_good && said.contains("there is no listener named `c`"), "{said}");
     let _ = std::fs::remove_dir_all(folder);
 }
+
+/// Reloads the file, which must be good.
+fn reload(gateway: &Gateway, yaml: &str) {
+    gateway.write_config(yaml);
+    let answer = call(gateway, "POST", "/reload", "", "");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn two_listeners_exchange_their_addresses_in_one_change() {
+    let (one, other) = (free_address(), free_address());
+    let yaml = |public: SocketAddr, internal: SocketAddr| {
+        format!(
+            "listen: [$LISTEN, {{bind: \"{public}\", name: public}}, {{bind: \"{internal}\", name: internal}}]\n\
+             routes:\n{ROUTES}"
+        )
+    };
+    let gateway = Gateway::start(&yaml(one, other));
+    let mut kept = client(one);
+    assert_eq!([kept.get("/").text(), client(other).get("/").text()], ["shop", "console"]);
+    reload(&gateway, &yaml(other, one));
+    assert_eq!([client(other).get("/").text(), client(one).get("/").text()], ["shop", "console"]);
+    // The socket stayed open, and so did the connection.
+    assert_eq!(kept.get("/").text(), "console");
+}
+
+/// Neither a listener nor a route of a file takes effect if one of its addresses cannot be opened.
+#[test]
+fn a_file_with_an_address_that_cannot_be_opened_changes_nothing() {
+    let (internal, gateway) = two_ports(ROUTES);
+    let taken = std::net::TcpListener::bind(free_address()).expect("a port");
+    let datagrams = std::net::UdpSocket::bind(free_address()).expect("a port");
+    let of_datagrams = datagrams.local_addr().expect("bound");
+    let free = free_address();
+    for bad in [
+        format!("\"{}\"", taken.local_addr().expect("bound")),
+        format!("{{bind: \"{of_datagrams}\", protocol: udp, to: \"127.0.0.1:9\"}}"),
+    ] {
+        gateway.write_config(&format!(
+            "listen: [{{bind: \"$LISTEN\", name: public}}, \"{free}\", {bad}]\nroutes: [{{respond: changed}}]\n"
+        ));
+        let answer = call(&gateway, "POST", "/reload", "", "");
+        assert_eq!(answer.status, 422, "{}", answer.text());
+        assert!(answer.text().contains("something listens there already"), "{}", answer.text());
+        assert_eq!(gateway.client().get("/").text(), "shop");
+        assert_eq!(client(internal).get("/").text(), "console", "the removed listener is still there");
+        assert!(Client::try_connect(free).is_none(), "the good address is closed");
+    }
+}

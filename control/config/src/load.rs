@@ -289,6 +289,10 @@ impl<'a> Loader<'a> {
         if let (Some(cache), Some(main)) = (state, self.files.first()) {
             *cache = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*cache);
         }
+        let purges = draft.config.fleet.as_mut().and_then(|fleet| fleet.purges.as_mut());
+        if let (Some(purges), Some(main)) = (purges, self.files.first()) {
+            *purges = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*purges);
+        }
         let kubeconfig = draft.config.kubernetes.as_mut().map(|kubernetes| &mut kubernetes.kubeconfig);
         if let (Some(Kubeconfig::File(path)), Some(main)) = (kubeconfig, self.files.first()) {
             *path = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*path);

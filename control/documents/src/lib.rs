@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
 pub use compact::Compact;
-pub use state_file::StateFile;
+pub use state_file::{StateFile, write_state};
 
 /// The key of a document: its kind, such as `routes`, and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -69,7 +69,7 @@ fn write_states<S: Serialize>(path: &Path, source: &'static str, states: &Receiv
         while let Ok(later) = states.recv_timeout(end.saturating_duration_since(Instant::now())) {
             state = later;
         }
-        match write(path, &state) {
+        match write_state(path, &state) {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
@@ -83,9 +83,12 @@ fn write_states<S: Serialize>(path: &Path, source: &'static str, states: &Receiv
     }
 }
 
-/// Writes a temporary file, then renames it, so that a crash leaves the old or the new state. Only the owner
-/// may read the file, because it can hold secrets.
-fn write<S: Serialize>(path: &Path, state: &S) -> io::Result<()> {
+/// Writes a temporary file, then renames it, so that a crash leaves the old or the new state. It is on disk when this
+/// returns. Only the owner may read the file, because it can hold secrets.
+///
+/// # Errors
+/// The file system refuses a call. The old state may be there still.
+pub fn write_state<S: Serialize>(path: &Path, state: &S) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);

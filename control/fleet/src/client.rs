@@ -22,14 +22,15 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tollgate_documents::{SourceEvent, StateFile};
+use tollgate_documents::{SharedValue, SourceEvent, StateFile};
 use tollgate_net::component;
 use tracing::{debug, info, warn};
 
 use crate::delivery::{Delivery, GatewayEnded, SavedState};
 use crate::lines::{LineReader, write_lines};
 use crate::message::{Position, REASON_MAX_CHARS, REFUSED_MAX, ToController, ToGateway, line};
-use crate::replica::{KindNames, Replica};
+use crate::purge_delivery::{PurgeBatch, PurgeDelivery};
+use crate::replica::{Commit, KindNames, Replica};
 use crate::server::HEARTBEAT_INTERVAL;
 
 /// Time limit for opening a connection, and for the handshake.
@@ -46,6 +47,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// Capacity of the queue of events. One batch is on its way at a time.
 const EVENTS_MAX: usize = 4;
+/// Capacity of the queue of purges: one batch is on its way at a time.
+const PURGE_BATCHES_MAX: usize = 1;
 
 /// The address of a controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +110,10 @@ pub struct ControllerStatus {
     pub position: Option<Position>,
     /// The refused documents, as `kind/name`, with the reasons.
     pub refused: BTreeMap<String, String>,
+    /// The number of the last purge that is carried out.
+    pub purge: u64,
+    /// All purges that the controller had at this time are carried out; `None`: it has not sent any since the start.
+    pub purges_known_at: Option<SystemTime>,
 }
 
 /// The thread of the client. Dropping it ends the thread.
@@ -116,6 +123,7 @@ pub struct FleetThread {
     thread: Option<JoinHandle<()>>,
     status: Arc<Mutex<ControllerStatus>>,
     tls: watch::Sender<Arc<ClientConfig>>,
+    purges: Mutex<Option<mpsc::Receiver<PurgeBatch>>>,
 }
 
 impl FleetThread {
@@ -125,6 +133,7 @@ impl FleetThread {
     /// No thread can be started.
     pub fn start(settings: FleetClientSettings) -> io::Result<(Self, mpsc::Receiver<SourceEvent>)> {
         let (event_sender, events) = mpsc::channel(EVENTS_MAX);
+        let (batch_sender, batches) = mpsc::channel(PURGE_BATCHES_MAX);
         let (stop, stopped) = oneshot::channel();
         let (tls, tls_receiver) = watch::channel(settings.tls.clone());
         let status = Arc::new(Mutex::new(ControllerStatus {
@@ -136,26 +145,35 @@ impl FleetThread {
             cached: settings.saved.is_some(),
             position: None,
             refused: BTreeMap::new(),
+            purge: 0,
+            purges_known_at: None,
         }));
         let file = settings.cache.clone().map(|path| StateFile::start(path, "controller")).transpose()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let shared = status.clone();
         let thread = std::thread::Builder::new().name("controller".to_owned()).spawn(move || {
             runtime.block_on(async {
-                let client = Client::new(settings, tls_receiver, file, event_sender, shared);
+                let client = Client::new(settings, tls_receiver, file, (event_sender, batch_sender), shared);
                 tokio::select! {
                     _ = client.run() => {}
                     _ = stopped => {}
                 }
             });
         })?;
-        Ok((Self { stop: Some(stop), thread: Some(thread), status, tls }, events))
+        let purges = Mutex::new(Some(batches));
+        Ok((Self { stop: Some(stop), thread: Some(thread), status, tls, purges }, events))
     }
 
     /// Returns the state of the connection, for readers on other threads.
     #[must_use]
     pub fn status(&self) -> Arc<Mutex<ControllerStatus>> {
         self.status.clone()
+    }
+
+    /// Returns the purges of the controller, to be carried out until the receiver closes. `None`: they are taken already.
+    #[must_use]
+    pub fn take_purges(&self) -> Option<mpsc::Receiver<PurgeBatch>> {
+        self.purges.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Uses these certificates from the next connection on.
@@ -183,6 +201,7 @@ struct Client {
     status: Arc<Mutex<ControllerStatus>>,
     replica: Replica,
     delivery: Delivery,
+    purges: PurgeDelivery,
 }
 
 impl Client {
@@ -190,7 +209,7 @@ impl Client {
         mut settings: FleetClientSettings,
         tls: watch::Receiver<Arc<ClientConfig>>,
         file: Option<StateFile<SavedState>>,
-        events: mpsc::Sender<SourceEvent>,
+        (events, batches): (mpsc::Sender<SourceEvent>, mpsc::Sender<PurgeBatch>),
         status: Arc<Mutex<ControllerStatus>>,
     ) -> Self {
         let saved = settings.saved.take().map(|saved| saved.into_parts(settings.kinds));
@@ -198,7 +217,8 @@ impl Client {
         let delivery = Delivery::new(events.clone(), settings.bind, for_delivery);
         let (documents, position) = saved.unwrap_or_default();
         let replica = Replica::new(settings.kinds, documents, position);
-        Self { settings, tls, file, events, status, replica, delivery }
+        let purges = PurgeDelivery::new(batches);
+        Self { settings, tls, file, events, status, replica, delivery, purges }
     }
 
     /// Follows one controller after the other, until the gateway ends.
@@ -214,6 +234,7 @@ impl Client {
             let began_at = Instant::now();
             let why = self.follow(&controller).await?;
             self.replica.disconnect();
+            self.purges.disconnect();
             self.report_loss(format!("{controller}: {why}")).await?;
             if began_at.elapsed() >= STABLE_AFTER {
                 pause = PAUSE_MIN;
@@ -228,6 +249,7 @@ impl Client {
                         answered?;
                         self.record_in_force();
                     }
+                    done = self.purges.progress() => done?,
                 }
             }
         }
@@ -262,6 +284,7 @@ impl Client {
                     answered?;
                     self.record_in_force();
                 }
+                done = self.purges.progress() => done?,
             }
         }
     }
@@ -276,6 +299,7 @@ impl Client {
             name: self.settings.name.clone(),
             program: self.settings.program.clone(),
             position: self.replica.position().cloned(),
+            purges: Some(self.purges.position().clone()),
         };
         write_lines(writer, [Bytes::from(line(&hello))]).await?;
         let mut lines = LineReader::new(reader, MESSAGE_MAX_BYTES);
@@ -297,7 +321,8 @@ impl Client {
             tokio::select! {
                 message = lines.next::<ToGateway>(SILENCE_MAX) => {
                     let message = message.map_err(Failure::Connection)?;
-                    let commit = self.replica.take(message).map_err(Failure::Connection)?;
+                    let commit = self.take(message).map_err(Failure::Connection)?;
+                    self.record_purges();
                     if let Some(commit) = commit {
                         if !std::mem::replace(&mut is_connected, true) {
                             self.report_connection(controller).await?;
@@ -313,8 +338,43 @@ impl Client {
                     answered?;
                     self.record_in_force();
                 }
+                done = self.purges.progress() => {
+                    done?;
+                    self.record_purges();
+                    if self.purges.has_report() {
+                        let report = self.purges.take_report();
+                        write_lines(writer, [Bytes::from(line(&report))]).await?;
+                    }
+                }
                 _ = alive.tick() => write_lines(writer, [Bytes::from(line(&ToController::Alive))]).await?,
             }
+        }
+    }
+
+    /// Takes in a message. Returns the changes if it is a commit.
+    fn take(&mut self, message: ToGateway) -> Result<Option<Commit>, String> {
+        match message {
+            ToGateway::Purge { number, request: SharedValue(request) } => {
+                self.purges.receive(number, request)
+            }
+            ToGateway::Purges { position, is_complete } => self.purges.complete(position, is_complete),
+            message => {
+                let commit = self.replica.take(message)?;
+                if commit.is_some() {
+                    self.purges.note_commit();
+                }
+                return Ok(commit);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Shows which purges are carried out.
+    fn record_purges(&self) {
+        let mut status = self.status();
+        status.purge = self.purges.position().number;
+        if self.purges.is_current() {
+            status.purges_known_at = Some(SystemTime::now());
         }
     }
 

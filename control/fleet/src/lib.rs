@@ -8,6 +8,9 @@
 //! | `lines` | reads and writes lines within bounds of size and time |
 //! | `replica` | the gateway's copy of the documents |
 //! | `delivery` | hands changes to the gateway, one batch at a time |
+//! | `purge_list` | the controller's purges of caches, by number |
+//! | `purge_file` | the file that keeps this list over a restart |
+//! | `purge_delivery` | hands purges to the gateway, and knows which are carried out |
 //! | `server` | the controller's side: accepts gateways, sends changes, knows what each one serves |
 //! | `client` | the gateway's side: connects, resumes, reports, and saves the last good state |
 //!
@@ -24,6 +27,11 @@ mod edit;
 mod lines;
 mod log;
 mod message;
+mod purge_delivery;
+mod purge_file;
+mod purge_list;
+#[cfg(test)]
+mod purge_model;
 mod replica;
 mod server;
 
@@ -31,9 +39,12 @@ pub use client::{ControllerAddress, ControllerStatus, FleetClientSettings, Fleet
 pub use delivery::SavedState;
 pub use edit::{Edit, apply_edits, edits};
 pub use log::{Delta, DocumentLog};
-pub use message::{Position, ToController, ToGateway};
+pub use message::{Position, PurgePosition, ToController, ToGateway};
+pub use purge_delivery::PurgeBatch;
+pub use purge_file::PurgeFile;
+pub use purge_list::{PURGE_KEPT_TIME, PurgeDelta, PurgeList, SavedPurges};
 pub use replica::{Commit, KindNames, Replica};
-pub use server::{FleetHandle, FleetServer, GatewayStatus};
+pub use server::{FleetHandle, FleetServer, GatewayStatus, PurgeReceipt};
 
 /// The protocol that both sides name in the TLS handshake (ALPN). Another version of the messages gets another name.
 pub const PROTOCOL: &[u8] = b"tollgate-fleet/1";

@@ -19,6 +19,15 @@ pub struct Position {
     pub digest: String,
 }
 
+/// How far a controller's purges of caches are carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgePosition {
+    /// The list of purges, within which numbers count. Empty: no list is known.
+    pub epoch: String,
+    /// The number of the last purge.
+    pub number: u64,
+}
+
 /// A message of the controller to a gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,6 +61,21 @@ pub enum ToGateway {
     },
     /// The changes since the last commit are complete, and take effect together.
     Commit(Position),
+    /// A purge of the cache, as the body of a request to the admin API.
+    Purge {
+        /// Its number in the list of purges.
+        number: u64,
+        /// The body.
+        request: SharedValue,
+    },
+    /// The purges up to here were sent. Only gateways whose hello has `purges` get this, before their first commit.
+    Purges {
+        /// The position after them; without an epoch: the controller does not know its purges yet.
+        position: PurgePosition,
+        /// Whether the gateway now has every purge since the position of its hello. Otherwise it has those of the last
+        /// hour that this controller knows.
+        is_complete: bool,
+    },
     /// The controller is alive.
     Alive,
     /// The controller does not serve this gateway, for this reason.
@@ -70,6 +94,16 @@ pub enum ToController {
         program: String,
         /// The last commit that it has received; `None`: none.
         position: Option<Position>,
+        /// The last purge that it has carried out; `None`: its program carries out no purges of a controller.
+        #[serde(default)]
+        purges: Option<PurgePosition>,
+    },
+    /// The gateway has carried out purges.
+    Purged {
+        /// The position after them.
+        position: PurgePosition,
+        /// How many stored responses each concerned, by number.
+        counts: Vec<(u64, u64)>,
     },
     /// The gateway serves a position.
     Report {

@@ -108,7 +108,8 @@ impl Replica {
                 None => drop(self.unknown.remove(&(kind, name))),
             },
             ToGateway::Commit(position) => return Ok(Some(self.commit(position))),
-            ToGateway::Alive => {}
+            // The client takes purges itself: they are no documents.
+            ToGateway::Alive | ToGateway::Purge { .. } | ToGateway::Purges { .. } => {}
             ToGateway::Rejected(why) => return Err(why),
         }
         Ok(None)

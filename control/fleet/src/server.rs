@@ -24,7 +24,9 @@ use tracing::{debug, info, warn};
 
 use crate::lines::{LineReader, write_lines};
 use crate::log::DocumentLog;
-use crate::message::{Position, ToController, ToGateway, line};
+use crate::message::{Position, PurgePosition, ToController, ToGateway, line};
+use crate::purge_file::PurgeFile;
+use crate::purge_list::{PurgeDelta, PurgeList};
 use crate::replica::KindNames;
 
 /// How often each side tells the other that it is alive.
@@ -67,6 +69,8 @@ pub struct GatewayStatus {
     pub refused: BTreeMap<String, String>,
     /// How many documents it refused.
     pub refused_count: usize,
+    /// The purges that it has carried out; `None`: its program carries out no purges of a controller.
+    pub purges: Option<PurgePosition>,
     /// Bytes that were sent to it.
     pub sent_bytes: u64,
     /// Whether a change waited for it longer than allowed. It is not waited for until it has caught up.
@@ -82,6 +86,15 @@ pub struct FleetServer {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The result of a purge, before gateways have carried it out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgeReceipt {
+    /// Its number in the list.
+    pub number: u64,
+    /// Whether a restart of the controller loses it: `Ok(true)` if not, with the reason if its file cannot be written.
+    pub is_durable: Result<bool, String>,
+}
+
 /// Publishes documents, and tells what gateways serve. It is cheap to clone.
 #[derive(Clone, Debug)]
 pub struct FleetHandle(Arc<Fleet>);
@@ -94,6 +107,11 @@ struct Fleet {
     gateways: Mutex<Gateways>,
     /// Changes with every report.
     reports: watch::Sender<u64>,
+    purges: Mutex<PurgeList>,
+    /// The file of the purges. Locked while a purge is written, so that its lists follow each other in order.
+    purge_file: Mutex<Option<PurgeFile>>,
+    /// Changes with every purge.
+    purge_version: watch::Sender<u64>,
     tls: Mutex<Arc<ServerConfig>>,
     kinds: KindNames,
 }
@@ -117,6 +135,8 @@ impl FleetServer {
         tls: Arc<ServerConfig>,
         kinds: KindNames,
         documents: impl IntoIterator<Item = (DocumentKey, Compact)>,
+        purges: PurgeList,
+        purge_file: Option<PurgeFile>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -127,6 +147,9 @@ impl FleetServer {
             log: Mutex::new(log),
             gateways: Mutex::default(),
             reports: watch::Sender::new(0),
+            purges: Mutex::new(purges),
+            purge_file: Mutex::new(purge_file),
+            purge_version: watch::Sender::new(0),
             tls: Mutex::new(tls),
             kinds,
         }));
@@ -205,6 +228,48 @@ impl FleetHandle {
         self.0.gateways().rejected
     }
 
+    /// Adds a purge for all gateways: the body of a request to the admin API. Blocks while the list is written to its file.
+    #[must_use]
+    pub fn purge(&self, request: Arc<Value>) -> PurgeReceipt {
+        let file = self.0.purge_file.lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, list) = {
+            let mut purges = self.0.purges();
+            (purges.push(request, SystemTime::now()), purges.clone())
+        };
+        let written = file.as_ref().map(|file| file.write(&list)).transpose();
+        // Even if it was not written: most gateways get it.
+        self.0.purge_version.send_modify(|count| *count += 1);
+        let is_durable = written.map(|written| written.is_some()).map_err(|error| error.to_string());
+        PurgeReceipt { number, is_durable }
+    }
+
+    /// Changes the list of purges. Gateways get what they lack of it from then on.
+    pub fn change_purges<T>(&self, change: impl FnOnce(&mut PurgeList) -> T) -> T {
+        let result = change(&mut self.0.purges());
+        self.0.purge_version.send_modify(|count| *count += 1);
+        result
+    }
+
+    /// Calls `look` with the list of purges.
+    pub fn read_purges<T>(&self, look: impl FnOnce(&PurgeList) -> T) -> T {
+        look(&self.0.purges())
+    }
+
+    /// Waits until each connected gateway has carried out a purge, for at most this time. Gateways whose program carries out
+    /// no purges of a controller are not waited for.
+    pub async fn wait_until_purged(&self, number: u64, limit: Duration) {
+        let mut reports = self.0.reports.subscribe();
+        let done = async {
+            while !self.0.is_purged(number) {
+                if reports.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        // The caller counts the gateways that have carried it out.
+        let _ = timeout(limit, done).await;
+    }
+
     /// Waits until each connected gateway serves a version, for at most this time. Returns the documents that gateways
     /// refuse, with the reasons. A gateway that was waited for without success is not waited for again until it has
     /// caught up.
@@ -237,6 +302,18 @@ impl Fleet {
         self.gateways().connected().all(|gateway| gateway.is_late || gateway.serves(version))
     }
 
+    fn purges(&self) -> MutexGuard<'_, PurgeList> {
+        self.purges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_purged(&self, number: u64) -> bool {
+        let present = self.purges().position();
+        let gateways = self.gateways();
+        gateways.connected().all(|gateway| {
+            gateway.purges.is_none() || gateway.has_purged(&PurgePosition { number, ..present.clone() })
+        })
+    }
+
     fn mark_late(&self, version: u64) {
         let mut gateways = self.gateways();
         let late = gateways.by_connection.values_mut().filter(|gateway| gateway.left.is_none());
@@ -263,7 +340,7 @@ impl Fleet {
     }
 
     /// Adds a gateway. Returns the number of its connection.
-    fn join(&self, name: String, program: String, address: SocketAddr) -> u64 {
+    fn join(&self, name: String, program: String, address: SocketAddr, purges: Option<PurgePosition>) -> u64 {
         let mut gateways = self.gateways();
         gateways.by_connection.retain(|_, gateway| gateway.left.is_none() || gateway.name != name);
         gateways.last_connection += 1;
@@ -279,6 +356,7 @@ impl Fleet {
             position_since: now,
             refused: BTreeMap::new(),
             refused_count: 0,
+            purges,
             sent_bytes: 0,
             // It may need everything. Changes do not wait for it.
             is_late: true,
@@ -326,6 +404,12 @@ impl GatewayStatus {
     fn serves(&self, version: u64) -> bool {
         self.position.as_ref().is_some_and(|position| position.version >= version)
     }
+
+    /// Whether it has carried out all purges up to a position.
+    #[must_use]
+    pub fn has_purged(&self, position: &PurgePosition) -> bool {
+        self.purges.as_ref().is_some_and(|of| of.epoch == position.epoch && of.number >= position.number)
+    }
 }
 
 async fn accept_gateways(listener: TcpListener, fleet: Arc<Fleet>) {
@@ -363,26 +447,26 @@ async fn serve(stream: TcpStream, address: SocketAddr, fleet: &Fleet) {
         let (reader, writer) = split(stream);
         let mut lines = LineReader::new(reader, MESSAGE_MAX_BYTES);
         match lines.next::<ToController>(HELLO_TIMEOUT).await? {
-            ToController::Hello { name, program, position }
+            ToController::Hello { name, program, position, purges }
                 if name.len().max(program.len()) <= NAME_MAX_BYTES =>
             {
-                Ok((lines, writer, name, program, position))
+                Ok((lines, writer, name, program, (position, purges)))
             }
             _ => Err("it does not introduce itself as a gateway".to_owned()),
         }
     };
     let greeted = timeout(HELLO_TIMEOUT, greeting).await;
     let greeted = greeted.unwrap_or_else(|_| Err(format!("no gateway within {HELLO_TIMEOUT:?}")));
-    let (mut lines, mut writer, name, program, position) = match greeted {
+    let (mut lines, mut writer, name, program, (position, purges)) = match greeted {
         Ok(greeted) => greeted,
         Err(why) => return fleet.reject(address, &why),
     };
     let version = position.as_ref().map_or(0, |position| position.version);
     info!(target: component::CONTROLLER, "the gateway {name} has joined from {address}, with version {version}");
-    let connection = fleet.join(name, program, address);
+    let connection = fleet.join(name, program, address, purges.clone());
     let why = tokio::select! {
         why = read_reports(&mut lines, fleet, connection) => why,
-        why = send_changes(&mut writer, fleet, connection, position) => why,
+        why = send_changes(&mut writer, fleet, connection, position, purges) => why,
     };
     fleet.leave(connection, why);
 }
@@ -402,6 +486,20 @@ async fn read_reports<R: AsyncRead + Unpin>(
         match message {
             ToController::Hello { .. } => return "it introduced itself twice".to_owned(),
             ToController::Alive => fleet.update(connection, |gateway| gateway.heard_at = now),
+            ToController::Purged { position, counts } => {
+                {
+                    let mut purges = fleet.purges();
+                    // A number of another list means nothing here.
+                    if purges.position().epoch == position.epoch {
+                        purges.count(&counts);
+                    }
+                }
+                fleet.update(connection, |gateway| {
+                    gateway.heard_at = now;
+                    gateway.purges = gateway.purges.is_some().then_some(position);
+                });
+                fleet.reports.send_modify(|count| *count += 1);
+            }
             ToController::Report { position, refused, refused_count } => {
                 // A position of another run of the controller is not comparable.
                 let present = fleet.log().position();
@@ -424,42 +522,67 @@ async fn read_reports<R: AsyncRead + Unpin>(
     }
 }
 
-/// Sends the difference between a gateway's position and the present documents whenever there is one. Returns why the
-/// connection ended.
+/// Sends the purges that a gateway lacks, and the difference between its position and the present documents, whenever
+/// there is one. Returns why the connection ended.
 async fn send_changes<W: AsyncWrite + Unpin>(
     writer: &mut W,
     fleet: &Fleet,
     connection: u64,
     mut known: Option<Position>,
+    mut known_purges: Option<PurgePosition>,
 ) -> String {
     let mut version = fleet.version.subscribe();
+    let mut purge_version = fleet.purge_version.subscribe();
     let mut heartbeat = interval(HEARTBEAT_INTERVAL);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_first = true;
     loop {
         version.borrow_and_update();
+        purge_version.borrow_and_update();
+        // Purges come first: a gateway knows at its first commit whether there are any.
+        let mut lines = known_purges.as_mut().map_or_else(Vec::new, |of| lacking_purges(fleet, of, is_first));
         let delta = fleet.log().since(known.as_ref());
-        let lines = if std::mem::take(&mut is_first) || known.as_ref() != Some(&delta.position) {
+        if std::mem::take(&mut is_first) || known.as_ref() != Some(&delta.position) {
             debug!(
                 target: component::CONTROLLER,
                 connection, version = delta.position.version, lines = delta.lines.len(), "sends changes"
             );
             known = Some(delta.position.clone());
-            let commit = Bytes::from(line(&ToGateway::Commit(delta.position)));
-            delta.lines.into_iter().chain([commit]).collect()
-        } else {
+            lines.extend(delta.lines);
+            lines.push(Bytes::from(line(&ToGateway::Commit(delta.position))));
+        }
+        if lines.is_empty() {
             tokio::select! {
                 changed = version.changed() => match changed {
                     Ok(()) => continue,
                     Err(_) => return "the controller ends".to_owned(),
                 },
-                _ = heartbeat.tick() => vec![Bytes::from(line(&ToGateway::Alive))],
+                changed = purge_version.changed() => match changed {
+                    Ok(()) => continue,
+                    Err(_) => return "the controller ends".to_owned(),
+                },
+                _ = heartbeat.tick() => lines.push(Bytes::from(line(&ToGateway::Alive))),
             }
-        };
+        }
         let bytes: u64 = lines.iter().map(|line| line.len() as u64).sum();
         if let Err(error) = write_lines(writer, lines).await {
             return error.to_string();
         }
         fleet.update(connection, |gateway| gateway.sent_bytes += bytes);
     }
+}
+
+/// Returns the lines of the purges after a position, which moves to the present one.
+fn lacking_purges(fleet: &Fleet, known: &mut PurgePosition, is_first: bool) -> Vec<Bytes> {
+    let mut purges = fleet.purges();
+    // An unknown list sends only its announcement.
+    if !is_first && (!purges.is_known() || purges.position() == *known) {
+        return Vec::new();
+    }
+    let PurgeDelta { mut lines, position, is_complete } = purges.since(known, SystemTime::now());
+    if purges.is_known() {
+        known.clone_from(&position);
+    }
+    lines.push(Bytes::from(line(&ToGateway::Purges { position, is_complete })));
+    lines
 }

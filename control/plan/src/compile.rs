@@ -95,9 +95,9 @@ pub fn compile_with_cache(
     let streams: Vec<_> = streams::written(parts)
         .into_iter()
         .map(|written| {
-            let CompiledTargets { targets, only_named } =
+            let CompiledTargets { targets, closing, only_named } =
                 compiler.forward(written.stream.to.as_deref().unwrap_or_default());
-            (written, StreamTargets { shares: targets.shares, only_named })
+            (written, StreamTargets { shares: targets.shares, closing, only_named })
         })
         .collect();
     if let Some(routers) = routers.as_ref().filter(|_| policy_compiler.has_guards()) {
@@ -210,6 +210,7 @@ fn settings(config: &Config, paths: PathRules) -> GatewaySettings {
         zone: config.zone.clone(),
         overload: config.overload.clone(),
         cache: config.cache.clone(),
+        shares_purges: config.etcd.is_some() || config.controller.is_some(),
     }
 }
 
@@ -275,7 +276,7 @@ impl<'a> Compiler<'a> {
     ) -> Arc<Route> {
         let (forward, upstream) = match &route.action {
             config::Action::Forward(targets) => {
-                let CompiledTargets { targets, only_named } = self.forward(targets);
+                let CompiledTargets { targets, only_named, .. } = self.forward(targets);
                 (Some(targets), only_named)
             }
             config::Action::Redirect(_) | config::Action::Respond(_) | config::Action::Files(_) => {
@@ -356,7 +357,7 @@ impl<'a> Compiler<'a> {
     /// route and of its first upstream, and passes no others. An upstream with policies of its own is
     /// therefore refused: the fallback would circumvent them.
     fn fallback_target(&mut self, target: &'a config::Target) -> Option<usize> {
-        let CompiledTargets { targets, only_named } = self.forward(std::slice::from_ref(target));
+        let CompiledTargets { targets, only_named, .. } = self.forward(std::slice::from_ref(target));
         if let Some(upstream) = only_named.map(|index| self.written[index])
             && !upstream.policies.is_empty()
         {

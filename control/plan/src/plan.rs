@@ -256,6 +256,8 @@ pub struct GatewaySettings {
     pub overload: Overload,
     /// The store of responses that all policies `cache` share.
     pub cache: CacheStore,
+    /// Whether purges of it come from a source that other gateways share: etcd or a controller.
+    pub shares_purges: bool,
 }
 
 /// One route.

@@ -6,6 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use tollgate_config::{self as config, Address, At, ListenAddress, Problem, TargetKind};
 
+use crate::streams;
+
 /// Returns a warning for each endpoint that a listener of the same configuration accepts connections for. `routes` are those
 /// with endpoints or fallbacks of their own.
 pub(crate) fn warnings(parts: &config::CombinedResources<'_>, routes: &[&config::Route]) -> Vec<Problem> {
@@ -19,8 +21,9 @@ pub(crate) fn warnings(parts: &config::CombinedResources<'_>, routes: &[&config:
     let in_place = in_place.chain(fallbacks.filter_map(|fallback| fallback.instead.target()));
     let in_place = in_place.filter_map(|target| match &target.to {
         TargetKind::Endpoint(endpoint) => Some((endpoint, target.at)),
-        TargetKind::Upstream(_) | TargetKind::Respond(_) => None,
+        TargetKind::Upstream(_) | TargetKind::Respond(_) | TargetKind::Close => None,
     });
+    let of_streams = looping_streams(parts);
     // Each of thousands of endpoints is compared with the listeners of its port alone; Unix sockets are under 0.
     let mut by_port: HashMap<u16, Vec<&config::Listener>> = HashMap::new();
     for listener in &parts.listeners {
@@ -45,7 +48,32 @@ pub(crate) fn warnings(parts: &config::CombinedResources<'_>, routes: &[&config:
                 .related(listener.bind.at, "it listens here")
         })
     };
-    named.chain(in_place).filter_map(warning).collect()
+    named.chain(in_place).filter_map(warning).chain(of_streams).collect()
+}
+
+/// Returns a warning for each endpoint written in a stream that is the address of a listener of the stream itself. A stream
+/// may well lead to another listener of the gateway.
+fn looping_streams(parts: &config::CombinedResources<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for written in streams::written(parts) {
+        for target in written.stream.to.iter().flatten() {
+            let TargetKind::Endpoint(config::EndpointAddress {
+                address: Address::Tcp { host, port }, ..
+            }) = &target.to
+            else {
+                continue;
+            };
+            let is_reached = |listener: &&&config::Listener| {
+                listener.bind.value.ip().is_some_and(|own| accepts(own, host, *port))
+                    && written.is_attached_to(listener)
+            };
+            let Some(listener) = parts.listeners.iter().find(is_reached) else { continue };
+            let message =
+                "this endpoint is the address of the stream's own listener: what it sends comes back";
+            problems.push(Problem::warning(target.at, message).related(listener.bind.at, "it listens here"));
+        }
+    }
+    problems
 }
 
 /// Returns whether a listener accepts connections to a host and port, as far as can be decided without a DNS

@@ -9,7 +9,8 @@ use tollgate_tls::HostTable;
 /// The streams of a listener. Listeners that share an address have the same ones.
 #[derive(Debug, Default)]
 pub struct StreamTable {
-    names: HostTable<Arc<Stream>>,
+    /// `None`: a listener of HTTP at the same address has the host, so its requests are no stream's.
+    names: HostTable<Option<Arc<Stream>>>,
     has_names: bool,
     has_passthrough: bool,
     other: Option<Arc<Stream>>,
@@ -28,10 +29,11 @@ impl StreamTable {
         self.has_passthrough
     }
 
-    /// Returns the stream for a server name: the one with this name, else the one with the longest suffix.
+    /// Returns the stream for a server name: the one with this name, else the one with the longest suffix. `None` if
+    /// there is none, or if a listener of HTTP has a host that is more specific.
     #[must_use]
-    pub fn named(&self, name: &str) -> Option<&Arc<Stream>> {
-        self.names.find(name.as_bytes())
+    pub fn named(&self, name: &[u8]) -> Option<&Arc<Stream>> {
+        self.names.find(name)?.as_ref()
     }
 
     /// Returns the stream of everything that no server name selects.
@@ -45,10 +47,15 @@ impl StreamTable {
             Some(name) => {
                 self.has_names = true;
                 self.has_passthrough |= stream.passthrough;
-                self.names.insert(name, stream.clone());
+                self.names.insert(name, Some(stream.clone()));
             }
             None => drop(self.other.get_or_insert_with(|| stream.clone())),
         }
+    }
+
+    /// Leaves a host to a listener of HTTP, unless a stream has the same name.
+    pub(crate) fn leave(&mut self, host: &str) {
+        self.names.insert(host, None);
     }
 }
 
@@ -61,7 +68,7 @@ pub struct Stream {
     pub at: At,
     /// Whether it takes connections before TLS although the listener terminates it.
     pub passthrough: bool,
-    /// The upstreams, by name, with their weights; empty: it closes.
+    /// The upstreams, by name, with their weights, and the share that it closes; empty: it closes all.
     pub shares: Vec<StreamShare>,
     /// Time to open a connection to an endpoint.
     pub connect: Option<Duration>,
@@ -79,12 +86,12 @@ pub struct Stream {
     pub unconfirmed: Option<u64>,
 }
 
-/// An upstream's share of a stream. It has the name instead of the number, because a connection may arrive under
-/// one plan and choose under the next.
+/// A share of a stream. It has the upstream's name instead of the number, because a connection may arrive under one plan
+/// and choose under the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamShare {
-    /// The name among the upstreams of the plan.
-    pub upstream: String,
+    /// The name among the upstreams of the plan; `None`: these connections are closed.
+    pub upstream: Option<String>,
     /// Weight relative to the other shares.
     pub weight: u32,
 }
@@ -113,7 +120,7 @@ mod tests {
         );
         let table = plan.expect("a plan").listeners[0].streams.clone().expect("streams");
         assert!(table.has_names());
-        let named = |name: &str| table.named(name).map(|stream| stream.name.clone());
+        let named = |name: &str| table.named(name.as_bytes()).map(|stream| stream.name.clone());
         for (name, stream) in [
             ("a.b.c", "exact"),
             ("A.b.C", "exact"),
@@ -142,7 +149,7 @@ mod tests {
             .map(|listener| {
                 let table = listener.streams.as_ref()?;
                 let name = |stream: Option<&std::sync::Arc<crate::Stream>>| stream.map(|it| it.name.clone());
-                Some((name(table.named("x")), name(table.other())))
+                Some((name(table.named(b"x")), name(table.other())))
             })
             .collect();
         let some = |name: &str| Some(name.to_owned());
@@ -186,6 +193,19 @@ mod tests {
                 "listen: {bind: \":1\", name: a, protocol: udp}\n\
                  streams: [{listeners: a, server_names: x, to: \"h:1\"}]",
                 "listener `a` receives datagrams, which have no server name",
+            ),
+            (
+                "listen:\n- {bind: \":1\", name: a, protocol: tcp, to: \"h:1\"}\n- {bind: \":2\", name: b, protocol: tcp}\n\
+                 streams: [{name: a, listeners: b, to: \"h:1\"}]",
+                "two streams are named `a`",
+            ),
+            (
+                "listen: {bind: \":1\", protocol: udp, to: \"https://h:1\"}",
+                "datagrams to upstream `https://h:1` would be plain text, although it has TLS",
+            ),
+            (
+                "listen: {bind: \":1\", protocol: udp, to: \"unix:/run/a.sock\"}",
+                "upstream `unix:/run/a.sock` has a Unix socket, which takes no datagrams of UDP",
             ),
             (
                 "listen: {bind: \":1\", name: a, protocol: tcp, to: \"h:1\"}\nroutes: [{listeners: a, respond: 204}]",

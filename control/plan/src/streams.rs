@@ -1,12 +1,14 @@
 //! Compiles `streams`, and the shorthand `to` of listeners, to the [`StreamTable`] of each listener. Finds streams that
 //! exclude each other, or that a listener cannot have.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_config as config;
-use tollgate_config::{ListenerProtocol, Problem, Spanned};
+use tollgate_config::{At, ListenerProtocol, Problem, Spanned};
+use tollgate_net::Address;
 
 use crate::Upstream;
 use crate::plan::UpstreamShare;
@@ -25,10 +27,29 @@ pub(crate) struct WrittenStream<'a> {
     listener: Option<&'a config::Listener>,
 }
 
+impl WrittenStream<'_> {
+    /// Returns the name in logs and metrics. The shorthand of a listener is named like the listener.
+    fn name(&self) -> String {
+        match self.listener {
+            Some(own) => {
+                own.name.as_ref().map_or_else(|| own.bind.value.to_string(), |name| name.value.clone())
+            }
+            None => self.stream.display_name(),
+        }
+    }
+
+    /// Whether the stream takes something of what arrives at a listener.
+    pub fn is_attached_to(&self, listener: &config::Listener) -> bool {
+        matches!(attaches(self, listener), Attachment::Yes)
+    }
+}
+
 /// The compiled targets of a stream.
 #[derive(Debug)]
 pub(crate) struct StreamTargets {
     pub shares: Vec<UpstreamShare>,
+    /// The weight of the targets that close.
+    pub closing: Option<u32>,
     /// The only upstream among them, if it is a named one: its index among those of all sources. Its timeouts apply.
     pub only_named: Option<usize>,
 }
@@ -103,7 +124,9 @@ pub(crate) fn tables(
         })
         .collect();
     let mut places: HashMap<&SharedAddress, NamedStreams<'_>> = HashMap::new();
+    let mut names: HashMap<String, At> = HashMap::new();
     for (written, targets) in streams {
+        problems.extend(same_name(written, &mut names));
         let mut compiled: HashMap<ListenerProtocol, Arc<Stream>> = HashMap::new();
         let mut attached = false;
         for (&listener, address) in listeners.iter().zip(&addresses) {
@@ -116,9 +139,14 @@ pub(crate) fn tables(
                     continue;
                 }
             }
-            let stream = compiled
-                .entry(listener.protocol)
-                .or_insert_with(|| Arc::new(plan(parts, written, targets, upstreams, listener)));
+            let stream = compiled.entry(listener.protocol).or_insert_with(|| {
+                if listener.protocol == ListenerProtocol::Udp {
+                    for share in &targets.shares {
+                        without_datagrams(written.stream, &upstreams[share.upstream], problems, warnings);
+                    }
+                }
+                Arc::new(plan(parts, written, targets, upstreams, listener))
+            });
             let names = written.stream.server_names.iter().map(Some);
             let names = names.chain(written.stream.server_names.is_empty().then_some(None));
             let place = places.entry(address).or_default();
@@ -128,6 +156,7 @@ pub(crate) fn tables(
                 if !Arc::ptr_eq(first, stream) {
                     problems.push(taken(name, stream, first, listener));
                 }
+                warnings.extend(name.and_then(|name| host_without_requests(name, listener)));
             }
         }
         if !attached && written.stream.listeners.is_empty() {
@@ -154,6 +183,10 @@ pub(crate) fn tables(
         let table = tables.entry(address).or_insert_with(|| {
             let mut table = StreamTable::default();
             place.into_iter().flatten().for_each(|(name, stream)| table.insert(*name, stream));
+            if place.is_some() && !is_layer4 {
+                let sharing = listeners.iter().zip(&addresses).filter(|(_, other)| *other == address);
+                sharing.flat_map(|(other, _)| &other.hosts).for_each(|host| table.leave(&host.value));
+            }
             Arc::new(table)
         });
         out.push((is_layer4 || place.is_some()).then(|| table.clone()));
@@ -209,6 +242,58 @@ fn attaches(written: &WrittenStream<'_>, listener: &config::Listener) -> Attachm
     Attachment::Wrong(problem.related(listener.bind.at, "the listener"))
 }
 
+/// Returns an error if an earlier stream has the name: limits, metrics and the log go by it.
+fn same_name(written: &WrittenStream<'_>, names: &mut HashMap<String, At>) -> Option<Problem> {
+    if written.listener.is_some_and(|own| own.name.is_none()) {
+        // Its name is an address, which no other stream has. Free ports look alike.
+        return None;
+    }
+    let at = written.stream.name.as_ref().map_or(written.stream.at, |name| name.at);
+    match names.entry(written.name()) {
+        Entry::Vacant(free) => {
+            free.insert(at);
+            None
+        }
+        Entry::Occupied(first) => {
+            let problem = Problem::error(at, format!("two streams are named `{}`", first.key()));
+            let help = "the stream that `to` of a listener makes has the name of the listener";
+            Some(problem.help(help).related(*first.get(), "the other stream"))
+        }
+    }
+}
+
+/// Reports settings of an upstream that a stream of UDP cannot keep.
+fn without_datagrams(
+    stream: &config::Stream,
+    upstream: &Upstream,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<Problem>,
+) {
+    let name = &upstream.name;
+    if upstream.tls.is_some() {
+        let message = format!("datagrams to upstream `{name}` would be plain text, although it has TLS");
+        problems
+            .push(Problem::error(stream.at, message).help("TLS needs TCP: name another upstream for UDP"));
+    }
+    if upstream.endpoints.iter().any(|endpoint| matches!(endpoint.address, Address::Unix(_))) {
+        let message = format!("upstream `{name}` has a Unix socket, which takes no datagrams of UDP");
+        problems.push(Problem::error(stream.at, message).help("write endpoints with a host and a port"));
+    }
+    if upstream.proxy_protocol.is_some() {
+        let message = format!("datagrams to upstream `{name}` have no PROXY protocol header");
+        warnings.push(Problem::warning(stream.at, message).help("the endpoint sees the gateway's address"));
+    }
+}
+
+/// Returns a warning if a listener of HTTP has a host that is the server name of a stream: the stream takes its connections.
+fn host_without_requests(name: &Spanned<String>, listener: &config::Listener) -> Option<Problem> {
+    let is_http = listener.protocol == ListenerProtocol::Http;
+    let host = listener.hosts.iter().find(|host| is_http && host.value == name.value)?;
+    let message = format!("clients that ask for `{}` by TLS reach this stream, not the listener", name.value);
+    let problem = Problem::warning(name.at, message).help("remove the name from one of them");
+    Some(problem.related(host.at, "a listener of the same address has the host"))
+}
+
 fn taken(
     name: Option<&Spanned<String>>,
     stream: &Stream,
@@ -241,23 +326,18 @@ fn plan(
     let gateway = &parts.config.timeouts;
     let is_udp = listener.protocol == ListenerProtocol::Udp;
     let upgraded = upstream.and_then(|it| it.upgraded).unwrap_or(gateway.upgraded);
-    let name = match written.listener {
-        // The shorthand is named like its listener.
-        Some(own) => own.name.as_ref().map_or_else(|| own.bind.value.to_string(), |name| name.value.clone()),
-        None => stream.display_name(),
-    };
+    let shares = targets.shares.iter().map(|share| StreamShare {
+        upstream: Some(upstreams[share.upstream].name.clone()),
+        weight: share.weight,
+    });
+    // A stream whose targets all close has none.
+    let closing = targets.closing.filter(|_| !targets.shares.is_empty());
+    let closing = closing.map(|weight| StreamShare { upstream: None, weight });
     Stream {
-        name,
+        name: written.name(),
         at: stream.at,
         passthrough: stream.passthrough,
-        shares: targets
-            .shares
-            .iter()
-            .map(|share| StreamShare {
-                upstream: upstreams[share.upstream].name.clone(),
-                weight: share.weight,
-            })
-            .collect(),
+        shares: shares.chain(closing).collect(),
         connect: stream
             .timeouts
             .connect

@@ -96,7 +96,7 @@ fn obstacle<'a>(
             None => return Some(Obstacle::NoListener),
         }
     }
-    let stream = listener.streams.as_ref().and_then(|table| table.named(name))?;
+    let stream = listener.streams.as_ref().and_then(|table| table.named(name.as_bytes()))?;
     Some(Obstacle::Stream(stream))
 }
 

@@ -7,12 +7,13 @@ use tokio::sync::mpsc;
 use tollgate_config::file_access::{self, NamedFile, ReadError};
 use tollgate_config::{CombinedResources, ControllerSettings, LogLevel, PemFile, Problem, kind};
 use tollgate_documents::{DocumentChanges, SourceEvent};
-use tollgate_fleet::{ControllerAddress, FleetClientSettings, FleetThread, PROTOCOL, SavedState};
+use tollgate_fleet::{ControllerAddress, FleetClientSettings, FleetThread, PROTOCOL, PurgeBatch, SavedState};
 use tollgate_tls::{ClientOptions, Pem, TlsClientConfig, TlsIdentity};
 
 use crate::GatewayIdentity;
 use crate::kubernetes::{AppliedObjects, DocumentSource, SourceThread};
 use crate::sources::Sources;
+use crate::view::SharedControllerStatus;
 
 /// How long a start waits for the documents if there is no last valid state.
 const FIRST_DOCUMENTS_TIMEOUT: Duration = Duration::from_secs(15);
@@ -104,6 +105,15 @@ impl Sources {
         let applied = self.apply_objects(changes, compile);
         self.publish_objects(&applied);
         (applied, first)
+    }
+
+    /// Returns the purges of the controller, and the state of its connection. `None`: a controller is no source, or they
+    /// are taken already.
+    pub fn take_controller_purges(&self) -> Option<(mpsc::Receiver<PurgeBatch>, SharedControllerStatus)> {
+        match &self.source.as_ref()?.thread {
+            SourceThread::Controller(thread) => Some((thread.take_purges()?, thread.status())),
+            SourceThread::Kubernetes { .. } => None,
+        }
     }
 
     /// Uses the certificates of another version of the file for the next connection to a controller.

@@ -18,7 +18,7 @@ use tollgate_etcd::{EtcdHandle, EtcdThread};
 pub use apply::Applied;
 pub use history::{list_gateways, list_versions};
 pub use join::{GatewayIdentity, record_connection};
-pub use purges::{PURGE_RECORD_LIFETIME, write_purge};
+pub use purges::write_purge;
 pub(crate) use write::WriteOutcome;
 
 /// The key under `PREFIX/config/` that every change by a gateway writes. A transaction requires its last seen

@@ -28,8 +28,8 @@ mod view;
 
 pub use batch::{BatchResult, CompletedRequest};
 pub use etcd::{
-    Applied, EtcdView, GatewayIdentity, PURGE_RECORD_LIFETIME, RefusedEntry, list_gateways, list_versions,
-    record_connection, write_purge,
+    Applied, EtcdView, GatewayIdentity, RefusedEntry, list_gateways, list_versions, record_connection,
+    write_purge,
 };
 pub use kubernetes::{AppliedObjects, DocumentSourceKind};
 pub use request::{
@@ -40,4 +40,4 @@ pub use sources::{ReloadResult, Sources};
 pub use stage::apply_merge_patch;
 pub use tollgate_documents::{DocumentChanges, DocumentKey, Refused, SourceEvent};
 pub use tollgate_etcd::{EtcdEntry, EtcdEvent, EtcdHandle};
-pub use view::{ListedResource, ResourceItem, View, ViewState};
+pub use view::{ListedResource, ResourceItem, SharedControllerStatus, View, ViewState};

@@ -53,7 +53,7 @@ fn main() {
     let path = PathBuf::from(arguments.next().expect("a folder"));
     let mut number = || arguments.next().and_then(|text| text.parse::<u64>().ok()).expect("a number");
     let (objects, body_bytes) = (number(), number());
-    let settings = DiskSettings { path, size_bytes: 64 << 30 };
+    let settings = DiskSettings { path, size_bytes: 64 << 30, shares_purges: false };
     let store = start(&settings);
     let (template, body) = (head(), vec![7; body_bytes as usize]);
     let begin = Instant::now();

@@ -13,6 +13,7 @@
 //! 5. When a response arrives, [`admit`] decides whether it is stored, and makes its [`StoredHead`]. The leader hands
 //!    head and body to its [`Fill`] as they arrive; followers read them at once. A 304 refreshes the stored response by
 //!    [`StoredHead::updated_by`] and [`Fill::freshen`].
+//!    A long response may be stored in slices instead: [`admit_slice`].
 //! 6. A response to an unsafe method makes [`invalidated`] list the targets to [remove](Store::purge).
 //!
 //! Times are [`Moment`]s that the caller reads from the clock. Invariant: a response is given only to a request with
@@ -28,13 +29,14 @@ mod stored_head;
 mod test_messages;
 
 pub use disk::{
-    DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState, DiskStatus, Loaded, LookupTurn,
+    AnnouncedRecord, AnnouncedRemoval, DiskCandidate, DiskCounters, DiskRecord, DiskSettings, DiskState,
+    DiskStatus, Loaded, LookupTurn, PURGE_GAP_MAX,
 };
 pub use moment::Moment;
 pub use purge::{Purge, PurgeMode};
 pub use rules::admit::{Admission, NotStored, admit};
 pub use rules::age::Received;
-pub use rules::answer::{answer, not_modified_lines};
+pub use rules::answer::{answer, answer_for, not_modified_lines};
 pub use rules::cache_status::{CacheStatus, Forward, write_cache_status};
 pub use rules::directives::{Directive, directives};
 pub use rules::freshness::Freshness;
@@ -42,7 +44,8 @@ pub use rules::invalidation::{Invalidated, invalidated};
 pub use rules::request_control::RequestControl;
 pub use rules::response_control::ResponseControl;
 pub use rules::reuse::{Allowances, Reuse, may_serve_on_error, reuse};
-pub use rules::validation::{select_validated, write_conditions};
+pub use rules::slices::{PartRange, admit_slice};
+pub use rules::validation::{Updated, select_validated, write_conditions};
 pub use rules::vary::{Normal, Vary, VaryRules};
 pub use store::body::DiskBody;
 pub use store::counters::Counts;

@@ -65,6 +65,9 @@ export function bytes(value) {
   return [decimal(left, step === 0 || left >= 100 ? 0 : 1), units[step]];
 }
 
+/// `1.5 GiB`, as one text that does not wrap.
+export const size = (value) => bytes(value).join('\u00a0');
+
 /// How long something has been: `12 s`, `3 min`, `5 h`, `2 d`.
 export function age(seconds) {
   const steps = [[86400 * 2, 86400, 'd'], [7200, 3600, 'h'], [120, 60, 'min']];

@@ -117,7 +117,14 @@ fn lists(list: &[u8], etag: Option<&[u8]>, weakly: bool) -> bool {
     }
     let Some(etag) = etag else { return false };
     let (own, own_is_weak) = opaque(etag);
-    while !rest.is_empty() {
+    loop {
+        // RFC 9110, 5.6.1.2: empty members do not count.
+        while let Some(after) = rest.strip_prefix(b",") {
+            rest = after.trim_ascii_start();
+        }
+        if rest.is_empty() {
+            return false;
+        }
         let (tag, is_weak) = opaque(rest);
         // A tag may hold commas, so its end is the second quote.
         let Some(inner) = tag.strip_prefix(b"\"") else { return false };
@@ -126,11 +133,7 @@ fn lists(list: &[u8], etag: Option<&[u8]>, weakly: bool) -> bool {
             return true;
         }
         rest = tag[end + 2..].trim_ascii_start();
-        while let Some(after) = rest.strip_prefix(b",") {
-            rest = after.trim_ascii_start();
-        }
     }
-    false
 }
 
 /// An entity tag without `W/`, and whether it is weak.
@@ -195,6 +198,8 @@ mod tests {
             (&[("If-None-Match", "\"a,b\"")], NotModified),
             (&[("If-None-Match", "W/\"a,b\"")], NotModified),
             (&[("If-None-Match", "\"x\" , W/\"y\",\"a,b\"")], NotModified),
+            (&[("If-None-Match", ",, \"a,b\" ,")], NotModified),
+            (&[("If-None-Match", " , ,")], Whole),
             (&[("If-None-Match", "*")], NotModified),
             (&[("If-None-Match", "\"a\", \"b\"")], Whole),
             (&[("If-None-Match", "a,b")], Whole),

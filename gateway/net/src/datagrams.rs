@@ -10,6 +10,7 @@ use tokio::net::UdpSocket;
 
 use crate::Address;
 use crate::look_up::connect_by_name;
+use crate::self_connection::accepts;
 
 /// A socket for datagrams that is registered with this thread's runtime.
 #[derive(Debug)]
@@ -51,6 +52,14 @@ impl Datagrams {
         let socket = UdpSocket::bind((source, 0)).await?;
         socket.connect(address).await?;
         Ok(Self(socket))
+    }
+
+    /// Whether what this connected socket sends arrives at the listener `own` of this process.
+    #[must_use]
+    pub fn leads_to(&self, own: SocketAddr) -> bool {
+        // A machine sends from an address to itself.
+        let source = || self.0.local_addr().ok().map(|from| from.ip());
+        self.0.peer_addr().is_ok_and(|to| accepts(own, to, &source))
     }
 
     /// Receives one datagram, and the address of its sender.

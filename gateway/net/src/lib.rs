@@ -37,7 +37,7 @@ pub use proxy_protocol::{
 pub use receive_queue::Peek;
 pub use runtime::{Runtime, spawn, yield_now};
 pub use rustls::pki_types::ServerName;
-pub use self_connection::{instance_name, set_own_addresses};
+pub use self_connection::{instance_name, leads_to, set_own_addresses};
 pub use shortage::is_shortage;
 pub use stream::Stream;
 pub use tls::{

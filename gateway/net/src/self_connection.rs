@@ -31,7 +31,18 @@ pub(crate) fn is_own_socket(path: &Path) -> bool {
     addresses.iter().any(|own| matches!(own, Address::Unix(own) if own == path))
 }
 
-fn accepts(own: SocketAddr, to: SocketAddr, from: &impl Fn() -> Option<IpAddr>) -> bool {
+/// Returns whether a connection to `to`, which has led back to this process before, arrives at the listener `own`. A name
+/// counts only if the listener has all addresses of its port.
+#[must_use]
+pub fn leads_to(own: SocketAddr, to: &Address) -> bool {
+    match to {
+        Address::Socket(to) => accepts(own, *to, &|| Some(to.ip())),
+        Address::Name { port, .. } => own.port() == *port && own.ip().is_unspecified(),
+        Address::Unix(_) => false,
+    }
+}
+
+pub(crate) fn accepts(own: SocketAddr, to: SocketAddr, from: &impl Fn() -> Option<IpAddr>) -> bool {
     let (own_ip, ip) = (own.ip().to_canonical(), to.ip().to_canonical());
     if own.port() != to.port() {
         return false;

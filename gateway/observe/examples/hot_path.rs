@@ -48,6 +48,7 @@ fn main() -> io::Result<()> {
         tls: None,
         sni: None,
         alpn: None,
+        ja4: None,
         host: Some(b"api.example.com"),
         referer: None,
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),

@@ -49,7 +49,10 @@ pub use stats::{
     RouteSlots, RouteSnapshot, SeriesBounds, ShedSnapshot, Slot, Snapshot, StreamCounts, StreamSnapshot,
     StreamsSnapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
-pub use status::{ControllerStatus, EtcdStatus, FleetStatus, ListenerStatus, OperationResult, Status};
+pub use status::{
+    CacheStatus, CacheTier, ControllerStatus, EtcdStatus, FleetStatus, ListenerStatus, OperationResult,
+    Status,
+};
 pub use upstreams::{
     AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, TlsStatus,
     UpstreamSource, UpstreamStatus,

@@ -208,6 +208,8 @@ reasons! {
     StreamLimit = "stream_limit", 0;
     /// The client's address has reached the stream's limit of connections or sessions (`limits.per_address`).
     AddressLimit = "address_limit", 0;
+    /// The endpoint of a session of UDP takes nothing more: it is unhealthy, ejected, or no longer one of the upstream's.
+    EndpointLeft = "endpoint_left", 0;
     /// The gateway is stopping.
     ShuttingDown = "shutting_down", 503;
     /// A defect of the gateway; please report it.

@@ -165,6 +165,8 @@ pub struct Record<'a> {
     pub sni: Option<&'a str>,
     /// The protocols of a TLS connection of layer 4 (ALPN), that the client offered, separated by commas.
     pub alpn: Option<&'a [u8]>,
+    /// The JA4 fingerprint of that handshake.
+    pub ja4: Option<&'a str>,
     /// The requested host: from the `Host` field, the authority of the target, or the report of a trusted
     /// proxy.
     pub host: Option<&'a [u8]>,
@@ -311,6 +313,7 @@ pub(crate) mod sample {
             }),
             sni: None,
             alpn: None,
+            ja4: None,
             host: Some(b"api.example.com"),
             referer: None,
             user_agent: Some(b"curl/8.5.0"),

@@ -50,6 +50,30 @@ pub struct Status {
     pub controller: Option<ControllerStatus>,
     /// State of the fleet that takes its configuration from this process; `None`: it is no controller.
     pub fleet: Option<FleetStatus>,
+    /// State of the store of responses; `None`: no policy caches.
+    pub cache: Option<CacheStatus>,
+}
+
+/// The state of the store of responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStatus {
+    /// What is in memory.
+    pub memory: CacheTier,
+    /// What is on disk; `None`: there is no disk tier.
+    pub disk: Option<CacheTier>,
+    /// Whether the disk tier answers requests.
+    pub disk_serves: bool,
+}
+
+/// The contents of a tier of the store of responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheTier {
+    /// Stored responses.
+    pub objects: u64,
+    /// Their bytes; on disk, the bytes of all files.
+    pub bytes: u64,
+    /// The most bytes.
+    pub capacity_bytes: u64,
 }
 
 /// The state of a controller as a source of the configuration.
@@ -63,6 +87,8 @@ pub struct ControllerStatus {
     pub version: u64,
     /// Number of refused documents.
     pub refused: usize,
+    /// The number of the last purge that is carried out.
+    pub purge: u64,
 }
 
 /// The state of the gateways of a controller.
@@ -80,6 +106,10 @@ pub struct FleetStatus {
     pub refused: usize,
     /// Connections that were rejected.
     pub rejected: u64,
+    /// The number of purges that were made.
+    pub purges: u64,
+    /// How many connected gateways have not carried out all of them.
+    pub purges_behind: usize,
 }
 
 /// The state of etcd as a source of the configuration.
@@ -145,6 +175,7 @@ impl Default for Status {
             etcd: None,
             controller: None,
             fleet: None,
+            cache: None,
         }
     }
 }
@@ -188,6 +219,7 @@ impl Status {
                 "losses": controller.losses,
                 "version": controller.version,
                 "refused": controller.refused,
+                "purge": controller.purge,
             })),
             "fleet": self.fleet.map(|fleet| json!({
                 "version": fleet.version,
@@ -196,6 +228,8 @@ impl Status {
                 "behind": fleet.behind,
                 "refused": fleet.refused,
                 "rejected": fleet.rejected,
+                "purges": fleet.purges,
+                "purges_behind": fleet.purges_behind,
             })),
         });
         format!("{value:#}\n")

@@ -47,6 +47,7 @@ fn record(id: &[u8]) -> Record<'_> {
         tls: None,
         sni: None,
         alpn: None,
+        ja4: None,
         host: Some(b"api.example.com"),
         referer: Some(b"https://example.com/\""),
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),

@@ -30,6 +30,8 @@ pub struct PolicyStates {
     cache: OnceLock<Arc<Store>>,
     /// The bytes that it may hold.
     cache_bytes: AtomicU64,
+    /// Whether gateways share purges. It is decided at the start, as the sources are.
+    shares_purges: OnceLock<bool>,
     /// Its disk tier.
     cache_disk: Mutex<Option<DiskSettings>>,
 }
@@ -105,12 +107,15 @@ impl PolicyStates {
         })
     }
 
-    /// Sets how many bytes the store of responses may hold, and its disk tier.
-    pub fn configure_cache(&self, settings: &CacheStore) {
-        let disk = settings
-            .disk
-            .as_ref()
-            .map(|disk| DiskSettings { path: disk.path.value.clone(), size_bytes: disk.size });
+    /// Sets how many bytes the store of responses may hold, and its disk tier. `shares_purges`: whether purges come from a
+    /// source that other gateways share; later calls do not change it.
+    pub fn configure_cache(&self, settings: &CacheStore, shares_purges: bool) {
+        let shares_purges = *self.shares_purges.get_or_init(|| shares_purges);
+        let disk = settings.disk.as_ref().map(|disk| DiskSettings {
+            path: disk.path.value.clone(),
+            size_bytes: disk.size,
+            shares_purges,
+        });
         *self.cache_disk.lock().unwrap_or_else(PoisonError::into_inner) = disk;
         let before = self.cache_bytes.swap(settings.memory, Ordering::Relaxed);
         if let Some(store) = self.cache.get() {
@@ -134,6 +139,7 @@ impl PolicyStates {
                 drops: count("drops"),
                 evictions: count("evictions"),
                 errors: count("errors"),
+                last_error_at: Arc::default(),
             };
         }
         store.set_disk(settings, &counters);

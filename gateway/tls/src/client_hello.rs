@@ -16,8 +16,8 @@ const RECORD_HEADER: usize = 5;
 const RECORD_MAX: usize = 16 * 1024;
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
-const SERVER_NAME: u16 = 0;
-const ALPN: u16 = 16;
+pub(crate) const SERVER_NAME: u16 = 0;
+pub(crate) const ALPN: u16 = 16;
 
 /// The parts of a ClientHello by which a connection is routed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,14 @@ impl ClientHello {
             Message::Malformed => FirstBytes::Malformed,
             Message::Whole(body) => parse(&body).map_or(FirstBytes::Malformed, FirstBytes::Hello),
         }
+    }
+}
+
+/// Returns the body of the ClientHello with which these bytes begin; `None`: they begin with no whole one.
+pub(crate) fn client_hello_body(bytes: &[u8]) -> Option<Cow<'_, [u8]>> {
+    match message(&bytes[..bytes.len().min(CLIENT_HELLO_MAX_BYTES)]) {
+        Message::Whole(body) => Some(body),
+        Message::Partial | Message::Malformed => None,
     }
 }
 
@@ -179,27 +187,27 @@ fn alpn(data: &[u8]) -> Option<Box<[u8]>> {
 }
 
 /// Bytes that are still to be read.
-struct Input<'a>(&'a [u8]);
+pub(crate) struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn u16(&mut self) -> Option<u16> {
+    pub fn u16(&mut self) -> Option<u16> {
         self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     /// Takes bytes whose number is in the byte before them.
-    fn list8(&mut self) -> Option<&'a [u8]> {
+    pub fn list8(&mut self) -> Option<&'a [u8]> {
         let count = self.take(1)?[0];
         self.take(count.into())
     }
 
     /// Takes bytes whose number is in the two bytes before them.
-    fn list16(&mut self) -> Option<&'a [u8]> {
+    pub fn list16(&mut self) -> Option<&'a [u8]> {
         let count = self.u16()?;
         self.take(count.into())
     }

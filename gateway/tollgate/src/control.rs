@@ -11,10 +11,12 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
-use tollgate_fleet::FleetServer;
+use tollgate_fleet::{FleetServer, PurgeBatch};
 use tollgate_net::{Timers, component};
 use tollgate_observe::{CostMeter, OperationResult, available_cores, process_cpu_time};
-use tollgate_sources::{ChangeError, EtcdEvent, PendingRequest, SourceEvent, Sources, record_connection};
+use tollgate_sources::{
+    ChangeError, EtcdEvent, PendingRequest, SharedControllerStatus, SourceEvent, Sources, record_connection,
+};
 use tollgate_upstream::health::HealthMonitor;
 use tollgate_upstream::{EndpointEvent, EndpointNotice};
 use tracing::{debug, error, info, warn};
@@ -114,6 +116,7 @@ pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()
         change_queue: change_sender,
         operations: operation_sender,
     });
+    let controller_purges = sources.take_controller_purges();
     let reader = SourceReader::new(sources);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
     let mut control = ControlThread {
@@ -129,6 +132,7 @@ pub fn control(started: StartedGateway, upgradable: Upgradable) -> io::Result<()
         upgrade_pending: false,
         etcd_events,
         source_events,
+        controller_purges,
     };
     control.gateway.registry.update_status(|status| status.etcd = etcd::status(&view));
     let end = runtime.block_on(control.watch(&mut signals));
@@ -182,6 +186,8 @@ struct ControlThread {
     etcd_events: Option<mpsc::Receiver<EtcdEvent>>,
     /// Changes of documents, if Kubernetes or a controller is a source.
     source_events: Option<mpsc::Receiver<SourceEvent>>,
+    /// Purges from a controller and the state of its connection, until a task follows them.
+    controller_purges: Option<(mpsc::Receiver<PurgeBatch>, SharedControllerStatus)>,
 }
 
 /// An upgrade in progress.
@@ -261,9 +267,10 @@ impl ControlThread {
                     registry.record_second(SystemTime::now());
                     let controller = controller::status(&self.gateway.context().view);
                     let fleet = self.gateway.fleet.as_ref().map(fleet::status);
+                    let cache = self.gateway.cache_status();
                     registry.update_status(|status| {
                         status.log_lines_lost = diagnostics::lines_lost();
-                        (status.controller, status.fleet) = (controller, fleet);
+                        (status.controller, status.fleet, status.cache) = (controller, fleet, cache);
                     });
                     let now = self.gateway.log.problem();
                     if now != problem {
@@ -360,11 +367,13 @@ impl ControlThread {
         self.start_pending_work();
     }
 
-    /// Starts to carry out the purges that gateways with a common etcd share.
-    fn follow_purges(&self) {
-        let AdminContext { view, plan, purges, .. } = self.gateway.context();
+    /// Starts to carry out the purges that gateways with a common etcd or controller share.
+    fn follow_purges(&mut self) {
+        let AdminContext { view, plan, purges, fleet, .. } = self.gateway.context();
         if let Some(etcd) = view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone())) {
-            tokio::spawn(purges.follow(etcd, plan));
+            tokio::spawn(purges.follow_etcd(etcd, plan, fleet));
+        } else if let Some((batches, status)) = self.controller_purges.take() {
+            tokio::spawn(purges.follow_controller(batches, status, plan));
         }
     }
 

@@ -51,6 +51,7 @@ pub fn status(view: &View) -> Option<ControllerStatus> {
         losses: status.losses,
         version: status.position.as_ref().map_or(0, |position| position.version),
         refused: status.refused.len(),
+        purge: status.purge,
     })
 }
 
@@ -76,6 +77,7 @@ async fn get_controller(State(context): State<AdminContext>) -> (StatusCode, Jso
         "losses": status.losses,
         "cached": status.cached,
         "position": status.position.as_ref().map(position_to_json),
+        "purge": status.purge,
         "refused": status.refused.iter()
             .map(|(resource, problem)| json!({ "resource": resource, "problem": problem }))
             .collect::<Vec<_>>(),

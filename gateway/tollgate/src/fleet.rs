@@ -13,7 +13,9 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::{Value, json};
 use tollgate_config::{FleetSettings, PemFile, kind};
-use tollgate_fleet::{FleetHandle, FleetServer, GatewayStatus, PROTOCOL, Position};
+use tollgate_fleet::{
+    FleetHandle, FleetServer, GatewayStatus, PROTOCOL, Position, PurgeFile, PurgeList, PurgePosition,
+};
 use tollgate_net::component;
 use tollgate_observe::FleetStatus;
 use tollgate_sources::Sources;
@@ -28,17 +30,33 @@ use crate::time::since_1970;
 /// How long a change waits for the connected gateways before it is reported as in force.
 pub const SERVED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Starts to serve the documents of these sources to gateways.
+/// Starts to serve the documents of these sources to gateways. `etcd_has_purges`: the purges are those in etcd, and are not
+/// known yet.
 ///
 /// # Errors
-/// A message: the address or a certificate cannot be used.
-pub fn start(settings: &FleetSettings, sources: &Sources) -> Result<FleetServer, String> {
+/// A message: the address, a certificate or the file of purges cannot be used.
+pub fn start(
+    settings: &FleetSettings,
+    sources: &Sources,
+    etcd_has_purges: bool,
+) -> Result<FleetServer, String> {
     let tls = server_tls(settings)?;
     let mut sockets = tollgate_listen::bind(settings.listen, 1)
         .map_err(|error| cannot_listen("fleet.listen", settings.listen, &error).to_string())?;
     let socket = sockets.pop().ok_or("no socket was opened")?;
     let kinds = |name: &str| kind(name).map(|kind| kind.name);
-    let server = FleetServer::start(socket, tls, kinds, sources.fleet_documents())
+    let epoch = format!("{:032x}", fastrand::u128(..));
+    let (purges, file) = match &settings.purges {
+        _ if etcd_has_purges => (PurgeList::default(), None),
+        None => (PurgeList::new(epoch), None),
+        Some(path) => {
+            let opened = PurgeFile::open(path.clone(), epoch, SystemTime::now());
+            let (file, purges) = opened
+                .map_err(|error| format!("fleet: cannot keep purges in {}: {error}", path.display()))?;
+            (purges, Some(file))
+        }
+    };
+    let server = FleetServer::start(socket, tls, kinds, sources.fleet_documents(), purges, file)
         .map_err(|error| format!("cannot serve gateways: {error}"))?;
     let documents = count_noun(server.handle().position().1, "document");
     info!(target: component::CONTROLLER, "the controller listens for gateways on {}: {documents}", server.address());
@@ -75,14 +93,25 @@ pub fn status(fleet: &FleetHandle) -> FleetStatus {
     let (position, documents) = fleet.position();
     let gateways = fleet.gateways();
     let connected = gateways.iter().filter(|gateway| gateway.left.is_none());
+    let purges = fleet.read_purges(PurgeList::position);
     FleetStatus {
         version: position.version,
         documents,
         gateways: connected.clone().count(),
         behind: connected.clone().filter(|gateway| versions_behind(gateway, &position) != Some(0)).count(),
-        refused: connected.map(|gateway| gateway.refused_count).max().unwrap_or_default(),
+        refused: connected.clone().map(|gateway| gateway.refused_count).max().unwrap_or_default(),
         rejected: fleet.rejected(),
+        purges: purges.number,
+        purges_behind: connected.filter(|gateway| purges.number > 0 && !gateway.has_purged(&purges)).count(),
     }
+}
+
+/// Counts the connected gateways, and those of them that have carried out all purges up to a number.
+pub fn count_purged(fleet: &FleetHandle, number: u64) -> (usize, usize) {
+    let position = PurgePosition { number, ..fleet.read_purges(PurgeList::position) };
+    let gateways = fleet.gateways();
+    let connected = gateways.iter().filter(|gateway| gateway.left.is_none());
+    (connected.clone().count(), connected.filter(|gateway| gateway.has_purged(&position)).count())
 }
 
 /// Returns how many changes a gateway is behind; `None`: it has not reported.
@@ -103,8 +132,10 @@ async fn get_fleet(State(context): State<AdminContext>) -> (StatusCode, Json<Val
     };
     let (position, documents) = fleet.position();
     let now = SystemTime::now();
+    let (purges, kept) = fleet.read_purges(|list| (list.position(), list.kept()));
     let gateways: Vec<Value> =
-        fleet.gateways().iter().map(|gateway| gateway_to_json(gateway, &position, now)).collect();
+        fleet.gateways().iter().map(|gateway| gateway_to_json(gateway, &position, &purges, now)).collect();
+    let acknowledged = count_purged(fleet, purges.number).1;
     let refused: Vec<Value> = context.view.read(|state| {
         let refused = state.refused.iter();
         refused
@@ -121,12 +152,19 @@ async fn get_fleet(State(context): State<AdminContext>) -> (StatusCode, Json<Val
         "refused": refused,
         "problem": problem,
         "rejected_connections": fleet.rejected(),
+        "purges": { "last": purges.number, "kept": kept, "acknowledged": acknowledged },
         "gateways": gateways,
     });
     (StatusCode::OK, Json(value))
 }
 
-fn gateway_to_json(gateway: &GatewayStatus, present: &Position, now: SystemTime) -> Value {
+fn gateway_to_json(
+    gateway: &GatewayStatus,
+    present: &Position,
+    purges: &PurgePosition,
+    now: SystemTime,
+) -> Value {
+    let purged = gateway.purges.as_ref().filter(|of| of.epoch == purges.epoch).map(|of| of.number);
     let age = |at: SystemTime| now.duration_since(at).unwrap_or_default().as_secs_f64();
     let seconds = |at: SystemTime| (age(at) * 1e3).round() / 1e3;
     json!({
@@ -144,6 +182,8 @@ fn gateway_to_json(gateway: &GatewayStatus, present: &Position, now: SystemTime)
             .map(|(resource, problem)| json!({ "resource": resource, "problem": problem }))
             .collect::<Vec<_>>(),
         "problem": gateway.left,
+        "purge": purged,
+        "purges_behind": purged.map(|number| purges.number.saturating_sub(number)),
         "sent_bytes": gateway.sent_bytes,
     })
 }

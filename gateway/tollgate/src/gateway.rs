@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
+use tollgate_cache::DiskState;
 use tollgate_config as config;
 use tollgate_config::{Config, LogFormat, LogTarget, Percent};
 use tollgate_fleet::FleetHandle;
 use tollgate_net::component;
 use tollgate_observe::{
-    AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SeriesBounds, SyslogTarget,
-    SyslogTransport, available_cores,
+    AccessLog, AdminState, CacheStatus, CacheTier, LineTarget, Log, LogConfig, LogFilter, Registry,
+    SeriesBounds, SyslogTarget, SyslogTransport, available_cores,
 };
 use tollgate_plan::{Plan, PlannedLog};
 use tollgate_policy::{BackgroundIo, LogExport};
@@ -362,9 +363,28 @@ impl Gateway {
         receipts
     }
 
+    /// Returns the state of the store of responses for metrics; `None`: no policy caches.
+    pub fn cache_status(&self) -> Option<CacheStatus> {
+        let store = self.current.policies().known_cache()?;
+        let (counts, disk) = (store.counts(), store.disk_status());
+        Some(CacheStatus {
+            memory: CacheTier {
+                objects: counts.objects,
+                bytes: counts.bytes,
+                capacity_bytes: self.current.settings.cache.memory,
+            },
+            disk_serves: disk.as_ref().is_some_and(|disk| disk.state == DiskState::Ready),
+            disk: disk.map(|disk| CacheTier {
+                objects: disk.objects,
+                bytes: disk.bytes,
+                capacity_bytes: disk.size_bytes,
+            }),
+        })
+    }
+
     /// Returns the problem of the cache's disk tier, if it has one.
     pub fn cache_problem(&self) -> Option<String> {
-        self.current.policies().known_cache()?.disk_status()?.problem
+        self.current.policies().known_cache()?.disk_status()?.problem.map(|(problem, _)| problem)
     }
 
     /// Drops plans that no request uses. With many routes that takes milliseconds, so neither a worker nor

@@ -3,6 +3,7 @@
 
 mod opener;
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -21,6 +22,8 @@ use crate::workers::WorkerThreads;
 pub struct Listeners {
     open: Vec<OpenListener>,
     missing: Vec<MissingListener>,
+    /// Ports of UDP that were closed. Sessions may still have sockets there.
+    left_ports: HashSet<u16>,
     /// The number of the next listener handle. Numbers are not reused.
     next_handle: u32,
 }
@@ -89,9 +92,9 @@ impl Listeners {
     /// Returns an opener for the sockets of another plan. It remains valid until the listeners change.
     pub fn opener(&self, workers: usize, inherited: InheritedSockets) -> SocketOpener {
         let open = self.open.iter();
-        let known = open.map(|open| (open.configured.clone(), open.address.tcp().map(|it| it.port())));
+        let known = open.map(|open| (open.configured.clone(), open.address.ip().map(|it| it.port())));
         let missing = self.missing.iter().map(|missing| missing.address.clone());
-        SocketOpener::new(known.collect(), missing.collect(), workers, inherited)
+        SocketOpener::new(known.collect(), missing.collect(), self.left_ports.clone(), workers, inherited)
     }
 
     /// Returns the addresses of documents that could not be opened.
@@ -109,6 +112,8 @@ impl Listeners {
         let (closed, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.configured));
         self.open = kept;
+        let left = closed.iter().filter(|open| open.is_datagrams()).filter_map(|open| open.address.ip());
+        self.left_ports.extend(left.map(|address| address.port()));
         let handles: Vec<_> = closed.iter().filter_map(|open| open.handle).collect();
         if !handles.is_empty() {
             // An old and a new address may share a port, one wider than the other. Listening on the new one
@@ -210,6 +215,10 @@ impl Listeners {
 }
 
 impl OpenListener {
+    fn is_datagrams(&self) -> bool {
+        matches!(self.configured, ListenAddress::Udp(_))
+    }
+
     /// Removes the file of a Unix socket, so that no client can connect to it any more.
     fn remove_file(&self) {
         if let ListenAddress::Unix(socket) = &self.configured {

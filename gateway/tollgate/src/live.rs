@@ -142,9 +142,16 @@ async fn explain(State(context): State<AdminContext>, body: Body) -> Response {
         Err(error) => return invalid_request(String::new(), error.to_string()).into_response(),
     };
     let plan = context.plan.borrow().clone();
+    let disk = plan.policies().known_cache().and_then(|store| store.disk_status());
     // On a blocking thread: with many routes it takes milliseconds.
     let answer = match spawn_blocking(move || explain_running(&request, &plan)).await {
-        Ok(Ok(report)) => (StatusCode::OK, Json(report)),
+        Ok(Ok(mut report)) => {
+            let stores = report.pointer_mut("/stores/disk").and_then(Value::as_object_mut);
+            if let (Some(disk), Some(stores)) = (disk, stores) {
+                stores.insert("state".to_owned(), disk.state.as_str().into());
+            }
+            (StatusCode::OK, Json(report))
+        }
         Ok(Err(InvalidRequest { pointer, message })) => invalid_request(pointer, message),
         Err(error) => {
             let value = json!({ "error": "internal_error", "message": error.to_string() });

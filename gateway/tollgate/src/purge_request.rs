@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tollgate_cache::{Purge, PurgeMode, Store};
 use tollgate_policy::KEY_SEPARATOR;
 
-/// How long a purge waits until the disk tier has written it.
+/// How long a purge waits until the disk tier has written it. Several that are carried out together share it.
 pub const DISK_WAIT: Duration = Duration::from_secs(10);
 
 /// What is purged.
@@ -57,10 +57,11 @@ impl PurgeRequest {
         Ok(Self { target, is_soft })
     }
 
-    /// Returns how many responses in memory it concerned, and whether it holds after a restart too.
-    pub fn carry_out(&self, store: &Store) -> (u64, bool) {
+    /// Carries it out, and waits at most this long until the disk tier has written it. Returns how many responses in memory
+    /// it concerned, and whether it holds after a restart too.
+    pub fn carry_out(&self, store: &Store, most: Duration) -> (u64, bool) {
         let mode = if self.is_soft { PurgeMode::MarkStale } else { PurgeMode::Remove };
-        let purge = |what: Purge<'_>| store.purge_durably(what, mode, DISK_WAIT);
+        let purge = |what: Purge<'_>| store.purge_durably(what, mode, most);
         match &self.target {
             Target::Key(url) => purge(Purge::Prefix(&[url.as_bytes(), &[KEY_SEPARATOR]].concat())),
             Target::Prefix(prefix) => purge(Purge::Prefix(prefix.as_bytes())),

@@ -158,14 +158,20 @@ pub fn start(
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.configured_addresses());
     }
-    let fleet =
-        match gateway.config.fleet.as_ref().map(|settings| fleet::start(settings, &sources)).transpose() {
-            Ok(fleet) => fleet,
-            Err(error) => {
-                error!(target: component::GATEWAY, "{error}");
-                return None;
-            }
-        };
+    let has_etcd = gateway.config.etcd.is_some();
+    let fleet = match gateway
+        .config
+        .fleet
+        .as_ref()
+        .map(|settings| fleet::start(settings, &sources, has_etcd))
+        .transpose()
+    {
+        Ok(fleet) => fleet,
+        Err(error) => {
+            error!(target: component::GATEWAY, "{error}");
+            return None;
+        }
+    };
     gateway.fleet = fleet.as_ref().map(|fleet| fleet.handle().clone());
     let source_events = joined.map(JoinedSource::start);
     Some(StartedGateway { gateway, runtime, signals, sources, etcd_events, source_events, fleet })

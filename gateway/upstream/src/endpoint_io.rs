@@ -49,7 +49,7 @@ impl EndpointIo {
         let was_full = client.is_full();
         if let Err(error) = self.read(client, cx) {
             self.fault = TlsFault::of_io(&error);
-            client.abort();
+            client.abort_unread();
             return Poll::Ready(());
         }
         let stream = &mut self.stream;

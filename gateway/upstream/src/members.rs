@@ -148,6 +148,15 @@ impl Members {
         })
     }
 
+    /// Returns whether an endpoint is no member any more, or is not available while others are. A weight of 0 keeps what
+    /// an endpoint has.
+    pub fn has_lost(&self, planned: &Planned, endpoint: &Address) -> bool {
+        self.refresh_if_changed(planned);
+        let now = self.current.borrow();
+        let at = now.pools.iter().position(|pool| pool.state().address == *endpoint);
+        at.is_none_or(|at| !now.inputs[at].available && !now.balance.takes(at))
+    }
+
     /// Whether a sticky cookie names an endpoint that takes requests.
     pub fn accepts_cookie(&self, planned: &Planned, cookie: &[u8]) -> bool {
         self.refresh_if_changed(planned);

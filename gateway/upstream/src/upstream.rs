@@ -112,6 +112,12 @@ impl Upstream {
         self.members.has_other(&self.planned, failed)
     }
 
+    /// Returns whether an endpoint has left it, or is not available while others are.
+    #[cold]
+    pub fn has_lost(&self, pool: &Pool) -> bool {
+        self.members.has_lost(&self.planned, &pool.state().address)
+    }
+
     /// Returns whether the plan gives it no endpoints, and no way to discover any.
     #[must_use]
     #[cold]

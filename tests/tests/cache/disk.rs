@@ -251,6 +251,43 @@ fn a_purge_survives_a_kill() {
     assert!(found(&gateway) == expected([7, 5, 6, 5]));
 }
 
+#[test]
+fn what_an_unsafe_method_removed_does_not_come_back_after_a_kill() {
+    let versioned = Versioned::start();
+    let mut gateway = versioned.gateway(TIERS);
+    for round in 0..15 {
+        let before = versioned.version.load(Ordering::SeqCst);
+        assert!(ask(&gateway, "/100/odd").body == content("/100/odd", before), "round {round}");
+        assert!(ask(&gateway, "/100/even").body == content("/100/even", 1), "another URL stays");
+        await_writes(&gateway, 2);
+        let after = versioned.bump();
+        assert_eq!(super::ask(&gateway, "DELETE", "/100/odd", "").status, 200);
+        // Nothing waits for the disk: the client has the response.
+        gateway.kill();
+        gateway.restart();
+        await_state(&gateway, "ready");
+        assert!(ask(&gateway, "/100/odd").body == content("/100/odd", after), "round {round}");
+    }
+}
+
+#[test]
+fn an_unsafe_method_that_fails_removes_nothing() {
+    let origin = super::answering(|number, request| match request.method.as_str() {
+        "GET" => format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {}\r\n\r\n{number}",
+            super::digits(number)
+        ),
+        _ => "HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n".to_owned(),
+    });
+    let gateway = super::with_policies(&origin, "cache: on", &format!("cache: {TIERS}"));
+    await_state(&gateway, "ready");
+    assert_eq!(ask(&gateway, "/").text(), "1");
+    await_writes(&gateway, 1);
+    assert_eq!(super::ask(&gateway, "DELETE", "/", "").status, 409);
+    assert_eq!(ask(&gateway, "/").text(), "1");
+    assert_eq!(number(&gateway, "objects"), 1);
+}
+
 /// Kills the gateway at a random moment while it writes, many times. No response may have a wrong byte, or one that was
 /// purged.
 fn kills(rounds: usize) {

@@ -253,6 +253,11 @@ fn explain_says_what_the_cache_would_do() {
     ] {
         let out = explained(method, fields);
         assert!(out.contains(words), "{method} {fields:?}: {out}");
+        assert!(out.contains("stores    in memory, at most 256 MiB\n"), "{out}");
     }
+    let disk = "cache: {memory: 16MiB, disk: {path: /tmp/tollgate-cache, size: 1GiB}}\n";
+    std::fs::write(&file, format!("{text}{disk}")).expect("the file is written");
+    let out = explained("GET", &[]);
+    assert!(out.contains("16 MiB; on disk in /tmp/tollgate-cache, at most 1 GiB"), "{out}");
     std::fs::remove_file(file).expect("removed");
 }

@@ -10,7 +10,7 @@ use tollgate_tests::{Gateway, Origin};
 use super::{answering, ask, digits, gateway, get};
 
 /// Replaces `{+60}` by the date in 60 seconds, `{-60}` by the one 60 seconds ago.
-fn dated(text: &str) -> String {
+pub(super) fn dated(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("{+").or_else(|| rest.find("{-")) {
@@ -32,13 +32,13 @@ fn date(at: OffsetDateTime) -> String {
 
 /// A gateway before an origin that answers a request for `/N` as row N of a table says. The body is the number of the
 /// request for that target.
-struct Table {
-    gateway: Gateway,
-    origin: Origin,
+pub(super) struct Table {
+    pub gateway: Gateway,
+    pub origin: Origin,
 }
 
 impl Table {
-    fn start(rows: Vec<(String, String)>, settings: &str) -> Self {
+    pub fn start(rows: Vec<(String, String)>, settings: &str) -> Self {
         let counts: Mutex<HashMap<String, usize>> = Mutex::default();
         let origin = answering(move |_, request| {
             let row: usize = request.target.trim_start_matches('/').parse().expect("a row");
@@ -53,13 +53,13 @@ impl Table {
         Self { gateway, origin }
     }
 
-    fn get(&self, row: usize, lines: &str) -> tollgate_tests::Response {
+    pub fn get(&self, row: usize, lines: &str) -> tollgate_tests::Response {
         get(&self.gateway, &format!("/{row}"), lines)
     }
 }
 
 /// Asks for each row twice, and compares which rows the second request got from the store.
-fn reused(rows: &[(&str, &str, bool)], settings: &str) {
+pub(super) fn reused(rows: &[(&str, &str, bool)], settings: &str) {
     let table = Table::start(
         rows.iter().map(|(status, fields, _)| ((*status).to_owned(), (*fields).to_owned())).collect(),
         settings,

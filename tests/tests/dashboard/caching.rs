@@ -1,6 +1,7 @@
 //! The view of the cache: its figures, the stored responses, and the purge with its confirmation.
 
-use tollgate_tests::{Browser, Gateway, Origin};
+use serde_json::json;
+use tollgate_tests::{Browser, Gateway, Origin, api, eventually};
 
 use super::{accessible, clean, opened, view};
 
@@ -69,13 +70,75 @@ fn the_stored_responses_are_shown_and_purged_after_a_question() {
 }
 
 #[test]
+fn the_disk_tier_is_shown_with_its_state_and_hits() {
+    let origin = origin();
+    let mut gateway = gateway(&origin, "cache: {memory: 16MiB, disk: {path: $DIR/cache, size: 64MiB}}");
+    let disk = |gateway: &Gateway| api::json_of(&api::call(gateway, "GET", "/cache", "", ""))["disk"].clone();
+    let await_ready = |gateway: &Gateway| {
+        eventually("the disk tier", || disk(gateway)["state"] == json!("ready"));
+    };
+    await_ready(&gateway);
+    gateway.client().get("/a");
+    eventually("the write", || disk(&gateway)["objects"] == json!(1));
+    gateway.kill_and_restart();
+    await_ready(&gateway);
+    gateway.client().get("/a");
+    gateway.client().get("/a");
+    let browser = opened(&gateway, "en-US");
+    view(&browser, "cache");
+    for text in ["Hits on disk", "serves", "of 64.0\u{a0}MiB", "Files", "Not written"] {
+        browser.wait_text(text);
+    }
+    assert!(!browser.holds("document.querySelector('#cache-disk .alert')"));
+    accessible(&browser, "the cache with its disk tier");
+    eventually("the metrics", || {
+        let metrics = gateway.metrics();
+        metrics.sum("tollgate_cache_objects", "tier=\"disk\"") == Some(1.0)
+            && metrics.sum("tollgate_cache_capacity_bytes", "tier=\"disk\"") == Some(f64::from(64 << 20))
+            && metrics.sum("tollgate_cache_disk_serving", "") == Some(1.0)
+    });
+    let answer = api::call(
+        &gateway,
+        "POST",
+        "/explain",
+        api::JSON,
+        &json!({ "method": "GET", "url": "http://test.example/a" }).to_string(),
+    );
+    let stores = &api::json_of(&answer)["stores"];
+    assert_eq!(
+        (&stores["disk"]["state"], &stores["memory"]),
+        (&json!("ready"), &json!(16 << 20)),
+        "{stores}"
+    );
+    clean(&browser, &gateway);
+}
+
+#[test]
+fn a_disk_tier_that_is_off_says_since_when_and_why() {
+    let origin = origin();
+    let first = gateway(&origin, "cache: {memory: 16MiB, disk: {path: $DIR/cache, size: 64MiB}}");
+    let folder = first.directory().join("cache");
+    let path = folder.display();
+    let file = format!("cache: {{memory: 16MiB, disk: {{path: \"{path}\", size: 64MiB}}}}");
+    first.client().get("/a");
+    let second = gateway(&origin, &file);
+    second.client().get("/a");
+    let browser = opened(&second, "en-US");
+    view(&browser, "cache");
+    for text in ["waits for the directory", "another process uses the folder", "Off since"] {
+        browser.wait_text(text);
+    }
+    clean(&browser, &second);
+}
+
+#[test]
 fn the_cache_speaks_chinese() {
     let origin = origin();
-    let gateway = gateway(&origin, "");
+    let gateway = gateway(&origin, "cache: {memory: 16MiB, disk: {path: $DIR/cache, size: 64MiB}}");
     gateway.client().get("/a");
     let browser = opened(&gateway, "zh-CN");
     view(&browser, "cache");
-    for text in ["命中率", "已存储的响应", "清除缓存"] {
+    for text in ["命中率", "已存储的响应", "清除缓存", "磁盘命中", "正常服务"] {
         browser.wait_text(text);
     }
     clean(&browser, &gateway);

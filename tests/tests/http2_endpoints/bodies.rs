@@ -1,12 +1,15 @@
 //! Bodies, trailers, and how much of them the gateway buffers.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tollgate_tests::frames::{END_STREAM, INITIAL_WINDOW_SIZE, frame, kind};
 use tollgate_tests::http2::request;
-use tollgate_tests::{Framing, Gate, Http2Origin, eventually};
+use tollgate_tests::{Framing, Gate, Gateway, Http2Origin, Origin, eventually};
 
+use super::rules::{first_request_with, head};
 use super::{reconcile, to};
 
 #[test]
@@ -140,4 +143,35 @@ fn an_endpoint_that_reads_nothing_stops_the_client() {
     stream.send("end", true).expect("sent");
     assert_eq!(stream.response().expect("an answer").text(), (sent + 3).to_string());
     reconcile(&gateway, &origin);
+}
+
+/// The gateway reads the endpoint's answer, although it has filled its own output and the endpoint reads none of it.
+#[test]
+fn an_answer_arrives_while_the_endpoint_reads_nothing() {
+    const MOST: u32 = i32::MAX as u32;
+    let (stuck, done) = (Gate::new(), Gate::new());
+    let gates = (stuck.clone(), done.clone());
+    let origin = Origin::play(move |conn| {
+        if first_request_with(conn, &[(INITIAL_WINDOW_SIZE, MOST)]).is_none() {
+            return;
+        }
+        conn.send(frame(kind::WINDOW_UPDATE, 0, 0, &(MOST - 65_535).to_be_bytes()));
+        gates.0.wait();
+        conn.send([head(1, 0), frame(kind::DATA, END_STREAM, 1, b"enough")].concat());
+        gates.1.wait();
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 1_u64 << 40));
+    let mut socket = client.wire().stream().expect("a socket");
+    socket.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
+    // Until all buffers on the way are full.
+    while socket.write_all(&[b'x'; 64 * 1024]).is_ok() {}
+    stuck.open();
+    let response = client.response();
+    assert_eq!((response.status, response.text().as_str()), (200, "enough"));
+    done.open();
 }

@@ -1,12 +1,15 @@
 //! Repeated attempts: requests that the endpoint has not processed, and requests that it may have acted upon.
 
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use h2::Reason;
+use tollgate_tests::frames::END_STREAM;
 use tollgate_tests::http2::{Cut, get, request};
-use tollgate_tests::{DEADLINE, Gate, Gateway, Http2Origin, eventually};
+use tollgate_tests::{DEADLINE, Gate, Gateway, Http2Origin, Origin, Signal, eventually};
 
+use super::rules::{first_request, head};
 use super::{reconcile, to, with};
 
 /// Starts an origin that resets the first `times` requests with this reason once their heads arrive, and then
@@ -38,6 +41,22 @@ fn a_request_that_is_always_refused_uses_up_its_attempts() {
     let response = gateway.client().get("/");
     assert_eq!((response.status, response.header("tollgate-reason")), (502, Some("connection_refused")));
     reconcile(&gateway, &origin);
+}
+
+/// An overloaded endpoint refuses streams. Requests that went on to the others without an attempt would spread the overload.
+#[test]
+fn a_refused_stream_costs_an_attempt_although_other_endpoints_are_left() {
+    let origins = [(); 4].map(|()| resetting(usize::MAX, Reason::REFUSED_STREAM));
+    let endpoints: Vec<_> = origins.iter().map(|origin| format!("\"h2c://{}\"", origin.address())).collect();
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes: [{{match: /*, to: up}}]\nupstreams:\n  up:\n    endpoints: [{}]\n    outlier: off\n\
+         \x20   retry: {{attempts: 2, on: [connect_failure], budget: 100%}}\n",
+        endpoints.join(", ")
+    ));
+    let response = gateway.client().get("/");
+    assert_eq!((response.status, response.reason()), (502, "connection_refused"));
+    assert_eq!(gateway.wait_records(1)[0]["attempts"], 2);
+    assert_eq!(origins.iter().map(Http2Origin::count).sum::<usize>(), 2);
 }
 
 #[test]
@@ -203,4 +222,37 @@ fn a_timeout_gives_up_the_stream() {
     gate.wait();
     assert_eq!(gateway.client().get("/").status, 200);
     reconcile(&gateway, &origin);
+}
+
+/// The endpoint closes an idle connection, without a GOAWAY, while a request is about to be written to it.
+#[test]
+fn a_request_that_was_never_written_goes_to_another_connection() {
+    let (close, closed) = (Gate::new(), Gate::new());
+    let gates = (close.clone(), closed.clone());
+    let origin = Origin::play(move |conn| {
+        if first_request(conn).is_none() {
+            return;
+        }
+        conn.send(head(1, END_STREAM));
+        if conn.index() == 0 {
+            gates.0.wait();
+            let _ = conn.wire().stream().map(|stream| stream.shutdown(Shutdown::Write));
+            gates.1.open();
+        }
+        conn.wait_close();
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes: [{{match: /*, to: up}}]\nupstreams:\n  up: {{endpoints: [\"h2c://{}\"], retry: off}}\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    assert_eq!(client.get("/").status, 200);
+    // When the gateway continues, it finds the request first, and then the end of the connection.
+    gateway.signal(Signal::STOP);
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+    close.open();
+    closed.wait();
+    gateway.signal(Signal::CONT);
+    assert_eq!(client.response().status, 200, "it was not sent, so any method may be sent again");
+    assert_eq!(origin.connections(), 2);
 }

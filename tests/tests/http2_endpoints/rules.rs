@@ -2,7 +2,7 @@
 //! request. The request ends with a reason, its connection ends if the rule says so, and the gateway goes on.
 
 use super::hostile::gives_flood_up;
-use tollgate_tests::frames::{Frames, frame, kind, pseudo};
+use tollgate_tests::frames::{Frame, frame, kind};
 use tollgate_tests::{Gateway, Origin, OriginConn, eventually};
 
 const PREFACE: usize = 24;
@@ -10,6 +10,7 @@ const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
+const PRIORITY: u8 = 0x20;
 /// `:status: 200` of the static table.
 const OK: &[u8] = &[0x88];
 
@@ -29,30 +30,40 @@ enum End {
     Stream(u32),
 }
 
-/// A frame that the gateway sent.
-pub(super) struct Frame {
-    pub kind: u8,
-    pub stream: u32,
-    pub payload: Vec<u8>,
-}
-
+/// Returns the next frame that the gateway sent.
 pub(super) fn next_frame(conn: &mut OriginConn) -> Option<Frame> {
     let header = conn.wire().take(9).ok()?;
     let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
     let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
-    Some(Frame { kind: header[3], stream, payload: conn.wire().take(length).ok()? })
+    Some(Frame { kind: header[3], flags: header[4], stream, payload: conn.wire().take(length).ok()? })
 }
 
-fn number(bytes: &[u8]) -> u32 {
-    u32::from_be_bytes(bytes[..4].try_into().expect("four bytes"))
+/// Returns the next frame of this type, without those before it.
+pub(super) fn next_of(conn: &mut OriginConn, kind: u8) -> Option<Frame> {
+    loop {
+        let got = next_frame(conn)?;
+        if got.kind == kind {
+            return Some(got);
+        }
+    }
+}
+
+/// Encodes a SETTINGS frame.
+pub(super) fn settings(all: &[(u16, u32)]) -> Vec<u8> {
+    let one = |(name, value): &(u16, u32)| [&name.to_be_bytes()[..], &value.to_be_bytes()].concat();
+    frame(kind::SETTINGS, 0, 0, &all.iter().flat_map(one).collect::<Vec<_>>())
+}
+
+/// Opens a connection with these settings, and returns the head of its first request.
+pub(super) fn first_request_with(conn: &mut OriginConn, all: &[(u16, u32)]) -> Option<Frame> {
+    conn.wire().take(PREFACE).ok()?;
+    conn.send([settings(all), frame(kind::SETTINGS, ACK, 0, &[])].concat());
+    next_of(conn, kind::HEADERS)
 }
 
 /// Opens a connection, and reads frames until the head of a request.
 pub(super) fn first_request(conn: &mut OriginConn) -> Option<()> {
-    conn.wire().take(PREFACE).ok()?;
-    conn.send([frame(kind::SETTINGS, 0, 0, &[]), frame(kind::SETTINGS, ACK, 0, &[])].concat());
-    while next_frame(conn)?.kind != kind::HEADERS {}
-    Some(())
+    first_request_with(conn, &[]).map(drop)
 }
 
 /// Answers the first request of a connection with `bytes`, and asserts how the gateway ends it. After the end
@@ -67,10 +78,10 @@ fn broken_by(what: &'static str, bytes: Vec<u8>, end: End) -> (u16, String) {
         let found = loop {
             match next_frame(conn) {
                 Some(got) if got.kind == kind::GOAWAY => {
-                    break Some(End::Connection(number(&got.payload[4..])));
+                    break Some(End::Connection(got.code()));
                 }
                 Some(got) if got.kind == kind::RST_STREAM && got.stream == 1 => {
-                    break Some(End::Stream(number(&got.payload)));
+                    break Some(End::Stream(got.code()));
                 }
                 Some(_) => {}
                 None => break None,
@@ -107,7 +118,7 @@ fn refused_by(what: &'static str, bytes: Vec<u8>, end: End) {
     assert_eq!(broken_by(what, bytes, end), (502, "http_protocol_error".to_owned()), "{what}");
 }
 
-fn head(stream: u32, flags: u8) -> Vec<u8> {
+pub(super) fn head(stream: u32, flags: u8) -> Vec<u8> {
     frame(kind::HEADERS, END_HEADERS | flags, stream, OK)
 }
 
@@ -167,6 +178,26 @@ fn settings_have_their_form() {
     ] {
         refused_by("6.5", frame(kind::SETTINGS, flags, stream, payload), End::Connection(code));
     }
+    let withdrawn = [settings(&[(8, 1)]), settings(&[(8, 0)])].concat();
+    refused_by("RFC 8441, 3", withdrawn, End::Connection(PROTOCOL_ERROR));
+}
+
+#[test]
+fn field_blocks_have_their_form() {
+    for (block, what) in [
+        (&[0x88, 0x20][..], "a size of the table behind a field (RFC 7541, 4.2)"),
+        (&[0x3f, 0xe2, 0x1f, 0x88], "a table larger than the gateway allows (RFC 7541, 6.3)"),
+        (&[0x88, 0x80], "index 0 (RFC 7541, 6.1)"),
+        (&[0x88, 0x00, 0x05, b'a'], "a name that is cut (RFC 7541, 5.2)"),
+        (&[0x88, 0x00, 0x81, 0x00, 0x00], "padding of zeros (RFC 7541, 5.2)"),
+        (&[0x88, 0x00, 0x84, 0xff, 0xff, 0xff, 0xff, 0x00], "the end of a string in it (RFC 7541, 5.2)"),
+        (&[0x88, 0x7f, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01], "an integer without end (RFC 7541, 5.1)"),
+    ] {
+        let bytes = frame(kind::HEADERS, END_HEADERS, 1, block);
+        refused_by(what, bytes, End::Connection(COMPRESSION_ERROR));
+    }
+    let cut = frame(kind::HEADERS, END_HEADERS | PRIORITY, 1, &[0; 4]);
+    refused_by("6.2, a priority that is cut", cut, End::Connection(FRAME_SIZE_ERROR));
 }
 
 #[test]
@@ -181,10 +212,14 @@ fn control_frames_have_their_form() {
         (frame(kind::RST_STREAM, 0, 7, &[0; 4]), PROTOCOL_ERROR),
         (frame(kind::WINDOW_UPDATE, 0, 1, &[0; 3]), FRAME_SIZE_ERROR),
         (frame(kind::WINDOW_UPDATE, 0, 7, &[0, 0, 0, 1]), PROTOCOL_ERROR),
-        (frame(2, 0, 0, &[0; 5]), PROTOCOL_ERROR),
+        (frame(kind::PRIORITY, 0, 0, &[0; 5]), PROTOCOL_ERROR),
+        // An idle stream must not be reset (6.4).
+        (frame(kind::PRIORITY, 0, 7, &[0; 4]), FRAME_SIZE_ERROR),
+        (frame(kind::PRIORITY, 0, 2, &[0; 4]), FRAME_SIZE_ERROR),
     ] {
         refused_by("6.3, 6.4, 6.7 to 6.9", bytes, End::Connection(code));
     }
+    refused_by("6.3", frame(kind::PRIORITY, 0, 1, &[0; 4]), End::Stream(FRAME_SIZE_ERROR));
 }
 
 #[test]
@@ -204,6 +239,9 @@ fn windows_have_an_end() {
     refused_by("6.9, an increment of 0", nothing, End::Connection(PROTOCOL_ERROR));
     let nothing = frame(kind::WINDOW_UPDATE, 0, 1, &[0; 4]);
     refused_by("6.9, of a stream", nothing, End::Stream(PROTOCOL_ERROR));
+    let nearly = (i32::MAX as u32 - 65_535).to_be_bytes();
+    let moved = [frame(kind::WINDOW_UPDATE, 0, 1, &nearly), settings(&[(4, 65_536)])].concat();
+    refused_by("6.9.2, by SETTINGS", moved, End::Connection(FLOW_CONTROL_ERROR));
 }
 
 #[test]
@@ -231,14 +269,17 @@ fn heads_and_trailers_have_their_order() {
 
 #[test]
 fn settings_are_the_first_frame() {
-    let origin = Origin::play(|conn| {
-        conn.wire().take(PREFACE).ok();
-        conn.send(frame(kind::PING, 0, 0, &[0; 8]));
-        conn.wait_close();
-    });
-    let gateway = Gateway::start(&format!("routes:\n- {{match: /*, to: \"h2c://{}\"}}\n", origin.address()));
-    let response = gateway.client().get("/");
-    assert_eq!((response.status, response.reason()), (502, "http_protocol_error"), "3.4");
+    for first in [frame(kind::PING, 0, 0, &[0; 8]), frame(kind::SETTINGS, ACK, 0, &[])] {
+        let origin = Origin::play(move |conn| {
+            conn.wire().take(PREFACE).ok();
+            conn.send(&first);
+            conn.wait_close();
+        });
+        let gateway =
+            Gateway::start(&format!("routes:\n- {{match: /*, to: \"h2c://{}\"}}\n", origin.address()));
+        let response = gateway.client().get("/");
+        assert_eq!((response.status, response.reason()), (502, "http_protocol_error"), "3.4");
+    }
 }
 
 #[test]
@@ -285,7 +326,7 @@ fn floods_end_the_connection() {
         (vec![], frame(kind::WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1])),
         (vec![], frame(kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1])),
         (vec![], frame(kind::RST_STREAM, 0, 1, &[0, 0, 0, 8])),
-        (vec![], frame(2, 0, 1, &[0, 0, 0, 0, 1])),
+        (vec![], frame(kind::PRIORITY, 0, 1, &[0, 0, 0, 0, 1])),
         (vec![], frame(0x77, 0, 0, &[])),
         (vec![], interim),
         (head(1, 0), frame(kind::DATA, 0, 1, &[])),
@@ -317,25 +358,4 @@ fn the_end_of_a_flood_has_a_code() {
             .concat();
     let (status, reason) = broken_by("10.5.1", block, End::Connection(ENHANCE_YOUR_CALM));
     assert_eq!((status, reason.as_str()), (502, "http_response_header_section_size"));
-}
-
-#[test]
-fn a_field_that_the_endpoint_marks_is_marked_for_the_client() {
-    for mark in [0x10, 0] {
-        let origin = Origin::play(move |conn| {
-            if first_request(conn).is_some() {
-                let block = [OK, &[mark, 5], b"x-key", &[6], b"secret"].concat();
-                conn.send(frame(kind::HEADERS, END_HEADERS | END_STREAM, 1, &block));
-                conn.wait_close();
-            }
-        });
-        let gateway =
-            Gateway::start(&format!("routes:\n- {{match: /*, to: \"h2c://{}\"}}\n", origin.address()));
-        let mut client = Frames::connect(gateway.address(), &[]);
-        assert!(client.ask(1, &pseudo("/")));
-        let head = client.wait_for(|frame| frame.kind == kind::HEADERS).expect("a head");
-        let name = b"\x05x-key\x06secret";
-        let at = head.payload.windows(name.len()).position(|some| some == name).expect("the field");
-        assert_eq!(head.payload[at - 1], mark, "RFC 7541, 6.2.3");
-    }
 }

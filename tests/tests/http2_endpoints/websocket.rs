@@ -107,7 +107,7 @@ fn assert_is_over(stream: &mut Stream) {
 }
 
 /// Returns the upgrade request of an HTTP/1 client.
-fn ask(path: &str) -> String {
+pub(super) fn ask(path: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {}\r\n\r\n",

@@ -122,6 +122,11 @@ fn streams_are_documents_of_the_admin_api() {
     expect(&mut relay.connect(), "other ");
     let read = json_of(&call(&relay.gateway, "GET", "/streams/db", "", ""));
     assert_eq!(read["to"], other.address.to_string(), "{read}");
+    let listed = json_of(&call(&relay.gateway, "GET", "/listeners?name=l4", "", ""));
+    assert_eq!(
+        (&listed["items"][0]["protocols"], &listed["items"][0]["routes"]),
+        (&json!(["tcp"]), &json!(0))
+    );
     let wrong = put(&relay.gateway, "/streams/x", &json!({"listeners": ["nowhere"], "to": "127.0.0.1:1"}));
     assert_eq!(wrong.status, 422, "{wrong:?}");
     assert!(wrong.text().contains("there is no listener named `nowhere`"), "{}", wrong.text());

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use tollgate_tests::{Authority, DEADLINE, Gateway, TlsOrigin, TlsPeer, eventually, tollgate};
+use http::Request;
+use tollgate_tests::http2::Http2;
+use tollgate_tests::{Authority, DEADLINE, Gateway, TlsFront, TlsOrigin, TlsPeer, eventually, tollgate};
 
 use super::{Relay, Server, expect, rest};
 
@@ -111,6 +113,12 @@ fn the_most_specific_name_wins_and_the_certificate_is_the_endpoints() {
             _ => assert_eq!(record["sni"], name, "{record}"),
         }
         assert_eq!(record["alpn"], "http/1.1,h2", "{record}");
+        let ja4 = record["ja4"].as_str().unwrap_or_default();
+        let named = if name == "127.0.0.1" { 'i' } else { 'd' };
+        assert!(
+            ja4.len() == 36 && ja4.starts_with(&format!("t13{named}")) && ja4[8..].starts_with("h1_"),
+            "{record}"
+        );
     }
 }
 
@@ -310,4 +318,186 @@ fn check_reports_a_route_whose_host_passes_through_to_a_stream() {
     let ran = tollgate(&["check", path.to_str().expect("UTF-8")]);
     let _ = std::fs::remove_file(&path);
     assert!(ran.code == Some(0) && !ran.err.contains("reach a stream"), "{ran:?}");
+}
+
+/// A gateway that serves `web.example.com` with a certificate for all of `*.example.com`, and passes other names to an
+/// origin. `hosts` are keys of its listener.
+fn beside(hosts: &str, names: &str, gateways: &Authority, passed: &TlsOrigin) -> (Gateway, PemFile) {
+    let own = gateways.issue(&["*.example.com"]);
+    let file = PemFile::new(&(own.chain.clone() + &own.key));
+    let yaml = format!(
+        "listen: {{bind: $LISTEN, name: web, {hosts}tls: {{certificate: {}}}}}\n\
+         routes: [{{respond: \"from the gateway\"}}]\n\
+         streams: [{{name: passed, server_names: \"{names}\", to: \"{}\"}}]\n",
+        file.0.display(),
+        passed.address()
+    );
+    (Gateway::start(&yaml), file)
+}
+
+#[test]
+fn a_host_of_a_listener_is_more_specific_than_a_wildcard_of_a_stream() {
+    let (gateways, endpoints) = (Authority::called("gateway"), Authority::called("endpoint"));
+    let passed = TlsOrigin::start(&endpoints.issue(&["*.example.com"]), None, &answer("the endpoint"), None);
+    let (gateway, _file) = beside("hosts: web.example.com, ", "*.example.com", &gateways, &passed);
+    let web = TlsPeer::trusting(&gateways).connect(gateway.address(), "web.example.com");
+    assert!(
+        web.expect("the gateway's certificate").get("web.example.com", "/").ends_with("from the gateway")
+    );
+    for name in ["db.example.com", "a.web.example.com"] {
+        let peer = TlsPeer::trusting(&endpoints);
+        // The client verifies the name; the record says which stream took it.
+        let _ = peer.connect(gateway.address(), name);
+    }
+    let records = gateway.wait_records(3);
+    let passed: Vec<_> = records.iter().filter(|record| record["route"] == "passed").collect();
+    assert_eq!(passed.len(), 2, "{records:#?}");
+    let explain = |sni: &str| {
+        let ran = tollgate(&[
+            "explain",
+            &gateway.config().display().to_string(),
+            "--listener",
+            "web",
+            "--sni",
+            sni,
+        ]);
+        (ran.code, format!("{}{}", ran.out, ran.err))
+    };
+    let (code, said) = explain("db.example.com");
+    assert!(code == Some(0) && said.contains("stream    passed"), "{said}");
+    let (_, said) = explain("web.example.com");
+    assert!(said.contains("its TLS is terminated"), "{said}");
+    let file = gateway.config().display().to_string();
+    let url = |host: &str| format!("https://{host}:{}/", gateway.address().port());
+    let ran = tollgate(&["explain", &file, "GET", &url("db.example.com"), "--listener", "web"]);
+    assert!(
+        ran.code == Some(1)
+            && format!("{}{}", ran.out, ran.err).contains("a stream takes the connections of this host"),
+        "{ran:?}"
+    );
+    let ran = tollgate(&["explain", &file, "GET", &url("web.example.com"), "--listener", "web"]);
+    assert!(ran.code == Some(0), "{ran:?}");
+}
+
+#[test]
+fn a_host_that_passes_through_is_misdirected_on_the_connection_of_another_one() {
+    let (gateways, endpoints) = (Authority::called("gateway"), Authority::called("endpoint"));
+    let passed = origin(&endpoints, "db.example.com");
+    for (hosts, names, other) in [
+        ("", "db.example.com", 200),
+        ("hosts: \"*.example.com\", ", "db.example.com", 200),
+        ("hosts: web.example.com, ", "*.example.com", 421),
+    ] {
+        let (gateway, _file) = beside(hosts, names, &gateways, &passed);
+        let mut one =
+            TlsPeer::trusting(&gateways).connect(gateway.address(), "web.example.com").expect("TLS");
+        let front = TlsFront::start(gateway.address(), "web.example.com", || TlsPeer::trusting(&gateways));
+        let mut two = Http2::connect(front.address(), std::sync::Arc::default(), 1 << 20);
+        // The certificate covers all three, so browsers reuse the connection for them.
+        for (host, status) in [
+            ("web.example.com", 200),
+            ("other.example.com", other),
+            ("db.example.com", 421),
+            ("DB.example.com.", 421),
+        ] {
+            let answer = one.get(host, "/");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{hosts}{host}: {answer}");
+            let ask = Request::get(format!("https://{host}/")).body(()).expect("a request");
+            assert_eq!(two.ask(ask).status, status, "{hosts}{host}");
+        }
+        assert!(one.get("web.example.com", "/").ends_with("from the gateway"), "the connection goes on");
+    }
+    assert_eq!(passed.names(), Vec::<Option<String>>::new(), "nothing reached the endpoint");
+}
+
+/// Returns a record with a ClientHello of TLS 1.2 without other extensions than these names (SNI), each in one.
+fn hello(names: &[&[u8]]) -> Vec<u8> {
+    let sized = |bytes: &[u8]| [&(bytes.len() as u16).to_be_bytes()[..], bytes].concat();
+    let extension = |name: &&[u8]| {
+        let entry = [&[0][..], &sized(name)].concat();
+        [&[0, 0][..], &sized(&sized(&entry))].concat()
+    };
+    let extensions = names.iter().flat_map(extension).collect::<Vec<u8>>();
+    let mut body = vec![3, 3];
+    body.extend([7; 32]);
+    // No session, ECDHE-RSA-AES128-GCM-SHA256, no compression.
+    body.extend([0, 0, 2, 0xc0, 0x2f, 1, 0]);
+    body.extend(sized(&extensions));
+    let message = [&[1, 0][..], &sized(&body)].concat();
+    [&[22, 3, 1][..], &sized(&message)].concat()
+}
+
+#[test]
+fn odd_client_hellos_go_where_their_name_leads_and_arrive_unchanged() {
+    let (named, plain) = (Server::echo(), Server::named("plain"));
+    let relay = Relay::start(
+        &format!("to: \"{}\"", plain.address),
+        &format!("streams: [{{name: a, server_names: a.example.com, to: \"{}\"}}]", named.address),
+    );
+    let mut records = 0;
+    for name in [&b"a.example.com"[..], b"A.Example.COM", b"a.example.com."] {
+        let mut client = relay.connect();
+        // What a client sends with its ClientHello, such as early data, follows it.
+        let sent = [&hello(&[name])[..], b"early data"].concat();
+        client.write_all(&sent).expect("written");
+        client.shutdown(Shutdown::Write).expect("its end");
+        assert_eq!(rest(&mut client).expect("an echo"), sent);
+        records += 1;
+        let record = relay.record(records);
+        assert_eq!((&record["route"], &record["sni"]), (&"a".into(), &"a.example.com".into()), "{record}");
+        assert_eq!(record["bytes_in"], sent.len(), "{record}");
+    }
+    // An SSLv2 hello, a name of no stream, none at all.
+    let ssl2 = [&[0x80, 46, 1, 3, 1, 0, 21, 0, 0, 0, 16][..], &[1; 37]].concat();
+    for sent in [ssl2, hello(&[b"b.example.com"]), hello(&[])] {
+        let mut client = relay.connect();
+        client.write_all(&sent).expect("written");
+        expect(&mut client, "plain");
+        drop(client);
+        records += 1;
+        assert_eq!(relay.record(records)["route"], "l4");
+    }
+    // Two names would leave it open which of them the endpoint takes; a raw umlaut is no name.
+    let long = [&[22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xff][..], &[3; 20_000]].concat();
+    for sent in [hello(&[b"a.example.com", b"b.example.com"]), hello(&["ä.example.com".as_bytes()]), long] {
+        let mut client = relay.connect();
+        let _ = client.write_all(&sent);
+        assert_eq!(rest(&mut client).unwrap_or_default(), b"");
+        records += 1;
+        assert_eq!(relay.record(records)["reason"], "bad_client_hello");
+    }
+}
+
+#[test]
+fn an_end_of_tls_without_its_alert_is_no_orderly_end() {
+    let authority = Authority::new();
+    let own = authority.issue(&["db.example.com"]);
+    let file = PemFile::new(&(own.chain.clone() + &own.key));
+    let (sender, ends) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let server = Server::play(move |mut stream| {
+        let mut word = [0; 4];
+        stream.read_exact(&mut word).expect("a word");
+        stream.write_all(&word).expect("written");
+        let end = stream.read(&mut word).map_err(|error| error.kind());
+        sender.lock().expect("a sender").send(end).expect("the test waits");
+    });
+    let relay =
+        Relay::start(&format!("tls: {{certificate: {}}}, to: \"{}\"", file.0.display(), server.address), "");
+    let peer = TlsPeer::trusting(&authority);
+    for is_orderly in [true, false] {
+        let mut client = peer.connect(relay.address, "db.example.com").expect("a handshake");
+        client.send(b"ping");
+        let mut seen = Vec::new();
+        while seen.len() < 4 {
+            seen.extend(client.some().expect("an echo"));
+        }
+        match is_orderly {
+            true => client.end(),
+            // A man in the middle can forge the end of TCP, but not the alert.
+            false => client.socket().shutdown(Shutdown::Write).expect("its end"),
+        }
+        let end = ends.recv().expect("the server sees it");
+        assert_eq!(end, if is_orderly { Ok(0) } else { Err(std::io::ErrorKind::ConnectionReset) });
+    }
 }

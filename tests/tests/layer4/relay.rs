@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_tests::{eventually, full_backlog, refused_address};
+use tollgate_tests::{eventually, full_backlog, refused_address, tollgate};
 
 use super::{Relay, Server, expect, reset, rest};
 
@@ -357,4 +357,94 @@ fn a_small_answer_is_not_delayed() {
     }
     // Delayed acknowledgements would make 40 ms of each.
     assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_share_of_the_connections_can_be_closed() {
+    let server = Server::named("a");
+    let relay = Relay::start(
+        "to: [{upstream: a, weight: 3}, {respond: close, weight: 1}]",
+        &format!("upstreams: {{a: [\"{}\"]}}", server.address),
+    );
+    let mut seen = [0, 0];
+    for _ in 0..40 {
+        seen[usize::from(rest_of_word(&mut relay.connect()) == b"a")] += 1;
+    }
+    assert_eq!(seen, [10, 30]);
+    assert_eq!(server.accepted(), 30);
+    eventually("the count", || relay.sum("tollgate_streams_total", "reason=\"no_stream\"") == 10.0);
+    let ran = tollgate(&["explain", &relay.gateway.config().display().to_string(), "--listener", "l4"]);
+    assert!(
+        ran.out.contains("to        a, weight 3") && ran.out.contains("`respond: close`, weight 1"),
+        "{ran:?}"
+    );
+}
+
+/// Reads one byte, or nothing at the end.
+fn rest_of_word(stream: &mut TcpStream) -> Vec<u8> {
+    let mut word = [0];
+    let count = stream.read(&mut word).unwrap_or_default();
+    word[..count].to_vec()
+}
+
+#[test]
+fn a_client_may_end_its_direction_before_the_endpoint_has_a_connection() {
+    let server = Server::echo();
+    let more = format!(
+        "upstreams: {{db: {{endpoints: [\"{}\"], limits: {{connections: 1}}, queue: {{size: 1, timeout: 10s}}}}}}",
+        server.address
+    );
+    let relay = Relay::start("to: db", &more);
+    let mut first = relay.connect();
+    first.write_all(b"x").expect("written");
+    expect(&mut first, "x");
+    let mut second = relay.connect();
+    second.write_all(b"everything").expect("written");
+    second.shutdown(Shutdown::Write).expect("its end");
+    relay.await_active(2);
+    assert_eq!(server.accepted(), 1, "the second waits");
+    drop(first);
+    assert_eq!(rest(&mut second).expect("an answer"), b"everything");
+}
+
+#[test]
+fn a_stream_to_its_own_listener_ends() {
+    let address = tollgate_tests::free_address();
+    let yaml = super::config(address, &format!("to: \"{address}\""), "");
+    let relay = Relay { gateway: tollgate_tests::Gateway::start(&yaml), address };
+    assert_eq!(rest(&mut relay.connect()).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
+    eventually("the loop ends", || relay.sum("tollgate_streams_active", "") == 0.0);
+    assert!(relay.sum("tollgate_streams_total", "reason=\"loop_detected\"") >= 1.0);
+    assert!(relay.sum("tollgate_streams_total", "") <= 4.0, "{}", relay.sum("tollgate_streams_total", ""));
+    let ran = tollgate(&["check", &relay.gateway.config().display().to_string()]);
+    assert!(ran.err.contains("the address of the stream's own listener"), "{ran:?}");
+}
+
+#[test]
+fn clients_and_endpoints_may_use_ipv6() {
+    let listener = std::net::TcpListener::bind("[::1]:0").expect("the machine has an IPv6 loopback");
+    let endpoint = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut head = String::new();
+            let _ = std::io::BufRead::read_line(&mut std::io::BufReader::new(&stream), &mut head);
+            let _ = (&stream).write_all(head.as_bytes());
+        }
+    });
+    let port = tollgate_tests::free_port();
+    let yaml = format!(
+        "listen: [$LISTEN, {{bind: \":{port}\", name: l4, protocol: tcp, to: db}}]\nroutes: []\n\
+         upstreams: {{db: {{endpoints: [\"{endpoint}\"], proxy_protocol: v1}}}}\n"
+    );
+    let gateway = tollgate_tests::Gateway::start(&yaml);
+    for (client, family) in [("127.0.0.1", "TCP4"), ("[::1]", "TCP6")] {
+        let mut stream = TcpStream::connect(format!("{client}:{port}")).expect("the gateway accepts");
+        let own = stream.local_addr().expect("bound");
+        let head = String::from_utf8(rest(&mut stream).expect("the header")).expect("text");
+        let start = format!("PROXY {family} {} {} {} {port}", own.ip(), own.ip(), own.port());
+        assert_eq!(head.trim_end(), start);
+    }
+    let records = gateway.wait_records(2);
+    assert!(records.iter().any(|record| record["client"] == "127.0.0.1"), "{records:#?}");
+    assert!(records.iter().any(|record| record["client"] == "::1"), "{records:#?}");
 }

@@ -2,16 +2,25 @@
 
 use std::collections::HashSet;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::Value;
-use tollgate_tests::{DEADLINE, Gateway, Signal, eventually, free_address};
+use serde_json::{Value, json};
+use tollgate_tests::api::{call, put};
+use tollgate_tests::{DEADLINE, Gateway, Signal, eventually, free_address, free_port};
 
 /// A server of datagrams. `answers` returns what it sends back for each.
 fn server(answers: impl Fn(&[u8], SocketAddr) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    serve(UdpSocket::bind("127.0.0.1:0").expect("loopback"), answers)
+}
+
+fn serve(
+    socket: UdpSocket,
+    answers: impl Fn(&[u8], SocketAddr) -> Vec<Vec<u8>> + Send + 'static,
+) -> SocketAddr {
     let address = socket.local_addr().expect("bound");
     thread::spawn(move || {
         let mut buffer = vec![0; 65536];
@@ -263,4 +272,170 @@ fn an_idle_session_does_not_hold_a_drain_up() {
     udp.gateway.signal(Signal::TERM);
     assert_eq!(udp.gateway.wait_exit().code(), Some(0));
     assert_eq!(udp.gateway.records()[0]["reason"], "shutting_down");
+}
+
+/// A server of datagrams that answers with its name, and a listener of TCP at the same address, for probes.
+fn probed(name: &'static str) -> (SocketAddr, TcpListener) {
+    let listener = TcpListener::bind(free_address()).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let socket = UdpSocket::bind(address).expect("the same port of UDP");
+    (serve(socket, move |_, _| vec![name.into()]), listener)
+}
+
+#[test]
+fn a_session_leaves_an_endpoint_that_is_unhealthy() {
+    let (a, b) = (probed("a"), probed("b"));
+    let more = format!(
+        "upstreams: {{all: {{endpoints: [\"{}\", \"{}\"], health: {{tcp: on, interval: 100ms}}}}}}",
+        a.0, b.0
+    );
+    let udp = Udp::start("to: all", &more);
+    let client = udp.client();
+    let first = ask(&client, "?");
+    assert_eq!([ask(&client, "?"), ask(&client, "?")], [first.clone(), first.clone()], "one session");
+    let (gone, kept, other) = if first == "a" { (a.1, b.1, "b") } else { (b.1, a.1, "a") };
+    drop(gone);
+    // The client never pauses, and the endpoint still answers.
+    eventually("another endpoint", || ask(&client, "?") == other);
+    assert_eq!([ask(&client, "?"), ask(&client, "?")], [other, other], "one session again");
+    assert_eq!(udp.record(1)["reason"], "endpoint_left");
+    // Without a healthy endpoint the session stays where it is.
+    drop(kept);
+    thread::sleep(Duration::from_millis(800));
+    assert_eq!([ask(&client, "?"), ask(&client, "?")], [other, other]);
+    assert_eq!(udp.gateway.records().len(), 1);
+}
+
+#[test]
+fn an_endpoint_that_leaves_its_upstream_loses_its_sessions() {
+    let (a, b) = (server(|_, _| vec![b"a".to_vec()]), server(|_, _| vec![b"b".to_vec()]));
+    let udp = Udp::start("", "store: $DIR/store");
+    let upstream = |to: SocketAddr| put(&udp.gateway, "/upstreams/all", &json!([to.to_string()])).status;
+    assert_eq!(upstream(a), 201);
+    let stream = json!({"listeners": "udp", "to": "all"});
+    assert_eq!(put(&udp.gateway, "/streams/dns", &stream).status, 201);
+    let client = udp.client();
+    assert_eq!([ask(&client, "?"), ask(&client, "?")], ["a", "a"]);
+    // The session is busy, and its endpoint still answers.
+    assert_eq!(upstream(b), 200);
+    assert_eq!([ask(&client, "?"), ask(&client, "?")], ["b", "b"]);
+    assert_eq!(udp.record(1)["reason"], "endpoint_left");
+}
+
+#[test]
+fn the_largest_datagram_passes() {
+    let udp = Udp::start(&format!("to: \"{}\"", echo()), "");
+    let client = udp.client();
+    // The most that IPv4 carries.
+    let sent: Vec<u8> = (0..65_507_u32).map(|at| (at % 251) as u8).collect();
+    client.send(&sent).expect("sent");
+    let mut buffer = vec![0; 70_000];
+    let count = client.recv(&mut buffer).expect("a datagram");
+    assert!(buffer[..count] == sent, "{count} bytes");
+}
+
+#[test]
+fn a_session_that_waits_keeps_one_large_datagram() {
+    let more = format!(
+        "streams: [{{listeners: udp, to: dns, timeouts: {{idle: 1s}}}}]\n\
+         upstreams: {{dns: {{endpoints: [\"{}\"], limits: {{connections: 1}}, queue: {{size: 1, timeout: 10s}}}}}}",
+        echo()
+    );
+    let udp = Udp::start("", &more);
+    let (first, second) = (udp.client(), udp.client());
+    assert_eq!(ask(&first, "a"), "a");
+    for _ in 0..3 {
+        second.send(&[b'x'; 40_000]).expect("sent");
+    }
+    eventually("two are dropped", || {
+        udp.sum("tollgate_stream_datagrams_dropped_total", "cause=\"not_sent\"") == 2.0
+    });
+    // The first session ends, and its place is free.
+    let mut buffer = vec![0; 70_000];
+    assert_eq!(second.recv(&mut buffer).expect("the one that was kept"), 40_000);
+}
+
+#[test]
+fn a_stream_to_its_own_listener_ends() {
+    let address = free_address();
+    let yaml = Udp::config(address, &format!("to: \"{address}\""), "");
+    let udp = Udp { gateway: Gateway::start(&yaml), address };
+    udp.client().send(b"x").expect("sent");
+    assert_eq!(udp.record(1)["reason"], "loop_detected");
+    eventually("no session is left", || udp.sum("tollgate_streams_active", "") == 0.0);
+    assert_eq!(udp.sum("tollgate_streams_total", ""), 1.0);
+}
+
+#[test]
+fn a_listener_moves_and_comes_back_while_sessions_are_busy() {
+    let port = free_port();
+    let echo = echo();
+    let yaml = |listen: &str| {
+        let to = if listen.is_empty() {
+            String::new()
+        } else {
+            format!("{{bind: \"{listen}\", protocol: udp, to: \"{echo}\"}}")
+        };
+        format!("workers: 2\nlisten: [$LISTEN, {to}]\nroutes: []\n")
+    };
+    let (one, all) = (format!("127.0.0.1:{port}"), format!(":{port}"));
+    let udp = Udp { gateway: Gateway::start(&yaml(&one)), address: one.parse().expect("an address") };
+    let busy = udp.client();
+    assert_eq!(ask(&busy, "a"), "a");
+    let (stop, keeper) = (Arc::new(AtomicBool::new(false)), busy.try_clone().expect("a copy"));
+    let keeps = thread::spawn({
+        let stop = stop.clone();
+        move || {
+            while !stop.load(Ordering::Relaxed) {
+                let _ = keeper.send(b"k");
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+    });
+    let reload = |listen: &str| {
+        udp.gateway.write_config(&yaml(listen));
+        let answer = call(&udp.gateway, "POST", "/reload", "", "");
+        assert_eq!(answer.status, 200, "{listen}: {}", answer.text());
+    };
+    // To all addresses, away, and back, while a session keeps a socket at the old address.
+    for listen in [&*all, &one, "", &one] {
+        reload(listen);
+        if !listen.is_empty() {
+            for number in 0..20 {
+                let text = format!("{number}");
+                let client = udp.client();
+                client.set_read_timeout(Some(Duration::from_secs(2))).expect("a timeout");
+                assert_eq!(ask(&client, &text), text, "{listen}: a new client has a session");
+            }
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    keeps.join().expect("no panic");
+}
+
+#[test]
+fn clients_and_endpoints_may_use_ipv6() {
+    let endpoint = UdpSocket::bind("[::1]:0").expect("the machine has an IPv6 loopback");
+    let to = endpoint.local_addr().expect("bound");
+    thread::spawn(move || {
+        let mut buffer = [0; 64];
+        while let Ok((count, from)) = endpoint.recv_from(&mut buffer) {
+            let _ = endpoint.send_to(&buffer[..count], from);
+        }
+    });
+    let port = free_port();
+    let yaml = format!(
+        "listen: [$LISTEN, {{bind: \":{port}\", protocol: udp, to: \"{to}\"}}]\nroutes: []\ntimeouts: {{drain: 1s}}\n"
+    );
+    let mut gateway = Gateway::start(&yaml);
+    for own in ["127.0.0.1", "[::1]"] {
+        let client = UdpSocket::bind(format!("{own}:0")).expect("a port");
+        client.connect(format!("{own}:{port}")).expect("an address");
+        client.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        assert_eq!(ask(&client, own), own);
+    }
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    let clients: HashSet<_> = gateway.records().iter().map(|record| record["client"].to_string()).collect();
+    assert_eq!(clients, HashSet::from(["\"127.0.0.1\"".to_owned(), "\"::1\"".to_owned()]));
 }

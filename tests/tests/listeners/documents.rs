@@ -1,5 +1,6 @@
 //! Listeners as documents of the admin API and of etcd: added, changed and removed while the gateway runs.
 
+use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -346,6 +347,21 @@ fn gateways_share_listeners_in_etcd() {
     eventually("what was refused", || told() == json!([]));
     assert_eq!(client(address).get("/more").text(), "here");
     eventually("the route", || client(later).get("/more").text() == "more");
+    // A listener of layer 4, and its stream.
+    let (raw, server) = (free_address(), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let to = server.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for mut stream in server.incoming().flatten() {
+            let _ = std::io::Write::write_all(&mut stream, b"raw");
+        }
+    });
+    etcd.put("listeners/l4", &json!({"bind": raw.to_string(), "protocol": "tcp"}).to_string());
+    etcd.put("streams/l4", &json!({"listeners": "l4", "to": to.to_string()}).to_string());
+    eventually("the stream", || {
+        let mut said = String::new();
+        std::net::TcpStream::connect(raw)
+            .is_ok_and(|mut it| it.read_to_string(&mut said).is_ok() && said == "raw")
+    });
     // Written through the API.
     let mine = free_address();
     assert_eq!(put(&gateway, "/listeners/mine", &bind(mine)).status, 201);

@@ -22,6 +22,7 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "tls_cipher",
     "sni",
     "alpn",
+    "ja4",
     "client_subject",
     "client_fingerprint",
     "client_unverified",

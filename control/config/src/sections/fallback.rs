@@ -246,6 +246,6 @@ fn name(target: &Target) -> String {
     match &target.to {
         TargetKind::Upstream(name) => shown(name),
         TargetKind::Endpoint(_) => "the same endpoint".to_owned(),
-        TargetKind::Respond(_) => "the same response".to_owned(),
+        TargetKind::Respond(_) | TargetKind::Close => "the same response".to_owned(),
     }
 }

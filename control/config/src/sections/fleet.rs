@@ -42,6 +42,8 @@ pub struct FleetSettings {
     pub certificate: Certificate,
     /// The CA certificates, one of which must have signed the gateways' certificates.
     pub ca: PemFile,
+    /// The file that keeps the purges of the last hour. Default none: a restart forgets them.
+    pub purges: Option<PathBuf>,
 }
 
 /// The controller that a gateway takes its resources from.
@@ -81,12 +83,19 @@ struct FleetKeys {
     /// without such a certificate is rejected.
     #[key(required, also = ["cas", "ca_file", "client_ca", "clients"])]
     ca: PemFile,
+    /// A file that keeps the purges of the last hour, so that a restart of the controller loses none. Relative to the main
+    /// file. Not with `etcd`, which keeps them.
+    #[key(
+        expected = "the path of a file such as `/var/lib/tollgate/purges.json`", pattern = ".", parse = file_path,
+        also = ["purge", "purge_file", "purge_log", "state"]
+    )]
+    purges: Option<PathBuf>,
 }
 
 fn fleet(_: &mut Reader, _: &Fields<'_>, keys: FleetKeys) -> Option<FleetSettings> {
-    let FleetKeys { listen, certificate: chain, key, ca } = keys;
+    let FleetKeys { listen, certificate: chain, key, ca, purges } = keys;
     let certificate = Certificate { key: key.unwrap_or_else(|| chain.clone()), chain };
-    Some(FleetSettings { listen: listen?, certificate, ca })
+    Some(FleetSettings { listen: listen?, certificate, ca, purges })
 }
 
 /// The controller that this gateway takes its resources from.

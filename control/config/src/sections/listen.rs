@@ -15,7 +15,6 @@ use super::listen_address::{
     ListenAddress, MODE, OWNER, Owner, listen_address, mode, owner, report_no_socket,
 };
 use super::stream::{self, ListenerProtocol, Stream};
-use super::target::Target;
 use super::texts::{ADDRESS, LISTENER_NAME};
 use super::{ListenTls, ListenerTimeouts, blocks};
 
@@ -27,8 +26,6 @@ static LISTENER_HOST: Text = Text {
     pattern: Some(r"^(\*\.)?[A-Za-z0-9.-]+$"),
     loose: false,
 };
-static TARGET: Shape = <Target as Value>::SHAPE;
-const TARGETS: Shape = Shape::OneOrMany(&TARGET);
 const BIND: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]);
 
 /// One listening address.
@@ -55,7 +52,7 @@ pub struct Listener {
     /// Relays everything that arrives to endpoints or upstreams, chosen by weight: a stream without an entry under
     /// `streams`. Needs `protocol: tcp` or `udp`.
     #[key(
-        shape = TARGETS, read = stream::of_listener,
+        shape = stream::TARGETS, read = stream::of_listener,
         also = ["proxy_pass", "upstream", "backend", "target", "forward", "default_backend"]
     )]
     pub to: Option<Stream>,
@@ -189,9 +186,16 @@ fn check_protocol(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Liste
     let unused: &[&str] = match protocol {
         ListenerProtocol::Http => &["to"],
         ListenerProtocol::Tcp => &["policies", "http2", "redirect_to_https", "half_close", "timeouts"],
-        ListenerProtocol::Udp => {
-            &["policies", "http2", "redirect_to_https", "half_close", "timeouts", "tls", "proxy_protocol"]
-        }
+        ListenerProtocol::Udp => &[
+            "policies",
+            "http2",
+            "redirect_to_https",
+            "half_close",
+            "timeouts",
+            "tls",
+            "proxy_protocol",
+            "hosts",
+        ],
     };
     for field in unused.iter().filter_map(|name| fields.get(name)) {
         let message = format!("`{}` does not apply to `protocol: {}`", field.key.name, protocol.as_str());
@@ -201,6 +205,7 @@ fn check_protocol(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Liste
             ("timeouts", _) => problem.help("a stream has its own `timeouts`, under `streams`"),
             ("proxy_protocol", _) => problem.help("remove it: it precedes connections"),
             ("tls", _) => problem.help("remove it: datagrams are relayed as they are"),
+            ("hosts", _) => problem.help("remove it: datagrams have no host"),
             _ => problem.help("remove it: it concerns HTTP"),
         });
     }
@@ -209,6 +214,12 @@ fn check_protocol(reader: &mut Reader, fields: &Fields<'_>, listener: &mut Liste
     } else if protocol == ListenerProtocol::Udp {
         let problem = Problem::error(listener.bind.at, "`protocol: udp` needs an IP address and a port");
         reader.problems.push(problem.help("a Unix socket takes connections, not datagrams"));
+    }
+    if let (ListenerProtocol::Tcp, Some(field), None) = (protocol, fields.get("hosts"), &listener.tls) {
+        let problem = Problem::error(field.at, "`hosts` of a `tcp` listener need `tls`");
+        reader
+            .problems
+            .push(problem.help("streams choose by their `server_names`, without decrypting anything"));
     }
     let hsts = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security);
     if protocol == ListenerProtocol::Tcp && hsts.is_some() {

@@ -224,6 +224,11 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
         let help = "a gateway takes its resources from the controller, and the controller from that source";
         reader.problems.push(Problem::error(field.at, message).related(other.at, "the other one").help(help));
     }
+    let keeps_purges = keys.fleet.as_ref().is_some_and(|fleet| fleet.purges.is_some());
+    if let (Some(field), Some(_), true) = (fields.get("fleet"), fields.get("etcd"), keeps_purges) {
+        let problem = Problem::error(field.at, "`purges` of `fleet` has no effect with `etcd`");
+        reader.problems.push(problem.help("etcd keeps the purges for all controllers: remove `purges`"));
+    }
     if let (Some(workers), Some(_)) = (fields.get("workers"), fields.get("fleet")) {
         let message = "`workers` has no effect with `fleet`: a controller serves no requests";
         reader.problems.push(Problem::error(workers.at, message));

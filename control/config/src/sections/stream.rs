@@ -6,12 +6,15 @@ use std::time::Duration;
 use crate::position::{At, Spanned};
 use crate::scalar::host::{self, HostPattern};
 use crate::scalar::name::name;
-use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Text, Word};
+use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text, Value, Word};
 
 use super::listen::listener_name;
-use super::target::{Target, TargetKind, targets};
+use super::target::{StreamTarget, Target, stream_targets};
 use super::texts::{LISTENER_NAME, NAME};
 
+static TARGET: Shape = <StreamTarget as Value>::SHAPE;
+/// The shape of `to`, here and at a listener.
+pub(super) const TARGETS: Shape = Shape::OneOrMany(&TARGET);
 static SERVER_NAME: Text = Text {
     expected: "a server name such as `db.example.com` or `*.example.com`",
     pattern: Some(r"^(\*\.)?[A-Za-z0-9.-]+$"),
@@ -79,7 +82,7 @@ pub struct Stream {
     pub passthrough: bool,
     /// Relays to endpoints or upstreams, chosen by weight.
     #[key(
-        list, read = targets,
+        shape = TARGETS, read = stream_targets,
         also = [
             "proxy_pass", "upstream", "backend", "backends", "target", "targets", "forward", "service",
             "endpoints"
@@ -129,8 +132,8 @@ pub struct StreamLimits {
     /// answers, such as syslog.
     #[key(size = "1KiB"..="1GiB", off, default = "1MiB")]
     pub unanswered: Option<u64>,
-    /// UDP: bytes that a session sends to its client before the client sends again, and so shows that its address is
-    /// not forged.
+    /// UDP: bytes that a session sends to its client before the client sends again after an answer. One datagram with
+    /// a forged address causes no more.
     #[key(size = "1KiB"..="1GiB", off, default = "64KiB", also = ["amplification"])]
     pub unconfirmed: Option<u64>,
 }
@@ -187,12 +190,6 @@ fn server_name(text: &str) -> Result<String, ScalarError> {
 
 fn check(reader: &mut Reader, fields: &Fields<'_>, stream: &mut Stream) {
     stream.at = fields.at;
-    for target in stream.to.iter().flatten() {
-        if matches!(target.to, TargetKind::Respond(_)) {
-            let problem = Problem::error(target.at, "a target of a stream cannot answer with HTTP");
-            reader.problems.push(problem.help("`respond: close` of a stream closes its connections"));
-        }
-    }
     if stream.passthrough
         && stream.server_names.is_empty()
         && let Some(field) = fields.get("passthrough")
@@ -212,12 +209,5 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, stream: &mut Stream) {
 
 /// Reads the shorthand `to` of a listener.
 pub(super) fn of_listener(reader: &mut Reader, field: Field<'_>) -> Option<Stream> {
-    let targets = targets(reader, field)?;
-    for target in &targets {
-        if matches!(target.to, TargetKind::Respond(_)) {
-            let problem = Problem::error(target.at, "a target of a stream cannot answer with HTTP");
-            reader.problems.push(problem.help("`respond: close` of a stream closes its connections"));
-        }
-    }
-    Some(Stream::of_listener(targets, field.at))
+    stream_targets(reader, field).map(|targets| Stream::of_listener(targets, field.at))
 }

@@ -29,13 +29,15 @@ pub fn translate(
     unresolved
 }
 
-/// Decides where the connections of a rule go. A backend that cannot be used is left out.
+/// Decides where the connections of a rule go. A backend that cannot be used has its share of them closed, as the
+/// specification wants.
 fn action(
     rule: &StreamRule,
     referrer: &Referrer<'_>,
     backends: &mut Backends<'_>,
 ) -> (Map<String, Value>, Option<Condition>) {
     let (mut targets, mut unresolved): (Vec<(String, u32)>, _) = (Vec::new(), None);
+    let mut closing = 0_u32;
     for (index, backend) in rule.backend_refs.iter().enumerate() {
         let weight = backend.weight.unwrap_or(1);
         match backends.resolve(referrer, backend, index) {
@@ -45,8 +47,12 @@ fn action(
                     None => targets.push((name, weight)),
                 }
             }
-            Ok(_) => {}
-            Err(condition) => unresolved = unresolved.or(Some(condition)),
+            Ok(Backend::Upstream(_)) => {}
+            Ok(Backend::Broken) => closing = closing.saturating_add(weight).min(1_000_000),
+            Err(condition) => {
+                closing = closing.saturating_add(weight).min(1_000_000);
+                unresolved = unresolved.or(Some(condition));
+            }
         }
     }
     let mut action = Map::new();
@@ -54,7 +60,8 @@ fn action(
         action.insert("respond".to_owned(), "close".into());
     } else {
         let to = targets.into_iter().map(|(name, weight)| json!({ "upstream": name, "weight": weight }));
-        action.insert("to".to_owned(), to.collect());
+        let closing = (closing > 0).then(|| json!({ "respond": "close", "weight": closing }));
+        action.insert("to".to_owned(), to.chain(closing).collect());
     }
     (action, unresolved)
 }

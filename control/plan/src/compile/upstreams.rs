@@ -13,6 +13,8 @@ use crate::{AnswerShare, Endpoint, EndpointHttp2, Pool, Rules, Targets, Upstream
 /// The compiled targets of a route.
 pub(super) struct CompiledTargets {
     pub targets: Targets,
+    /// The weight of the targets that close. Only streams have them.
+    pub closing: Option<u32>,
     /// The only upstream among them, if it is a named one: its index in `written`. Its timeouts apply.
     pub only_named: Option<usize>,
 }
@@ -63,6 +65,7 @@ impl<'a> Compiler<'a> {
     pub(super) fn forward(&mut self, targets: &'a [config::Target]) -> CompiledTargets {
         let mut shares: Vec<UpstreamShare> = Vec::new();
         let mut answers = Vec::new();
+        let mut closing: Option<u32> = None;
         let mut own = Vec::new();
         let mut named = Vec::new();
         for target in targets {
@@ -71,6 +74,7 @@ impl<'a> Compiler<'a> {
                 TargetKind::Respond(respond) => {
                     answers.push(AnswerShare { respond: fixed_response(respond), weight: target.weight });
                 }
+                TargetKind::Close => closing = Some(closing.unwrap_or(0).saturating_add(target.weight)),
                 TargetKind::Upstream(name) => match self.names.get(name) {
                     Some((upstream, index)) => {
                         shares.push(UpstreamShare { upstream: *upstream, weight: target.weight });
@@ -96,7 +100,7 @@ impl<'a> Compiler<'a> {
             shares.push(UpstreamShare { upstream, weight });
         }
         let only_named = (shares.len() == 1).then(|| named.first().copied()).flatten();
-        CompiledTargets { targets: Targets { shares, answers }, only_named }
+        CompiledTargets { targets: Targets { shares, answers }, closing, only_named }
     }
 
     /// Returns the settings of HTTP/2 to endpoints, which follow from the gateway's limits.
@@ -115,7 +119,7 @@ impl<'a> Compiler<'a> {
         let mut texts = Vec::new();
         let own = targets.iter().filter_map(|target| match &target.to {
             TargetKind::Endpoint(endpoint) => Some((endpoint, target)),
-            TargetKind::Upstream(_) | TargetKind::Respond(_) => None,
+            TargetKind::Upstream(_) | TargetKind::Respond(_) | TargetKind::Close => None,
         });
         let scheme = self.scheme(own.clone().map(|(endpoint, target)| (endpoint.scheme, target.at)));
         for (endpoint, target) in own {

@@ -5,12 +5,8 @@
 //! so that the list stays short. Invariant: a record outlives every interruption after which a gateway still trusts what
 //! it has stored.
 
-use std::time::Duration;
-
 use tollgate_etcd::{Error, EtcdHandle};
-
-/// How long a record exists. A gateway that had no contact for longer has missed records, and empties its cache.
-pub const PURGE_RECORD_LIFETIME: Duration = Duration::from_secs(3600);
+use tollgate_fleet::PURGE_KEPT_TIME;
 
 /// Writes the record of a purge, and returns its version.
 ///
@@ -20,6 +16,6 @@ pub async fn write_purge(handle: &EtcdHandle, record: Vec<u8>) -> Result<u64, Er
     let settings = handle.settings();
     // Names that no two purges share.
     let key = format!("{}{}-{:016x}", settings.purges_prefix(), settings.name, fastrand::u64(..));
-    let seconds = PURGE_RECORD_LIFETIME.as_secs();
+    let seconds = PURGE_KEPT_TIME.as_secs();
     handle.run(move |client| async move { client.put_for(&key, &record, seconds).await }).await
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The counters of the disk tier. They are shared with the metrics, and survive a change of its settings.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +21,8 @@ pub struct DiskCounters {
     pub evictions: Arc<AtomicU64>,
     /// Calls of the file system that failed, and records that were damaged.
     pub errors: Arc<AtomicU64>,
+    /// Time of the last of them, in milliseconds since 1970; 0: there was none.
+    pub last_error_at: Arc<AtomicU64>,
 }
 
 impl DiskCounters {
@@ -46,6 +49,14 @@ impl DiskCounters {
 
     pub(crate) fn count_error(&self) {
         add(&self.errors, 1);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.last_error_at.store(now.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the time of the last error.
+    pub(crate) fn last_error(&self) -> Option<SystemTime> {
+        let at = self.last_error_at.load(Ordering::Relaxed);
+        (at > 0).then(|| UNIX_EPOCH + Duration::from_millis(at))
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) const HEADER_BYTES: usize = 64;
 /// The length of a block, the unit in which a body is verified. The last one of a body may be shorter.
 pub(super) const BLOCK_BYTES: usize = 64 * 1024;
 /// The first bytes of each header: the format and its version.
-const MAGIC: u64 = u64::from_le_bytes(*b"tgcache1");
+const MAGIC: u64 = u64::from_le_bytes(*b"tgcache2");
 
 /// The place of a record, which orders all records by age.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -241,6 +241,11 @@ impl Index {
             && shard.entries.get(&hash).is_some_and(|all| all.as_slice().iter().any(|it| it.place == place))
     }
 
+    /// Gives up the objects of a hash that wait to be written.
+    pub fn drop_waiting(&self, hash: u64) {
+        self.shard(hash).waiting.get(&hash).into_iter().flatten().for_each(|object| object.set(GONE));
+    }
+
     /// Adds an object that waits, and removes what it replaces.
     pub fn wait(&self, object: &Arc<Waiting>) {
         let mut shard = self.shard(object.hash);

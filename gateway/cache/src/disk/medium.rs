@@ -4,8 +4,8 @@
 //! in its place, whose calls fail. All calls may block, so no worker makes them.
 
 use std::fmt::Debug;
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError, read_dir, remove_file};
-use std::io::{self, ErrorKind};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError, read_dir, read_to_string, remove_file, rename};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 const SUFFIX: &str = ".segment";
 /// The file that the process with the folder holds locked.
 const LOCK: &str = "lock";
+/// The file with the time up to which the contents are purged, in seconds since 1970.
+const CONFIRMED: &str = "confirmed";
 /// Stored responses may be personal, so only the gateway's user can read them.
 const FILE_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o700;
@@ -27,6 +29,10 @@ pub(super) trait Medium: Send {
     fn create(&self, number: u32) -> io::Result<Arc<dyn SegmentFile>>;
     fn open(&self, number: u32) -> io::Result<Arc<dyn SegmentFile>>;
     fn remove(&self, number: u32) -> io::Result<()>;
+    /// Returns the time that was noted last, in seconds since 1970; `None`: there is none.
+    fn confirmed(&self) -> io::Result<Option<u64>>;
+    /// Notes a time.
+    fn confirm(&self, seconds: u64) -> io::Result<()>;
 }
 
 /// One file of the folder.
@@ -127,6 +133,23 @@ impl Medium for Folder {
 
     fn remove(&self, number: u32) -> io::Result<()> {
         remove_file(self.file(number))
+    }
+
+    fn confirmed(&self) -> io::Result<Option<u64>> {
+        match read_to_string(self.path.join(CONFIRMED)) {
+            // A file that was cut by a loss of power is none.
+            Ok(text) => Ok(text.strip_suffix('\n').and_then(|digits| digits.parse().ok())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn confirm(&self, seconds: u64) -> io::Result<()> {
+        let new = self.path.join(format!("{CONFIRMED}.new"));
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(FILE_MODE);
+        options.open(&new)?.write_all(format!("{seconds}\n").as_bytes())?;
+        rename(&new, self.path.join(CONFIRMED))
     }
 }
 

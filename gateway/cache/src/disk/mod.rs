@@ -14,6 +14,7 @@
 //! no newer one was stored, and no purge concerns it, in this process or an earlier one. Nothing here fails a request: a
 //! disk that is full, slow or broken has the effect of a smaller cache, and is counted and shown.
 
+mod announced;
 mod body;
 mod counters;
 mod format;
@@ -30,15 +31,16 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::hash::BuildHasher;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use self::announced::Announced;
 use self::body::RecordBody;
 use self::format::{HEADER_BYTES, Header, Kind, Place, Purged, read_meta};
 use self::index::{Candidate, ENTRY_BYTES, Entry, Index, VARIANT_MASK, Waiting};
@@ -48,6 +50,7 @@ use self::writer::Writer;
 use crate::store::body::{Body, DiskBody};
 use crate::{Purge, PurgeMode, Stored, StoredHead};
 
+pub use announced::{AnnouncedRecord, AnnouncedRemoval};
 pub use counters::DiskCounters;
 pub(crate) use marks::Verdict;
 
@@ -61,6 +64,9 @@ const WAITING_BYTES_MAX: u64 = 64 << 20;
 const WAITING_PURGES_MAX: usize = 1 << 16;
 /// How long the tier is left alone after a call that did not return in time.
 const SUSPENDED_TIME: Duration = Duration::from_secs(10);
+/// With shared purges, contents that were confirmed longer ago than this are removed at the start: purges may have been
+/// missed that their source does not have any more.
+pub const PURGE_GAP_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// The folder and the size of the disk tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +75,9 @@ pub struct DiskSettings {
     pub path: PathBuf,
     /// The most bytes of all files in it.
     pub size_bytes: u64,
+    /// Whether purges come from a source that other gateways share. The contents then answer no request until the caller
+    /// [confirms](crate::Store::confirm_disk) that the purges which were made before the start are carried out.
+    pub shares_purges: bool,
 }
 
 /// The state of the disk tier.
@@ -83,6 +92,11 @@ pub enum DiskState {
     Ready,
     /// It ended, or gave up because the folder cannot be changed any more.
     Closed,
+    /// It could serve, but the purges that were made before the start are not known yet. Only a [status](DiskStatus) has
+    /// this state.
+    Held,
+    /// It is left alone for a while, since it did not answer in time. Only a status has this state.
+    Suspended,
 }
 
 impl DiskState {
@@ -96,6 +110,8 @@ impl DiskState {
             Self::Starting => "starting",
             Self::Ready => "ready",
             Self::Closed => "closed",
+            Self::Held => "held",
+            Self::Suspended => "suspended",
         }
     }
 }
@@ -115,8 +131,12 @@ pub struct DiskStatus {
     pub waiting_bytes: u64,
     /// Purges that wait to be written.
     pub waiting_purges: usize,
-    /// The last problem, if it has not passed.
-    pub problem: Option<String>,
+    /// The present problem, and since when there is one; `None`: it has passed.
+    pub problem: Option<(String, SystemTime)>,
+    /// When the last error was counted, whether its cause has passed or not.
+    pub last_error_at: Option<SystemTime>,
+    /// Whether the contents were removed at the start, because purges may have been missed.
+    pub was_outdated: bool,
     /// The counters.
     pub counters: DiskCounters,
 }
@@ -126,6 +146,8 @@ pub struct DiskStatus {
 enum Operation {
     Write(Arc<Waiting>),
     Purge(WaitingPurge),
+    /// The purges until this time, in seconds since 1970, precede it in the queue.
+    Confirm(u64),
 }
 
 /// A purge that waits to be written.
@@ -135,8 +157,10 @@ struct WaitingPurge {
     mode: PurgeMode,
     /// Its number among the [marks](Marks); 0 if it has none.
     number: u64,
-    /// Told whether it will survive the end of the process and a loss of power.
+    /// Told whether it will survive the end of the process, and a loss of power unless it is [announced](AnnouncedRemoval).
     done: Option<SyncSender<bool>>,
+    /// It is announced: only the next start removes the key, unless the request that caused it does so before.
+    is_announced: bool,
 }
 
 #[derive(Debug, Default)]
@@ -144,6 +168,7 @@ struct Queue {
     operations: VecDeque<Operation>,
     bytes: u64,
     purges: usize,
+    has_confirmation: bool,
     /// Too many purges waited, so the log must be removed.
     is_overrun: bool,
     is_closing: bool,
@@ -162,7 +187,10 @@ pub struct Disk {
     queue: Mutex<Queue>,
     wake: Condvar,
     state: AtomicU8,
-    problem: Mutex<Option<String>>,
+    /// The contents answer no request until the purges are known.
+    is_held: AtomicBool,
+    was_outdated: AtomicBool,
+    problem: Mutex<Option<(String, SystemTime)>>,
     bytes: AtomicU64,
     objects_max: usize,
     waiting_bytes_max: u64,
@@ -171,6 +199,8 @@ pub struct Disk {
     suspended_until: AtomicU64,
     /// The keys that are being looked up, and who waits for the end of that.
     turns: Mutex<HashMap<u64, Vec<Waker>>>,
+    /// The keys that requests may be about to remove.
+    announced: Announced,
 }
 
 impl Disk {
@@ -200,6 +230,7 @@ impl Disk {
         counters: DiskCounters,
     ) -> Self {
         let share = memory_bytes / MEMORY_SHARE;
+        let is_held = AtomicBool::new(settings.shares_purges);
         Self {
             settings,
             counters,
@@ -211,6 +242,8 @@ impl Disk {
             queue: Mutex::default(),
             wake: Condvar::new(),
             state: AtomicU8::new(DiskState::Waiting as u8),
+            is_held,
+            was_outdated: AtomicBool::new(false),
             problem: Mutex::default(),
             bytes: AtomicU64::new(0),
             objects_max: usize::try_from(share / ENTRY_BYTES).unwrap_or(usize::MAX).max(64),
@@ -218,6 +251,7 @@ impl Disk {
             opened: Instant::now(),
             suspended_until: AtomicU64::new(0),
             turns: Mutex::default(),
+            announced: Announced::default(),
         }
     }
 
@@ -234,14 +268,21 @@ impl Disk {
             let queue = lock(&self.queue);
             (queue.bytes, queue.purges)
         };
+        let state = match self.state() {
+            DiskState::Ready if self.is_held() => DiskState::Held,
+            DiskState::Ready if self.is_suspended() => DiskState::Suspended,
+            state => state,
+        };
         DiskStatus {
-            state: self.state(),
+            state,
             objects: self.index.count() as u64,
             bytes: self.bytes.load(Ordering::Relaxed),
             size_bytes: self.settings.size_bytes,
             waiting_bytes,
             waiting_purges,
             problem: lock(&self.problem).clone(),
+            last_error_at: self.counters.last_error(),
+            was_outdated: self.was_outdated.load(Ordering::Relaxed),
             counters: self.counters.clone(),
         }
     }
@@ -264,7 +305,10 @@ impl Disk {
     }
 
     fn note_problem(&self, problem: String) {
-        *lock(&self.problem) = Some(problem);
+        let mut known = lock(&self.problem);
+        // Its text may change while it lasts.
+        let since = known.as_ref().map_or_else(SystemTime::now, |(_, since)| *since);
+        *known = Some((problem, since));
     }
 
     fn end_problem(&self) {
@@ -303,7 +347,8 @@ impl Disk {
         let (hash, variant) = (stored.hash(), variant(stored.head()));
         // Held until the object waits, so that a purge is before it or after it in the log and in the marks alike.
         let marks = lock(&self.marks);
-        let is_valid = marks.of_fetch(purges, stored.key(), stored.head().tags()) == Verdict::Valid;
+        let is_valid = marks.of_fetch(purges, stored.key(), stored.head().tags()) == Verdict::Valid
+            && !self.announced.has(hash);
         let mut queue = lock(&self.queue);
         if queue.is_closing || self.state() == DiskState::Closed {
             return;
@@ -359,21 +404,40 @@ impl Disk {
             // The caller finds the channel closed.
             return receiver;
         }
-        Self::push_purge(&mut queue, WaitingPurge { purged, mode, number, done: Some(done) });
+        let done = Some(done);
+        Self::push_purge(&mut queue, WaitingPurge { purged, mode, number, done, is_announced: false });
         drop(queue);
         self.wake.notify_all();
         receiver
     }
 
+    /// Whether the contents answer no request until the purges are known.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
+    }
+
+    /// Notes that all purges until a time, in seconds since 1970, were carried out here, and lets the contents answer
+    /// requests.
+    pub(crate) fn confirm(&self, seconds: u64) {
+        let mut queue = lock(&self.queue);
+        let is_open = !queue.is_closing && self.state() != DiskState::Closed;
+        if is_open && !std::mem::replace(&mut queue.has_confirmation, true) {
+            queue.operations.push_back(Operation::Confirm(seconds));
+        }
+        drop(queue);
+        self.is_held.store(false, Ordering::Release);
+        self.wake.notify_all();
+    }
+
     /// Whether there may be something for a hash that is worth a look.
     pub(crate) fn may_have(&self, hash: u64) -> bool {
-        self.state() == DiskState::Ready && self.index.has(hash) && !self.is_suspended()
+        self.state() == DiskState::Ready && self.index.has(hash) && !self.is_held() && !self.is_suspended()
     }
 
     /// Returns the candidates for a key, the newest first.
     pub(crate) fn candidates(self: &Arc<Self>, hash: u64, key: &[u8]) -> Vec<DiskCandidate> {
         // While the log is read, a newer record or a purge may follow.
-        if self.state() != DiskState::Ready || self.is_suspended() {
+        if self.state() != DiskState::Ready || self.is_held() || self.is_suspended() {
             return Vec::new();
         }
         let files = self.files.read().unwrap_or_else(PoisonError::into_inner);
@@ -463,7 +527,7 @@ impl fmt::Debug for Disk {
 
 impl WaitingPurge {
     fn of_key(key: &[u8], mode: PurgeMode) -> Self {
-        Self { purged: Purged::Key(key.into()), mode, number: 0, done: None }
+        Self { purged: Purged::Key(key.into()), mode, number: 0, done: None, is_announced: false }
     }
 }
 

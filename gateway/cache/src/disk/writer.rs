@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::format::{
     BLOCK_BYTES, HEADER_BYTES, Header, Kind, Place, Purged, block_sum, block_sums, blocks, write_meta,
@@ -20,7 +20,9 @@ use super::format::{
 use super::index::{Entry, Waiting};
 use super::marks::Verdict;
 use super::medium::{Medium, SegmentFile, write_all};
-use super::{Disk, DiskRecord, DiskState, Operation, Queue, WaitingPurge, lock, recovery, variant};
+use super::{
+    Disk, DiskRecord, DiskState, Operation, PURGE_GAP_MAX, Queue, WaitingPurge, lock, recovery, variant,
+};
 use crate::store::body::{Body, DiskBody};
 use crate::{PurgeMode, StoredHead};
 
@@ -117,6 +119,9 @@ impl<M: Medium> Writer<M> {
 
     /// Reads the log, and begins to serve.
     pub fn recover(&mut self) {
+        if let Err(error) = self.remove_outdated() {
+            return self.fail(&format!("cannot remove outdated contents: {error}"));
+        }
         match recovery::recover(&self.disk, &self.medium) {
             Ok(recovery::Recovered { segments, next_number }) => {
                 self.segments = segments;
@@ -128,6 +133,26 @@ impl<M: Medium> Writer<M> {
             }
             Err(error) => self.fail(&format!("cannot read the folder: {error}")),
         }
+    }
+
+    /// Removes contents that purges may concern which are known nowhere any more.
+    fn remove_outdated(&self) -> io::Result<()> {
+        if !self.disk.settings.shares_purges {
+            return Ok(());
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        // A file that cannot be read confirms nothing. Neither does a time to come, unless clocks merely differ.
+        let confirmed = self.medium.confirmed().ok().flatten();
+        let gap =
+            confirmed.filter(|at| *at <= now + PURGE_GAP_MAX.as_secs()).map(|at| now.saturating_sub(at));
+        if gap.is_some_and(|gap| gap < PURGE_GAP_MAX.as_secs()) {
+            return Ok(());
+        }
+        for number in self.medium.segments()? {
+            self.medium.remove(number)?;
+            self.disk.was_outdated.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Does the next operation. `waits`: waits for one if there is none. Breaks at the end.
@@ -165,6 +190,13 @@ impl<M: Medium> Writer<M> {
                 self.purge(purge);
                 lock(&disk.queue).purges -= 1;
             }
+            Operation::Confirm(seconds) => {
+                lock(&disk.queue).has_confirmation = false;
+                // A failure makes the contents look older than they are.
+                if self.medium.confirm(seconds).is_err() {
+                    disk.counters.count_error();
+                }
+            }
         }
         ControlFlow::Continue(())
     }
@@ -179,8 +211,9 @@ impl<M: Medium> Writer<M> {
                 false
             }
             Operation::Purge(purge) => purge.done.is_some(),
+            Operation::Confirm(_) => false,
         });
-        queue.bytes = 0;
+        (queue.bytes, queue.has_confirmation) = (0, false);
         queue.purges = queue.operations.len();
         dropped
     }
@@ -227,9 +260,11 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    fn purge(&mut self, WaitingPurge { purged, mode, number, done }: WaitingPurge) {
-        let place = self.write_purge(&purged, mode, done.is_some());
+    fn purge(&mut self, WaitingPurge { purged, mode, number, done, is_announced }: WaitingPurge) {
+        let place = self.write_purge(&purged, mode, done.is_some() && !is_announced);
         match (&purged, mode) {
+            // What the index has of the key stays valid in this process, unless the request succeeds.
+            _ if is_announced => {}
             (Purged::Key(key), mode) => {
                 self.disk.index.purge(self.disk.hash(key), mode, true);
             }
@@ -463,6 +498,10 @@ impl<M: Medium> Writer<M> {
     fn copy(&mut self, hash: u64, entry: Entry, file: Arc<dyn SegmentFile>) -> bool {
         let record = DiskRecord { disk: self.disk.clone(), hash, key: Box::default(), entry, file };
         let Some((head, body)) = record.read() else { return false };
+        // The copy would follow the record that removes the key at the next start.
+        if self.disk.announced.has(hash) {
+            return false;
+        }
         // A soft purge precedes the copy in the log, so a marked record must not be copied.
         if lock(&self.disk.marks).of_record(entry.place, &body.key, head.tags()) != Verdict::Valid {
             return false;

@@ -4,9 +4,7 @@ use tollgate_http::{Method, Name, RequestHead, ResponseHead};
 
 use super::age::Received;
 use super::facts::Facts;
-use super::freshness::{
-    Freshness, Lifetime, explicit_lifetime, heuristic_lifetime, is_heuristically_cacheable,
-};
+use super::freshness::{Freshness, explicit_lifetime, heuristic_lifetime, is_heuristically_cacheable};
 use super::request_control::RequestControl;
 use super::vary::{Vary, VaryRules};
 use crate::StoredHead;
@@ -74,6 +72,8 @@ pub enum NotStored {
     Vary,
     /// Nothing says for how long it is fresh, and it cannot be validated.
     NoLifetime,
+    /// It is a part, and has no strong validator that would tell its version from others.
+    Validator,
 }
 
 impl NotStored {
@@ -90,6 +90,7 @@ impl NotStored {
             Self::SetCookie => "set-cookie",
             Self::Vary => "vary",
             Self::NoLifetime => "no-lifetime",
+            Self::Validator => "validator",
         }
     }
 }
@@ -109,10 +110,21 @@ pub fn admit(
     if request.method != Method::Get {
         return Err(NotStored::Method);
     }
-    // 206 and 304 are no responses of their own here, and an upgrade is no response at all.
+    // 304 is no response of its own, 206 is stored as a slice only, and an upgrade is no response at all.
     if response.status < 200 || matches!(response.status, 206 | 304) {
         return Err(NotStored::Status);
     }
+    admit_as(request, control, response, admission, times)
+}
+
+/// Decides so about a response that the cache has understood to be a response to a GET of its own, or a part of one.
+pub(super) fn admit_as(
+    request: &RequestHead,
+    control: &RequestControl,
+    response: &ResponseHead,
+    admission: &Admission,
+    times: Received,
+) -> Result<StoredHead, NotStored> {
     if control.no_store {
         return Err(NotStored::RequestNoStore);
     }
@@ -129,7 +141,8 @@ pub fn admit(
             lines.push(name, value);
         }
     }
-    build(response.status, lines, &facts, vary, admission, times)
+    let head = build(response.status, lines, &facts, vary, admission, times);
+    if is_of_use(&head, &facts) { Ok(head) } else { Err(NotStored::NoLifetime) }
 }
 
 /// The rules of RFC 9111, 3 that look at the response.
@@ -168,10 +181,17 @@ const fn is_understood(status: u16) -> bool {
         || matches!(status, 421 | 422 | 429 | 500 | 502..=505)
 }
 
+/// Whether a stored response would answer any request: it arrived fresh, or can be validated or served stale.
+pub(super) fn is_of_use(head: &StoredHead, facts: &Facts<'_>) -> bool {
+    let freshness = head.freshness();
+    freshness.can_be_shared()
+        || freshness.stale_while_revalidate(0) > 0
+        || freshness.stale_if_error(0) > 0
+        || facts.has_etag
+        || facts.dates.modified.is_some()
+}
+
 /// Makes a head of field lines.
-///
-/// # Errors
-/// If it would be of no use.
 pub(super) fn build(
     status: u16,
     mut lines: Lines,
@@ -179,45 +199,38 @@ pub(super) fn build(
     vary: Vary,
     admission: &Admission,
     times: Received,
-) -> Result<StoredHead, NotStored> {
+) -> StoredHead {
     let received = times.received.seconds();
     let age_millis = times.initial_age_millis(facts.age, facts.dates.date);
     let lifetime = match admission.forced_seconds {
         // It begins with the arrival.
         Some(seconds) => {
             let age = u32::try_from(age_millis.div_ceil(1000)).unwrap_or(u32::MAX);
-            Lifetime::Explicit(seconds.saturating_add(age))
+            seconds.saturating_add(age)
         }
         None => lifetime(status, facts, admission, received),
     };
     let freshness = Freshness::new(&facts.control, lifetime, times.received, age_millis);
-    let has_validator = facts.has_etag || facts.dates.modified.is_some();
-    let is_of_use = freshness.can_be_shared()
-        || freshness.stale_while_revalidate(0) > 0
-        || freshness.stale_if_error(0) > 0;
-    if !is_of_use && !has_validator {
-        return Err(NotStored::NoLifetime);
-    }
     // RFC 9110, 6.6.1: a response that is stored gets a date.
     if facts.dates.date.is_none() {
         lines.remove(b"date");
         lines.push(b"Date", tollgate_http::format_date(received).as_bytes());
     }
     let tags = tags(&mut lines, admission);
-    Ok(StoredHead::new(status, lines.into_bytes(), freshness, vary, tags))
+    StoredHead::new(status, lines.into_bytes(), freshness, vary, tags)
 }
 
-/// The lifetime that the response gives, or else the configuration, or else a guess.
-fn lifetime(status: u16, facts: &Facts<'_>, admission: &Admission, received: u64) -> Lifetime {
+/// The lifetime in seconds that the response gives, or else the configuration, or else a guess.
+fn lifetime(status: u16, facts: &Facts<'_>, admission: &Admission, received: u64) -> u32 {
     if let Some(seconds) = explicit_lifetime(&facts.control, &facts.dates, received) {
-        return Lifetime::Explicit(seconds);
+        return seconds;
     }
     let may_be_guessed = is_heuristically_cacheable(status) || facts.control.public;
     if let Some(seconds) = admission.default_seconds.filter(|_| may_be_guessed) {
-        return Lifetime::Explicit(seconds);
+        return seconds;
     }
     let most = if may_be_guessed { admission.heuristic_seconds_max } else { 0 };
-    Lifetime::Heuristic(heuristic_lifetime(&facts.dates, received, most))
+    heuristic_lifetime(&facts.dates, received, most)
 }
 
 /// Reads the tags, separated by single blanks, and removes their fields if clients do not see them.

@@ -11,13 +11,22 @@ use crate::{Stored, StoredHead};
 /// A HEAD is answered like a GET, without the body; it has no ranges.
 #[must_use]
 pub fn answer(stored: &Stored, request: &RequestHead) -> Option<Answer> {
-    let conditions = Conditions::read(request);
+    answer_for(stored.head(), stored.length(), request)
+}
+
+/// Decides so about a response with this head, whose body has this length.
+#[must_use]
+pub fn answer_for(head: &StoredHead, length: u64, request: &RequestHead) -> Option<Answer> {
+    let mut conditions = Conditions::read(request);
     if conditions.if_match.is_some() || conditions.if_unmodified_since.is_some() {
         return None;
     }
-    let head = stored.head();
-    // RFC 9110, 13.2.1: conditions matter only to a response that would be successful without them.
-    if head.status() != 200 || conditions == Conditions::default() {
+    // RFC 9110, 13.2.1 and 14.2: conditions matter only to a response that would be successful without them, and a range
+    // to a 200.
+    if head.status() != 200 {
+        conditions.range = None;
+    }
+    if !(200..300).contains(&head.status()) || conditions == Conditions::default() {
         return Some(Answer::Whole);
     }
     let selected = Selected {
@@ -25,7 +34,7 @@ pub fn answer(stored: &Stored, request: &RequestHead) -> Option<Answer> {
         // 4.3.2: without `Last-Modified`, the date of the response takes its place.
         modified: head.modified().or(head.date()),
         has_strong_date: has_strong_date(head),
-        length: stored.length(),
+        length,
     };
     Some(evaluate(&conditions, &selected))
 }
@@ -100,6 +109,9 @@ mod tests {
             ),
             ("GET", 200, "", "If-None-Match: \"a\"\r\n", whole.clone()),
             ("GET", 404, TAG, "If-None-Match: \"a\"\r\n", whole.clone()),
+            ("GET", 203, TAG, "If-None-Match: \"a\"\r\n", unchanged.clone()),
+            ("GET", 203, TAG, "Range: bytes=2-3\r\n", whole.clone()),
+            ("GET", 302, TAG, "If-None-Match: \"a\"\r\n", whole.clone()),
             ("GET", 200, MODIFIED, "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n", unchanged.clone()),
             ("GET", 200, MODIFIED, "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", whole.clone()),
             // The date of the response takes the place of Last-Modified.

@@ -17,6 +17,8 @@ pub enum Forward {
     Stale,
     /// The request did not accept the response: its directives forbade it.
     Request,
+    /// A part of it is stored, and not the part that the request asks for.
+    Partial,
 }
 
 impl Forward {
@@ -30,6 +32,7 @@ impl Forward {
             Self::VaryMiss => "vary-miss",
             Self::Stale => "stale",
             Self::Request => "request",
+            Self::Partial => "partial",
         }
     }
 }
@@ -128,7 +131,8 @@ mod tests {
         let mut out = Vec::new();
         write_cache_status(&mut out, "a\"b\\c\u{e9}\r\n", &none);
         assert_eq!(String::from_utf8_lossy(&out), "\"a\\\"b\\\\c\"; hit");
-        let tokens = [Forward::Bypass, Forward::Method, Forward::Request].map(Forward::as_str);
-        assert_eq!(tokens, ["bypass", "method", "request"]);
+        let tokens =
+            [Forward::Bypass, Forward::Method, Forward::Request, Forward::Partial].map(Forward::as_str);
+        assert_eq!(tokens, ["bypass", "method", "request", "partial"]);
     }
 }

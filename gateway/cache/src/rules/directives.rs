@@ -5,9 +5,9 @@
 //! cache-directive = token [ "=" ( token / quoted-string ) ]
 //! ```
 //!
-//! A member that does not match is skipped on its own: a syntax error must not hide a `no-store`. A comma
-//! in a quoted value ends nothing. If the closing quote is missing, the rest of the field is that value, so a
-//! `max-age` in it does not count.
+//! A comma in a quoted value ends nothing. A member that does not match the grammar, such as `no-store; max-age=60`,
+//! counts only against the cache: the words in it that restrict the use of the response do, and a lifetime in it is an
+//! invalid one (4.2.1). Otherwise a wrong separator would hide a `private`.
 
 use std::borrow::Cow;
 
@@ -56,7 +56,25 @@ pub(crate) fn seconds(digits: &[u8]) -> Option<u32> {
 
 /// The directives of a field's value.
 pub fn directives(value: &[u8]) -> impl Iterator<Item = Directive<'_>> {
-    members(value).filter_map(parse)
+    members(value).flat_map(|member| {
+        let (directive, malformed) = match parse(member) {
+            Some(directive) => (Some(directive), &b""[..]),
+            None => (None, member),
+        };
+        directive.into_iter().chain(restrictions(malformed))
+    })
+}
+
+/// Directives that restrict the use of a response, also in a member that is malformed. A lifetime is one of them,
+/// because without a value it counts as 0.
+const RESTRICTIONS: [&str; 7] =
+    ["no-store", "private", "no-cache", "must-revalidate", "proxy-revalidate", "s-maxage", "max-age"];
+
+/// The directives in a malformed member that restrict the use of a response, without their values.
+fn restrictions(member: &[u8]) -> impl Iterator<Item = Directive<'_>> {
+    let words = member.split(|byte| !is_token(&[*byte]));
+    let is_one = |word: &&[u8]| RESTRICTIONS.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+    words.filter(is_one).map(|name| Directive { name, value: None })
 }
 
 /// The members of a list that may hold quoted strings. A quote that is not closed reaches to the end.
@@ -139,14 +157,20 @@ mod tests {
             ("max-age=\"60\"", &["max-age=60"]),
             ("private=\"a, b\",no-cache", &["private=a, b", "no-cache"]),
             ("x=\"a\\\"b,\\\\\", y", &["x=a\"b,\\", "y"]),
-            // The grammar allows no white space around the equals sign.
-            ("max-age =60, max-age= 60, a", &["a"]),
-            ("max-age=60 foo, b", &["b"]),
+            // The grammar allows no white space around the equals sign: the lifetime is there, and invalid.
+            ("max-age =60, Max-Age= 60, a", &["max-age", "Max-Age", "a"]),
+            ("max-age=60 foo, b", &["max-age", "b"]),
+            // A wrong separator hides no restriction, and allows nothing.
+            ("no-store; private", &["no-store", "private"]),
+            ("public; max-age=60; No-Cache", &["max-age", "No-Cache"]),
+            ("public; stale-if-error=60, b", &["b"]),
+            ("x-private; no-stores, b", &["b"]),
+            ("private =\"x\"", &["private"]),
             ("=60, a=, b", &["b"]),
             ("a=\"x\"y, b", &["b"]),
             // A quote without its end extends to the end of the field.
-            ("a=\"x, max-age=60", &[]),
-            ("no-store, a=\"x, max-age=60", &["no-store"]),
+            ("a=\"x, max-age=60", &["max-age"]),
+            ("no-store, a=\"x, public", &["no-store"]),
             ("a\tb, c", &["c"]),
         ] {
             assert_eq!(shown(value), expected, "{value}");

@@ -28,8 +28,8 @@ const NO_CACHE: u8 = 1;
 const MUST_REVALIDATE: u8 = 2;
 /// Used stale only as far as the response allows it.
 const SHARED: u8 = 4;
-/// The lifetime is a guess.
-const HEURISTIC: u8 = 8;
+/// RFC 8246: its content never changes.
+const IMMUTABLE: u8 = 8;
 /// It was fresh when it arrived.
 const ARRIVED_FRESH: u8 = 16;
 /// RFC 5861, 3: the response gives a time.
@@ -38,15 +38,6 @@ const OWN_WHILE_REVALIDATE: u8 = 32;
 const OWN_IF_ERROR: u8 = 64;
 /// Requests with credentials may share it.
 const OPEN: u8 = 128;
-
-/// A lifetime, and where it comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
-    /// The response or the configuration gives it, in seconds.
-    Explicit(u32),
-    /// It is a guess.
-    Heuristic(u32),
-}
 
 /// The dates of a response, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,29 +70,25 @@ pub(crate) fn heuristic_lifetime(dates: &Dates, received: u64, seconds_max: u32)
     u32::try_from(unchanged / HEURISTIC_PART).unwrap_or(u32::MAX).min(seconds_max)
 }
 
-/// Whether a response with this status may get a heuristic lifetime (RFC 9110, 15.1). 206 is never stored.
+/// Whether a response with this status may get a heuristic lifetime (RFC 9110, 15.1).
 pub(crate) const fn is_heuristically_cacheable(status: u16) -> bool {
-    matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
 impl Freshness {
     /// Creates it for a response that arrived with this age.
     pub(crate) fn new(
         control: &ResponseControl,
-        lifetime: Lifetime,
+        lifetime_seconds: u32,
         received: Moment,
         initial_age_millis: u64,
     ) -> Self {
-        let (lifetime_seconds, is_heuristic) = match lifetime {
-            Lifetime::Explicit(seconds) => (seconds, false),
-            Lifetime::Heuristic(seconds) => (seconds, true),
-        };
         let mut flags = 0;
         for (is_set, flag) in [
             (control.no_cache, NO_CACHE),
             (control.must_revalidate || control.proxy_revalidate, MUST_REVALIDATE),
             (control.s_maxage.is_some(), SHARED),
-            (is_heuristic, HEURISTIC),
+            (control.immutable, IMMUTABLE),
             (initial_age_millis < u64::from(lifetime_seconds) * 1000, ARRIVED_FRESH),
             (control.stale_while_revalidate.is_some(), OWN_WHILE_REVALIDATE),
             (control.stale_if_error.is_some(), OWN_IF_ERROR),
@@ -147,10 +134,10 @@ impl Freshness {
         self.lifetime_seconds
     }
 
-    /// Whether the lifetime is a guess.
+    /// Whether its content does not change during its lifetime (RFC 8246, 2).
     #[must_use]
-    pub const fn is_heuristic(&self) -> bool {
-        self.has(HEURISTIC)
+    pub const fn is_immutable(&self) -> bool {
+        self.has(IMMUTABLE)
     }
 
     /// Whether it must be validated each time (`no-cache`).
@@ -283,23 +270,23 @@ mod tests {
         }
         assert!(
             is_heuristically_cacheable(404)
+                && is_heuristically_cacheable(206)
                 && !is_heuristically_cacheable(302)
-                && !is_heuristically_cacheable(206)
         );
     }
 
     #[test]
     fn fresh_until_the_age_reaches_the_lifetime() {
         let received = Moment::from_millis(100_500);
-        let freshness = Freshness::new(&control("max-age=10"), Lifetime::Explicit(10), received, 2_000);
+        let freshness = Freshness::new(&control("max-age=10"), 10, received, 2_000);
         let at = |millis| Moment::from_millis(millis);
         assert_eq!(freshness.age_millis(received), 2_000);
         assert!(freshness.is_fresh(at(108_499)) && !freshness.is_fresh(at(108_500)));
         assert_eq!((freshness.left_millis(at(107_500)), freshness.left_millis(at(110_000))), (1_000, -1_500));
         assert!(freshness.can_be_shared());
-        let old = Freshness::new(&control(""), Lifetime::Explicit(2), received, 2_000);
+        let old = Freshness::new(&control(""), 2, received, 2_000);
         assert!(!old.can_be_shared() && !old.is_fresh(received));
-        assert!(!Freshness::new(&control("no-cache"), Lifetime::Explicit(2), received, 0).can_be_shared());
+        assert!(!Freshness::new(&control("no-cache"), 2, received, 0).can_be_shared());
     }
 
     #[test]
@@ -312,7 +299,7 @@ mod tests {
             ("s-maxage=1", true),
             ("must-revalidate", true),
         ] {
-            let freshness = Freshness::new(&control(text), Lifetime::Explicit(1), Moment::default(), 0);
+            let freshness = Freshness::new(&control(text), 1, Moment::default(), 0);
             assert_eq!(freshness.is_open(), expected, "{text}");
         }
     }
@@ -329,7 +316,7 @@ mod tests {
             ("s-maxage=1, stale-while-revalidate=30, stale-if-error=40", 30, 40),
             ("no-cache, stale-while-revalidate=30, stale-if-error=40", 0, 0),
         ] {
-            let freshness = Freshness::new(&control(text), Lifetime::Explicit(1), Moment::default(), 0);
+            let freshness = Freshness::new(&control(text), 1, Moment::default(), 0);
             let allowed = (freshness.stale_while_revalidate(5), freshness.stale_if_error(6));
             assert_eq!(allowed, (while_revalidate, if_error), "{text}");
         }

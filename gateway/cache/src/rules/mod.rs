@@ -11,6 +11,7 @@ pub(crate) mod invalidation;
 pub(crate) mod request_control;
 pub(crate) mod response_control;
 pub(crate) mod reuse;
+pub(crate) mod slices;
 mod structured;
 pub(crate) mod validation;
 pub(crate) mod vary;

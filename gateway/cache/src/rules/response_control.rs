@@ -21,7 +21,7 @@ pub struct ResponseControl {
     pub proxy_revalidate: bool,
     /// 5.2.2.3.
     pub must_understand: bool,
-    /// RFC 8246.
+    /// RFC 8246: the content does not change during the lifetime.
     pub immutable: bool,
     /// 5.2.2.1, in seconds. A value that is no number counts as 0.
     pub max_age: Option<u32>,
@@ -60,8 +60,10 @@ impl ResponseControl {
                     digits = number.to_string();
                     Some(digits.as_bytes().into())
                 }
+                // The fields that these directives name.
+                Value::Text(names) if matches!(member.key, b"private" | b"no-cache") => Some(names.into()),
                 // RFC 9213, 2.1: a value of another type than the directive has is ignored.
-                Value::Boolean(false) | Value::Other => continue,
+                Value::Boolean(false) | Value::Text(_) | Value::Other => continue,
             };
             control.apply(&Directive { name: member.key, value });
         }
@@ -185,6 +187,7 @@ mod tests {
     #[test]
     fn targeted_fields_of_rfc_9213() {
         let targeted = || ResponseControl { is_targeted: true, ..none() };
+        let fields = |names: &[&str]| names.iter().map(|name| Box::from(name.as_bytes())).collect();
         for (lines, expected) in [
             (&["max-age=60"][..], Some(ResponseControl { max_age: Some(60), ..targeted() })),
             (
@@ -198,6 +201,14 @@ mod tests {
             (
                 &["max-age=1;x, private"],
                 Some(ResponseControl { max_age: Some(1), private: true, ..targeted() }),
+            ),
+            (
+                &["private=\"X-A, x-b\", no-cache=x-c"],
+                Some(ResponseControl { withheld_fields: fields(&["X-A", "x-b", "x-c"]), ..targeted() }),
+            ),
+            (
+                &["max-age=1, private=?0, no-cache=1.5"],
+                Some(ResponseControl { max_age: Some(1), ..targeted() }),
             ),
             (&[""], None),
             (&["max-age=60,"], None),

@@ -36,13 +36,16 @@ pub fn reuse(stored: &Stored, control: &RequestControl, allowances: &Allowances,
     if control.no_cache || freshness.is_always_validated() {
         return Reuse::Validate;
     }
-    // 5.2.1.1. With `max-age=0` a client asks for validation, even in the millisecond in which the response arrived.
+    let left = freshness.left_millis(now);
+    let is_fresh = left > 0 && !stored.is_marked_stale();
+    // 5.2.1.1. With `max-age=0` a client asks for validation, even in the millisecond in which the response arrived. RFC 8246,
+    // 2: for a response that does not change, only `no-cache` does.
     let is_too_old = |limit: u32| limit == 0 || freshness.age_millis(now) > u64::from(limit) * 1000;
-    if control.max_age.is_some_and(is_too_old) && control.max_stale.is_none() {
+    let counts_age = control.max_stale.is_none() && !(is_fresh && freshness.is_immutable());
+    if counts_age && control.max_age.is_some_and(is_too_old) {
         return Reuse::Validate;
     }
-    let left = freshness.left_millis(now);
-    if left > 0 && !stored.is_marked_stale() {
+    if is_fresh {
         // 5.2.1.3.
         let is_long_enough = control.min_fresh.is_none_or(|seconds| left >= i64::from(seconds) * 1000);
         return if is_long_enough { Reuse::Fresh } else { Reuse::Validate };
@@ -122,6 +125,12 @@ mod tests {
             ("max-age=10", with(Some(0), None, None), 0, Validate),
             ("max-age=10", with(Some(60), None, None), 11, Validate),
             ("max-age=10, stale-while-revalidate=60", with(Some(60), None, None), 11, Validate),
+            // RFC 8246.
+            ("max-age=10, immutable", with(Some(0), None, None), 9, Fresh),
+            ("max-age=10, immutable", with(Some(0), None, None), 10, Validate),
+            ("max-age=10, immutable", RequestControl { no_cache: true, ..NONE }, 1, Validate),
+            ("max-age=10, immutable, no-cache", with(Some(0), None, None), 1, Validate),
+            ("max-age=10, immutable, must-revalidate", with(Some(0), None, None), 1, Fresh),
             // 5.2.1.3.
             ("max-age=10", with(None, Some(5), None), 5, Fresh),
             ("max-age=10", with(None, Some(5), None), 6, Validate),

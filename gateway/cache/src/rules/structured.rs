@@ -1,20 +1,22 @@
 //! Reads a dictionary of Structured Fields (RFC 9651, 4.2.2), as targeted cache fields are (RFC 9213, 2.1).
 //!
-//! It distinguishes only booleans and integers, since no cache directive has another type. Everything else is checked
-//! against the grammar, because one mistake makes the whole field invalid.
+//! It distinguishes booleans, integers, and the strings and tokens in which directives name fields. Everything else is
+//! checked against the grammar, because one mistake makes the whole field invalid.
 
 /// A member of a dictionary, without its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member<'a> {
     pub key: &'a [u8],
-    pub value: Value,
+    pub value: Value<'a>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum Value<'a> {
     Boolean(bool),
     Integer(i64),
-    /// A decimal, a string, a token, bytes, a date, a display string or a list.
+    /// A token, or the content of a string, with its escapes.
+    Text(&'a [u8]),
+    /// A decimal, bytes, a date, a display string or a list.
     Other,
 }
 
@@ -88,7 +90,7 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    fn item_or_list(&mut self) -> Option<Value> {
+    fn item_or_list(&mut self) -> Option<Value<'a>> {
         if !self.eat(b'(') {
             return self.bare_item();
         }
@@ -105,7 +107,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn bare_item(&mut self) -> Option<Value> {
+    fn bare_item(&mut self) -> Option<Value<'a>> {
         match self.rest.first()? {
             b'-' | b'0'..=b'9' => self.number(),
             b'"' => self.string(),
@@ -129,17 +131,17 @@ impl<'a> Reader<'a> {
             }
             b'%' => {
                 self.expect(b'%')?;
-                self.string()
+                self.string().map(|_| Value::Other)
             }
             b'*' | b'a'..=b'z' | b'A'..=b'Z' => {
-                self.take(|byte| matches!(byte, b':' | b'/') || tollgate_http::is_token(&[byte]));
-                Some(Value::Other)
+                let is_part = |byte| matches!(byte, b':' | b'/') || tollgate_http::is_token(&[byte]);
+                Some(Value::Text(self.take(is_part)))
             }
             _ => None,
         }
     }
 
-    fn number(&mut self) -> Option<Value> {
+    fn number(&mut self) -> Option<Value<'a>> {
         let is_negative = self.eat(b'-');
         let digits = self.take(|byte| byte.is_ascii_digit());
         if digits.is_empty() {
@@ -156,13 +158,14 @@ impl<'a> Reader<'a> {
         Some(Value::Integer(if is_negative { -value } else { value }))
     }
 
-    fn string(&mut self) -> Option<Value> {
+    fn string(&mut self) -> Option<Value<'a>> {
         self.expect(b'"')?;
+        let text = self.rest;
         loop {
             let (byte, rest) = self.rest.split_first()?;
             self.rest = rest;
             match byte {
-                b'"' => return Some(Value::Other),
+                b'"' => return Some(Value::Text(&text[..text.len() - rest.len() - 1])),
                 b'\\' if matches!(rest.first(), Some(b'"' | b'\\')) => self.rest = &rest[1..],
                 b'\\' => return None,
                 0x20..=0x7e => {}
@@ -198,13 +201,14 @@ mod tests {
                 vec![member("a", Value::Boolean(true)), member("b", Value::Other)],
             ),
             (
-                "a=1.5, b=:aGk=:, c=\"x\\\"\", d=tok/en, e=@12",
+                "a=1.5, b=:aGk=:, c=\"x\\\"\", d=tok/en, e=@12, f=%\"x\"",
                 vec![
                     member("a", Value::Other),
                     member("b", Value::Other),
-                    member("c", Value::Other),
-                    member("d", Value::Other),
+                    member("c", Value::Text(b"x\\\"")),
+                    member("d", Value::Text(b"tok/en")),
                     member("e", Value::Other),
+                    member("f", Value::Other),
                 ],
             ),
         ] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_http::{Field, Name, RequestHead, ResponseHead, is_entity_tag, parse_date};
 
-use super::admit::{Admission, build, may_be_stored};
+use super::admit::{Admission, build, is_of_use, may_be_stored};
 use super::age::Received;
 use super::facts::Facts;
 use super::vary::Vary;
@@ -63,10 +63,18 @@ pub fn select_validated<'s>(
     stored.first()
 }
 
+/// The head that a stored one becomes by a 304.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Updated {
+    /// The new head.
+    pub head: StoredHead,
+    /// Whether the response may be stored with it. Otherwise it answers the request that was forwarded, and no other.
+    pub may_be_stored: bool,
+}
+
 impl StoredHead {
     /// Returns the head that this one becomes by a 304 (3.2 and 4.3.4): the fields of the 304 replace the ones with the
-    /// same name, and lifetime and age begin again. `None`: the 304 forbids to store the response any longer, or it
-    /// means a response with another entity tag. The stored response may be used once more.
+    /// same name, and lifetime and age begin again. `None`: it means a response with another entity tag.
     #[must_use]
     pub fn updated_by(
         &self,
@@ -74,14 +82,19 @@ impl StoredHead {
         not_modified: &ResponseHead,
         admission: &Admission,
         times: Received,
-    ) -> Option<Self> {
+    ) -> Option<Updated> {
         let head = &not_modified.head;
         let new_tag = head.get_by_text(b"etag").filter(|tag| is_entity_tag(tag));
-        if let (Some(new), Some(own)) = (new_tag, self.etag())
-            && opaque(new) != opaque(own)
-        {
-            return None;
+        // What is no entity tag replaces none.
+        let mut keeps_tag = new_tag.is_none();
+        if let (Some(new), Some(own)) = (new_tag, self.etag()) {
+            if opaque(new) != opaque(own) {
+                return None;
+            }
+            // What was stored under a weak tag need not be the bytes that the strong one names.
+            keeps_tag = is_weak(own) && !is_weak(new);
         }
+        let may_update = |name: &[u8]| may_update(name) && !(keeps_tag && name.eq_ignore_ascii_case(b"etag"));
         let mut lines = Lines::with_capacity(self.lines().len() + head.bytes().len());
         for (name, value) in self.fields() {
             // A 304 without a date is as new as its arrival (RFC 9110, 6.6.1).
@@ -103,13 +116,15 @@ impl StoredHead {
         let mut facts = Facts::read(block.fields(), &admission.targeted_fields);
         facts.age = head.get_by_text(b"age");
         facts.control.withheld_fields.iter().for_each(|name| lines.remove(name));
-        may_be_stored(request, self.status(), &facts, admission).ok()?;
-        let vary = Vary::new(facts.vary.iter().copied(), &request.head, &admission.vary)?;
-        let mut updated = build(self.status(), lines, &facts, vary, admission, times).ok()?;
-        if updated.tags.is_none() {
-            updated.tags.clone_from(&self.tags);
+        let is_allowed = may_be_stored(request, self.status(), &facts, admission).is_ok();
+        let vary = Vary::new(facts.vary.iter().copied(), &request.head, &admission.vary);
+        let may_be_stored = is_allowed && vary.is_some();
+        let mut head = build(self.status(), lines, &facts, vary.unwrap_or_default(), admission, times);
+        if head.tags.is_none() {
+            head.tags.clone_from(&self.tags);
         }
-        Some(updated)
+        let may_be_stored = may_be_stored && is_of_use(&head, &facts);
+        Some(Updated { head, may_be_stored })
     }
 
     /// Returns whether the response to a HEAD shows that this response is out of date (4.3.5): its length or a
@@ -129,6 +144,10 @@ impl StoredHead {
         let freshness = super::freshness::Freshness::of_mark(now, seconds);
         Self::new(0, Vec::new(), freshness, Vary::default(), Vec::new())
     }
+}
+
+fn is_weak(tag: &[u8]) -> bool {
+    tag.starts_with(b"W/")
 }
 
 /// An entity tag without `W/`.
@@ -160,6 +179,12 @@ mod tests {
 
     fn stored(fields: &str) -> Arc<Stored> {
         Arc::new(Stored::response(1, b"key", head(fields), Body::default()))
+    }
+
+    /// The head that a 304 leaves in the store.
+    fn stored_again(old: &StoredHead, asked: &RequestHead, new: &ResponseHead) -> Option<StoredHead> {
+        let updated = old.updated_by(asked, new, &Admission::default(), times(1_000_000_600))?;
+        updated.may_be_stored.then_some(updated.head)
     }
 
     fn conditions(stored: &[Arc<Stored>]) -> (bool, String) {
@@ -232,8 +257,7 @@ mod tests {
              Content-Length: 7\r\nConnection: x-hop\r\nX-Hop: 1\r\nContent-Type: text/html\r\nX-New: 1\r\nAge: 4\r\n",
         );
         let asked = request("GET", "/", "");
-        let updated =
-            old.updated_by(&asked, &new, &Admission::default(), times(1_000_000_600)).expect("stored");
+        let updated = stored_again(&old, &asked, &new).expect("stored");
         assert_eq!(
             String::from_utf8_lossy(updated.lines()),
             "X-B: 3\r\nX-Hop: 0\r\nContent-Encoding: gzip\r\nETag: \"a\"\r\nDate: Sun, 09 Sep 2001 01:56:40 GMT\r\n\
@@ -247,8 +271,7 @@ mod tests {
     fn a_304_without_fields_renews_the_lifetime() {
         let old = head("Date: Sun, 09 Sep 2001 01:46:40 GMT\r\nCache-Control: max-age=10\r\nETag: \"a\"\r\n");
         let (asked, new) = (request("GET", "/", ""), response(304, ""));
-        let updated =
-            old.updated_by(&asked, &new, &Admission::default(), times(1_000_000_600)).expect("stored");
+        let updated = stored_again(&old, &asked, &new).expect("stored");
         assert!(updated.freshness().is_fresh(Moment::from_seconds(1_000_000_609)));
         assert_eq!(updated.date(), Some(1_000_000_600));
     }
@@ -264,9 +287,30 @@ mod tests {
             ("Cache-Control: private\r\n", false),
             ("Vary: *\r\n", false),
         ] {
-            let updated =
-                old.updated_by(&asked, &response(304, fields), &Admission::default(), times(1_000_000_600));
+            let updated = stored_again(&old, &asked, &response(304, fields));
             assert_eq!(updated.is_some(), is_stored, "{fields}");
+        }
+        // The request that was forwarded gets the new fields.
+        let private = response(304, "Cache-Control: private, max-age=5\r\nSet-Cookie: a=1\r\n");
+        let once = old.updated_by(&asked, &private, &Admission::default(), times(1_000_000_600));
+        let Some(Updated { head, may_be_stored: false }) = once else { panic!("{once:?}") };
+        assert_eq!(
+            (head.get(b"cache-control"), head.get(b"set-cookie"), head.etag()),
+            (Some(&b"private, max-age=5"[..]), Some(&b"a=1"[..]), Some(&b"\"a\""[..]))
+        );
+    }
+
+    #[test]
+    fn a_304_makes_no_weak_tag_strong() {
+        let asked = request("GET", "/", "");
+        for (own, new, expected) in
+            [("W/\"a\"", "\"a\"", "W/\"a\""), ("\"a\"", "W/\"a\"", "W/\"a\""), ("\"a\"", "\"a\"", "\"a\"")]
+        {
+            let old = head(&format!("Cache-Control: max-age=10\r\nETag: {own}\r\n"));
+            let new = response(304, &format!("ETag: {new}\r\n"));
+            let updated = stored_again(&old, &asked, &new).expect("stored");
+            assert_eq!(updated.etag(), Some(expected.as_bytes()), "{own}");
+            assert_eq!(updated.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"etag")).count(), 1);
         }
     }
 

@@ -6,13 +6,16 @@
 //! stripe's lock again whether the response is valid, and puts it in memory, or leaves a long one on disk.
 
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_http::Head;
 
 use super::{Lookup, Store};
 use crate::Moment;
-use crate::disk::{Disk, DiskCandidate, DiskCounters, DiskSettings, DiskStatus, Loaded, LookupTurn, Verdict};
+use crate::disk::{
+    AnnouncedRemoval, Disk, DiskCandidate, DiskCounters, DiskSettings, DiskStatus, Loaded, LookupTurn,
+    Verdict,
+};
 
 impl Store {
     /// Sets the disk tier, or ends it. Does nothing if the settings are those in use. A tier with other settings begins in
@@ -54,6 +57,21 @@ impl Store {
         self.disk.load().as_ref().map(|disk| disk.status())
     }
 
+    /// Whether the disk tier answers no request until its contents are [confirmed](Self::confirm_disk).
+    #[must_use]
+    pub fn is_disk_held(&self) -> bool {
+        self.disk.load().as_ref().is_some_and(|disk| disk.is_held())
+    }
+
+    /// Notes that all purges until a time were carried out, with [`purge`](Self::purge) or
+    /// [`purge_durably`](Self::purge_durably), since the disk tier was set. From then on its contents answer requests, and
+    /// its next start knows how old they are.
+    pub fn confirm_disk(&self, until: SystemTime) {
+        if let Some(disk) = self.disk.load_full() {
+            disk.confirm(until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
+        }
+    }
+
     /// Whether the disk tier may have something for a key that is not in memory. Reads no disk.
     #[must_use]
     pub fn may_be_on_disk(&self, key: &[u8]) -> bool {
@@ -84,7 +102,17 @@ impl Store {
         self.disk.load_full().map(|disk| disk.candidates(self.hash(key), key)).unwrap_or_default()
     }
 
-    /// Notes that a candidate did not load in time.
+    /// Announces that a request with an unsafe method may remove a key, so that what is on disk under it does not come back
+    /// after the end of the process. `None`: there is no disk tier that serves.
+    #[must_use]
+    pub fn announce_removal(&self, key: &[u8]) -> Option<AnnouncedRemoval> {
+        let (disk, hash) = (self.disk.load_full()?, self.hash(key));
+        // Under the lock, so that a response that enters memory is either known to the tier or not written.
+        let _stripe = self.index.lock(hash);
+        disk.announce_removal(hash, key)
+    }
+
+    /// Notes that a call of the disk tier did not return in time.
     pub fn note_slow_disk(&self) {
         if let Some(disk) = self.disk.load_full() {
             disk.note_slow();

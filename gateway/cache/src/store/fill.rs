@@ -185,6 +185,12 @@ impl FillShared {
 
     /// Adds a follower; `None` if there are too many, or it is too late for the beginning of the body.
     pub(super) fn follow(self: &Arc<Self>, store: &Arc<Store>) -> Option<Follower> {
+        let follower = self.join(store)?;
+        store.counters.count_followed();
+        Some(follower)
+    }
+
+    fn join(self: &Arc<Self>, store: &Arc<Store>) -> Option<Follower> {
         let mut state = self.lock();
         if !state.is_kept || state.reader_count() >= store.settings.followers_max {
             return None;
@@ -202,7 +208,6 @@ impl FillShared {
             }
         };
         drop(state);
-        store.counters.count_followed();
         Some(Follower::new(store.clone(), self.clone(), id))
     }
 
@@ -383,11 +388,36 @@ impl Fill {
 
     /// Stores a response again with the head that a 304 has updated, and the same body (RFC 9111, 4.3.4). `None`: a
     /// purge came first; followers still get it.
-    pub fn freshen(mut self, stale: &Stored, head: StoredHead) -> Option<Arc<Stored>> {
-        let stored = Stored::response(self.shared.hash, &self.shared.key, head, stale.body().clone());
-        let stored = Arc::new(stored);
+    pub fn freshen(self, stale: &Stored, head: StoredHead) -> Option<Arc<Stored>> {
+        self.finish_at_once(head, stale.body().clone())
+    }
+
+    /// Stores the manifest of a response that is stored in slices: its head, and the length of the whole. `None`: a purge
+    /// came first; followers still get it.
+    pub fn finish_manifest(self, head: StoredHead, length: u64) -> Option<Arc<Stored>> {
+        self.finish_at_once(head, Body::new(vec![Bytes::from(length.to_string())]))
+    }
+
+    fn finish_at_once(mut self, head: StoredHead, body: Body) -> Option<Arc<Stored>> {
+        let stored = Arc::new(Stored::response(self.shared.hash, &self.shared.key, head, body));
         self.shared.lock().phase = Phase::Stored(stored.clone());
         self.store(stored)
+    }
+
+    /// Makes its own request a follower too, because a task of its own leads the fetch. `None`: there are too many.
+    #[must_use]
+    pub fn follower(&self) -> Option<Follower> {
+        self.shared.join(&self.store)
+    }
+
+    /// Ends a fetch whose 304 leaves nothing that may be stored. Returns the stored body with the new head, which answers
+    /// this request alone; followers fetch for themselves.
+    #[must_use]
+    pub fn use_once(mut self, stale: &Stored, head: StoredHead) -> Arc<Stored> {
+        let stored = Stored::response(self.shared.hash, &self.shared.key, head, stale.body().clone());
+        stored.mark_gone();
+        self.end(Some(Phase::Refused));
+        Arc::new(stored)
     }
 
     /// Ends a fetch whose response is for this request alone: followers fetch for themselves. The caller may

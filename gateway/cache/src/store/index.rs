@@ -102,10 +102,16 @@ impl Index {
 
     /// Puts an object at the beginning of its bucket, and removes those that it replaces, and the oldest of its key
     /// if there are more than `variants_max`. Returns the removed ones.
+    ///
+    /// It goes behind the fresh ones that [count before it](Stored::counts_after), so that the first one which a request
+    /// selects is the one to use.
     pub fn insert(&self, _: &mut Stripe, object: Arc<Stored>, variants_max: usize) -> Vec<Arc<Stored>> {
         let bucket = self.bucket(object.hash());
-        let (mut removed, mut variants) = (Vec::new(), 1);
+        let (mut removed, mut variants, mut behind) = (Vec::new(), 1, None);
         each(bucket, |old| {
+            if object.counts_after(old) {
+                behind = Some(old.clone());
+            }
             if object.replaces(old) {
                 object.inherit(old);
                 removed.push(old.clone());
@@ -116,9 +122,10 @@ impl Index {
                 }
             }
         });
-        object.next.store(bucket.load_full());
+        let place = behind.as_ref().map_or(bucket, |before| &before.next);
+        object.next.store(place.load_full());
         // First the new one, so that a reader finds the old or the new one at any time.
-        bucket.store(Some(object));
+        place.store(Some(object));
         removed.iter().for_each(|old| unlink(bucket, old));
         removed
     }

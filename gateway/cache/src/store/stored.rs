@@ -162,6 +162,18 @@ impl Stored {
             && (self.head.vary() == other.head.vary() || self.is_uncacheable() || other.is_uncacheable())
     }
 
+    /// Whether a request that selects both gets the other one, although this one is stored later: the other one is fresh
+    /// still, and alone has `Vary`, or has the later `Date` (RFC 9111, 4 and 4.1).
+    pub(crate) fn counts_after(&self, other: &Self) -> bool {
+        let Some(made) = self.head.date().map(Moment::from_seconds) else { return false };
+        let is_less = match (self.head.vary().is_some(), other.head.vary().is_some()) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => other.head.date() > self.head.date(),
+        };
+        is_less && self.has_key(other.hash, &other.key) && other.head.freshness().is_fresh(made)
+    }
+
     /// Notes a read. Two workers that do so at once may note one.
     pub(crate) fn note_read(&self) {
         let reads = self.reads.load(Ordering::Relaxed);
@@ -242,14 +254,14 @@ impl fmt::Debug for Stored {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::rules::freshness::{Freshness, Lifetime};
+    use crate::rules::freshness::Freshness;
     use crate::rules::response_control::ResponseControl;
     use crate::rules::vary::Vary;
 
     /// A response with this `Cache-Control`, which arrived at the beginning of 1970.
     pub fn stored(cache_control: &str) -> Stored {
         let control = ResponseControl::of_cache_control([cache_control.as_bytes()].into_iter());
-        let lifetime = Lifetime::Explicit(control.lifetime().unwrap_or(0));
+        let lifetime = control.lifetime().unwrap_or(0);
         let freshness = Freshness::new(&control, lifetime, Moment::default(), 0);
         let head = StoredHead::new(200, Vec::new(), freshness, Vary::default(), Vec::new());
         Stored::response(1, b"key", head, Body::default())

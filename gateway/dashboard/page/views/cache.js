@@ -1,7 +1,7 @@
 // The cache: its hit ratio and size, the stored responses that lead in hits, bytes or age, and the purge.
 
 import { call, sendJson } from '../api.js';
-import { age, amount, bytes, percent, whole } from '../format.js';
+import { age, amount, moment, percent, size, whole } from '../format.js';
 import { Alert, Bar, Card, Component, Dialog, Empty, html, Pill, Table } from '../parts.js';
 import { readsOnly } from '../resources.js';
 import { set, state } from '../store.js';
@@ -14,22 +14,52 @@ const ROWS = 25;
 /// Counts are compared with those of so many seconds ago.
 const RECENT_SECONDS = 10;
 
-const size = (value) => bytes(value).join('\u00a0');
+const used = (part, all) => html`<${Bar} part=${all > 0 ? part / all : 0} />${size(part)} <span class="quiet">${t('limit.of', { n: size(all) })}</span>`;
+
+function figures(rows) {
+  return html`<dl class="list">${rows.map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/// Answered from memory or from disk.
+const hitsOf = ({ hits, disk }) => hits + (disk?.hits ?? 0);
 
 function Figures({ found, recent }) {
-  const { objects, capacity, hits, misses, followed, evictions, refused, hit_ratio: ratio, bytes: used } = found;
+  const { objects, capacity, hits, misses, followed, evictions, refused, hit_ratio: ratio, bytes: held, disk } = found;
   const rows = [
     [t('cache.ratio'), percent(ratio)],
     [t('cache.ratio.now'), percent(recent)],
-    [t('cache.hits'), whole(hits)],
-    [t('cache.misses'), whole(misses)],
+    [disk ? t('cache.hits.memory') : t('cache.hits'), whole(hits)],
+    ...(disk ? [[t('cache.hits.disk'), whole(disk.hits)]] : []),
+    [t('cache.misses'), whole(Math.max(misses - (disk?.hits ?? 0), 0))],
     [t('cache.followed'), whole(followed)],
     [t('cache.objects'), whole(objects)],
-    [t('cache.bytes'), html`<${Bar} part=${capacity > 0 ? used / capacity : 0} />${size(used)} <span class="quiet">${t('limit.of', { n: size(capacity) })}</span>`],
+    [t('cache.bytes'), used(held, capacity)],
     [t('cache.evictions'), whole(evictions)],
     [t('cache.refused'), whole(refused)],
   ];
-  return html`<dl class="list">${rows.map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return figures(rows);
+}
+
+/// The disk tier: whether it serves, what it has, and what failed.
+function Disk({ disk }) {
+  const { state: now, problem, problem_since: since, last_error: last, emptied_at_start: emptied } = disk;
+  const at = (text) => moment(Date.parse(text) / 1e3);
+  const waits = disk.waiting_bytes > 0 || disk.waiting_purges > 0;
+  const rows = [
+    [t('cache.disk.state'), html`<${Pill} kind=${now === 'ready' && !problem ? 'good' : now === 'closed' ? 'bad' : 'warn'}>${t(`cache.disk.state.${now}`)}<//>`],
+    [t('cache.objects'), whole(disk.objects)],
+    [t('cache.disk.bytes'), used(disk.bytes, disk.capacity)],
+    [t('cache.disk.written'), t('cache.disk.amount', { n: whole(disk.writes), size: size(disk.written_bytes) })],
+    [t('cache.disk.read'), t('cache.disk.amount', { n: whole(disk.hits), size: size(disk.read_bytes) })],
+    [t('cache.disk.drops'), whole(disk.drops)],
+    [t('cache.evictions'), whole(disk.evictions)],
+    [t('cache.disk.errors'), last ? html`${whole(disk.errors)} <span class="quiet">${t('cache.disk.errors.last', { at: at(last) })}</span>` : whole(disk.errors)],
+    ...(waits ? [[t('cache.disk.waiting'), t('cache.disk.amount', { n: whole(disk.waiting_purges), size: size(disk.waiting_bytes) })]] : []),
+  ];
+  return html`<${Card} id="cache-disk" title=${t('cache.disk')} wide>
+    ${problem && html`<${Alert}>${t(now === 'ready' ? 'cache.disk.problem' : 'cache.disk.off', { since: at(since), why: problem })}<//>`}
+    ${emptied && html`<p class="quiet">${t('cache.disk.emptied')}</p>`}
+    ${figures(rows)}<//>`;
 }
 
 /// Asks once more before stored responses go.
@@ -122,8 +152,9 @@ export class Cache extends Component {
   recent() {
     const [first, last] = [this.past[0], this.past.at(-1)];
     if (!first) return null;
-    const [hits, misses] = [last.hits - first.hits, last.misses - first.misses];
-    return hits + misses > 0 ? hits / (hits + misses) : null;
+    // What memory misses may be found on disk.
+    const lookups = last.hits + last.misses - first.hits - first.misses;
+    return lookups > 0 ? Math.min((hitsOf(last) - hitsOf(first)) / lookups, 1) : null;
   }
 
   submit(event) {
@@ -174,7 +205,8 @@ export class Cache extends Component {
         <label class="check"><input type="checkbox" name="soft" checked=${soft} onChange=${(event) => this.setState({ soft: event.currentTarget.checked })} />${t('cache.purge.soft')}</label>
         <button>${t('cache.purge.go')}</button><span class="quiet">${t('cache.purge.lead')}</span></form>
       ${done && html`<p class="alert good" role="status">${done.purged === null ? t('cache.purge.later') : t('cache.purge.done', { n: whole(done.purged) })}
-        ${done.version !== undefined && ` ${t('cache.purge.done.fleet', { gateways: done.gateways ?? '–', version: done.version })}`}</p>`}<//>`;
+        ${done.version !== undefined && ` ${t(done.acknowledged === undefined ? 'cache.purge.done.fleet' : 'cache.purge.done.controller', { acknowledged: done.acknowledged, gateways: done.gateways ?? '–', version: done.version })}`}
+        ${done.acknowledged !== undefined && !done.durable && ` ${t('cache.purge.done.memory')}`}</p>`}<//>`;
   }
 
   render(_, { found, problem, purge }) {
@@ -188,6 +220,7 @@ export class Cache extends Component {
       <${Card} id="cache-store" title=${t('cache.store')} wide>
         ${isUnused ? html`<${Empty} title=${t('cache.unused')}><p>${t('cache.unused.more')}</p><pre>policies: {cache: on}</pre><//>`
           : html`<${Figures} found=${found} recent=${this.recent()} />`}<//>
+      ${found.disk && html`<${Disk} disk=${found.disk} />`}
       ${readsOnly() ? html`<${Empty} title=${t('cache.top.role')} />` : html`${this.list()}${this.form()}`}
       ${purge && html`<${Confirm} purge=${purge} onClose=${() => this.setState({ purge: null })} onDone=${done} />`}`;
   }

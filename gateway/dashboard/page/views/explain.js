@@ -1,7 +1,7 @@
 // Where a request would go, and why.
 
 import { sendJson } from '../api.js';
-import { percent, timeText } from '../format.js';
+import { percent, size, timeText } from '../format.js';
 import { Bar, Card, Component, html, Pill, Table } from '../parts.js';
 import { state } from '../store.js';
 import { known, t } from '../text.js';
@@ -53,6 +53,14 @@ function Policies({ policies }) {
       <td><${Pill} kind=${VERDICTS[verdict] ?? ''}>${known(`verdict.${verdict}`) ? t(`verdict.${verdict}`) : verdict}<//></td></tr>`)}<//></div>`;
 }
 
+/// Where the cache keeps responses.
+function stored({ memory, disk }) {
+  return html`<div class="answer-part"><h3>${t('explain.stores')}</h3>
+    <p>${t('explain.stores.memory', { n: size(memory) })}</p>
+    ${disk && html`<p>${t('explain.stores.disk', { n: size(disk.size) })} <code>${disk.path}</code>
+      ${disk.state && html` <${Pill} kind=${disk.state === 'ready' ? 'good' : 'warn'}>${t(`cache.disk.state.${disk.state}`)}<//>`}</p>`}</div>`;
+}
+
 function Answer({ answer }) {
   const { path, refused, route, forward, redirect, respond, files, others } = answer;
   return html`<${Card} id="answer" title=${t('explain.answer')} wide>
@@ -63,6 +71,7 @@ function Answer({ answer }) {
       ${path && path.sent !== path.normal && html`<p>${t('explain.path')}: <code>${path.sent}</code> → <code>${path.normal}</code></p>`}
     </div>
     ${answer.policies.length > 0 && html`<${Policies} policies=${answer.policies} />`}
+    ${answer.stores && stored(answer.stores)}
     ${forward && forwarded(forward)}
     ${redirect && html`<div class="answer-part"><h3>${t('explain.redirect', { status: redirect.status })}</h3><p><code class="target">${redirect.location}</code></p></div>`}
     ${files && html`<div class="answer-part"><h3>${files.list ? t('explain.list') : t('explain.files')}</h3><p><code class="target">${files.path}</code></p></div>`}

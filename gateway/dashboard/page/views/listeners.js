@@ -64,9 +64,9 @@ function Listener({ listener, index }) {
       more=${html`${problem && html`<${Pill} kind="bad">${t('listeners.closed')}<//> `}<${Pill} kind="">${version === null ? t('source.file', { at: source }) : t('source.store', { n: version })}<//> <${Pill} kind=${tls ? 'good' : ''}>${tls ? t('listeners.tls', { version: tls.min_version }) : t('listeners.plain')}<//>`}>
     ${problem && html`<div class="card-body"><${Alert}>${problem}<//></div>`}
     <dl class="facts">
-      ${fact(t('listeners.protocols'), protocols.map((one) => ({ h2: 'HTTP/2', 'http/1.1': 'HTTP/1.1' })[one]).join(', '))}
+      ${fact(t('listeners.protocols'), protocols.map((one) => ({ h2: 'HTTP/2', 'http/1.1': 'HTTP/1.1' })[one] ?? one.toUpperCase()).join(', '))}
       ${hosts.length > 0 && fact(t('listeners.hosts'), hosts.join(', '))}
-      ${fact(t('view.routes'), whole(routes))}
+      ${!['tcp', 'udp'].includes(protocols[0]) && fact(t('view.routes'), whole(routes))}
       ${redirect && fact(t('listeners.redirect'), html`https (${redirect.status}, ${redirect.port})`)}
       ${proxies.length > 0 && fact('PROXY protocol', proxies.join(', '))}
     </dl>

@@ -1,6 +1,9 @@
 // Texts of the view that says where a request would go.
 
 export const explain = {
+  'explain.stores': ['The cache stores', '缓存存储'],
+  'explain.stores.memory': ['in memory, at most {n}', '内存，最多 {n}'],
+  'explain.stores.disk': ['on disk, at most {n}:', '磁盘，最多 {n}：'],
   'explain.title': ['Where would a request go?', '一个请求会去哪里？'],
   'explain.lead': ['The gateway takes it through the code that real requests take, and sends nothing.',
     '网关会让它走过真实请求所走的代码，但不会真正发出。'],

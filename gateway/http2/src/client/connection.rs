@@ -103,6 +103,10 @@ impl ClientConnection {
                 encoder.request_field(name, value, secrets, out);
             }
         })?;
+        let head_end = core.output_end();
+        if let Some(state) = core.streams.get(key) {
+            (state.role.is_connect, state.role.head_end) = (protocol.is_some(), head_end);
+        }
         Ok(ResponseStream::new(self.core.clone(), key))
     }
 
@@ -132,11 +136,17 @@ impl ClientConnection {
         self.core.borrow().can_open()
     }
 
-    /// Whether the output buffer is full. The caller then reads no more from the endpoint, because any frame
-    /// may need a reply.
+    /// Makes the next stream the last one whose id is left.
+    #[cfg(test)]
+    pub(crate) fn use_up_ids(&self) {
+        self.core.borrow_mut().last = crate::client::role::LAST_ID_MAX - 2;
+    }
+
+    /// Whether the output buffer is full, beyond what bodies may take of it. The caller then reads no more from the
+    /// endpoint, because any frame may need a reply.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.core.borrow().output_limit.is_full()
+        !self.core.borrow().output_limit.has_room_for_replies()
     }
 
     /// Sends a PING, unless one waits for its acknowledgement.
@@ -164,6 +174,13 @@ impl ClientConnection {
         let core = &mut *self.core.borrow_mut();
         core.end(ErrorCode::NO_ERROR);
         core.wake_ended_streams(usize::MAX);
+    }
+
+    /// Marks the connection as lost because nothing more can be read. Requests whose heads were not written count as
+    /// not processed. Otherwise as [`ClientConnection::abort`].
+    pub fn abort_unread(&self) {
+        self.core.borrow_mut().give_up_unwritten();
+        self.abort();
     }
 
     /// Marks the connection as lost: nothing is read or written from now on. Wakes its streams.

@@ -31,6 +31,11 @@ impl FieldSection {
         }
     }
 
+    /// Whether the head has a status of success.
+    pub(crate) fn is_success(&self) -> bool {
+        matches!(self.iter().next(), Some((b":status", [b'2', _, _])))
+    }
+
     /// Whether the head belongs to an interim response.
     pub(crate) fn is_interim(&self) -> bool {
         // A section that was cut still has its first field.

@@ -50,13 +50,19 @@ pub(crate) struct ClientStream {
     pub heads_bytes: usize,
     /// Whether the final head was received.
     has_final: bool,
+    /// Whether the request is a CONNECT, and whether the final head accepted it: then only DATA may follow (RFC 9113,
+    /// 8.5).
+    pub is_connect: bool,
+    is_tunnel: bool,
+    /// The end of the request's head in the output, comparable with `Core::written_total`.
+    pub head_end: u64,
     pub failure: Option<StreamFailure>,
 }
 
 /// Why a stream has no response, if its reset alone does not say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StreamFailure {
-    /// The endpoint's GOAWAY excluded the stream.
+    /// The endpoint's GOAWAY excluded the stream, or its head was never written.
     NotProcessed,
     /// The endpoint broke the protocol.
     Malformed,
@@ -113,7 +119,7 @@ impl Role for ClientRole {
             return Ok(());
         }
         if state.role.has_final {
-            if !block.ends_stream || !are_allowed(fields.iter()) {
+            if state.role.is_tunnel || !block.ends_stream || !are_allowed(fields.iter()) {
                 core.reset_for_error(key, ErrorCode::PROTOCOL_ERROR);
                 return Ok(());
             }
@@ -129,6 +135,7 @@ impl Role for ClientRole {
             return Ok(());
         }
         state.role.has_final = !is_interim;
+        state.role.is_tunnel = state.role.is_connect && fields.is_success();
         state.ended = block.ends_stream;
         state.role.heads_bytes += fields.size().max(WAITING_HEAD_BYTES);
         let is_flood = is_interim && state.role.heads_bytes > WAITING_HEADS_MAX_BYTES;
@@ -235,6 +242,17 @@ impl Core<ClientRole> {
     /// closed it in order.
     pub fn violation(&self) -> Option<ErrorCode> {
         self.ended.filter(|code| !matches!(*code, ErrorCode::CANCEL | ErrorCode::NO_ERROR))
+    }
+
+    /// Marks the streams whose heads were not written completely: the endpoint cannot process these requests. The
+    /// output must be discarded now.
+    pub fn give_up_unwritten(&mut self) {
+        let written = self.written_total;
+        for state in
+            self.streams.iter().filter(|state| state.reset.is_none() && state.role.head_end > written)
+        {
+            state.role.failure.get_or_insert(StreamFailure::NotProcessed);
+        }
     }
 
     /// Opens a stream.

@@ -19,7 +19,8 @@ use crate::shared::streams::{SendProgress, StreamKey, register_waker};
 /// Why a response does not arrive, or does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFailure {
-    /// The endpoint's GOAWAY excluded the request: it was not processed (RFC 9113, 6.8).
+    /// The endpoint has not processed the request: its GOAWAY excluded it (RFC 9113, 6.8), or its head was not sent
+    /// before the connection was lost.
     NotProcessed,
     /// The endpoint refused the stream with REFUSED_STREAM: it was not processed (RFC 9113, 8.7).
     Refused,

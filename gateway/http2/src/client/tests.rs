@@ -1,6 +1,7 @@
 //! Drives connections as an endpoint does, frame by frame.
 
 mod frames;
+mod mishaps;
 mod pairs;
 mod protocol_errors;
 
@@ -123,17 +124,24 @@ fn made(kind: FrameType, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Splits bytes into whole frames.
 fn split(bytes: &[u8]) -> Vec<Frame> {
+    let (frames, rest) = split_start(bytes);
+    assert!(rest.is_empty());
+    frames
+}
+
+/// Splits bytes into frames. Returns the bytes of a last frame that is cut, too.
+fn split_start(bytes: &[u8]) -> (Vec<Frame>, &[u8]) {
     let mut frames = Vec::new();
     let mut rest = bytes;
     while let Some(header) = rest.first_chunk::<HEADER_BYTES>() {
         let FrameHeader { length, kind, flags, stream } = FrameHeader::read(*header);
-        let payload = rest[HEADER_BYTES..HEADER_BYTES + length].to_vec();
-        frames.push(Frame { kind, flags, stream, payload });
+        let Some(payload) = rest.get(HEADER_BYTES..HEADER_BYTES + length) else { break };
+        frames.push(Frame { kind, flags, stream, payload: payload.to_vec() });
         rest = &rest[HEADER_BYTES + length..];
     }
-    assert!(rest.is_empty());
-    frames
+    (frames, rest)
 }
 
 fn kinds(frames: &[Frame]) -> Vec<FrameType> {

@@ -133,7 +133,7 @@ impl ServerConnection {
     }
 
     /// Sends GOAWAY: the client should open no more streams. Streams that it opens before it receives that
-    /// are still served.
+    /// are still served. Not before the client's preface has arrived: the first frame must be SETTINGS (RFC 9113, 3.4).
     pub fn start_graceful_shutdown(&self) {
         self.core.borrow_mut().start_graceful_shutdown();
     }

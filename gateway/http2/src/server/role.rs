@@ -56,6 +56,8 @@ pub(crate) struct ServerStream {
     is_queued: bool,
     /// Whether all fields of its response are sent as never indexed.
     pub has_secrets: bool,
+    /// Whether it is a tunnel, on which only DATA may follow (RFC 9113, 8.5).
+    pub is_tunnel: bool,
 }
 
 impl Role for ServerRole {
@@ -215,7 +217,8 @@ impl Core<ServerRole> {
             return Ok(());
         }
         state.ended = true;
-        if block.is_own_parent
+        if state.role.is_tunnel
+            || block.is_own_parent
             || !block.ends_stream
             || !are_allowed(fields.iter())
             || state.has_wrong_length()

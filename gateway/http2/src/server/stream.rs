@@ -113,6 +113,18 @@ impl RequestStream {
         self.with_state(|state| state.role.has_secrets = true);
     }
 
+    /// Makes the stream a tunnel, because the request is a CONNECT that succeeds: only DATA may follow (RFC 9113, 8.5).
+    /// Trailers reset it, even if they have arrived already.
+    pub fn become_tunnel(&self) {
+        let has_trailers = self.with_state(|state| {
+            state.role.is_tunnel = true;
+            state.trailers.is_some()
+        });
+        if has_trailers == Some(true) {
+            self.core.borrow_mut().reset_for_error(self.key, ErrorCode::PROTOCOL_ERROR);
+        }
+    }
+
     fn has_secrets(&self) -> bool {
         self.with_state(|state| state.role.has_secrets).unwrap_or(false)
     }

@@ -78,6 +78,8 @@ pub(crate) struct Core<R: Role> {
     pub send_window: i64,
     pub out: Vec<u8>,
     pub written: usize,
+    /// Bytes that were ever written, without the rest of `out`.
+    pub written_total: u64,
     pub output_limit: OutputLimit,
     /// Streams that wait for room in the output buffer or the connection's window, and the stream that wrote
     /// last.
@@ -120,6 +122,7 @@ impl<R: Role> Core<R> {
             send_window: DEFAULT_WINDOW_BYTES.into(),
             out: Vec::new(),
             written: 0,
+            written_total: 0,
             output_limit: OutputLimit::new(totals),
             waiting: Vec::new(),
             writer: None,
@@ -349,6 +352,11 @@ impl<R: Role> Core<R> {
     /// Bytes that wait to be written.
     pub fn unwritten(&self) -> usize {
         self.out.len() - self.written
+    }
+
+    /// What `written_total` will be once everything that waits is written.
+    pub fn output_end(&self) -> u64 {
+        self.written_total + self.unwritten() as u64
     }
 
     /// Reads the frame header at the start of `bytes`, if all of it is there.

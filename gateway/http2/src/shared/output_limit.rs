@@ -10,6 +10,10 @@ const LIMIT_BYTES: usize = 128 * 1024;
 const CROWDED_TOTAL_BYTES: usize = 8 * 1024 * 1024;
 const CROWDED_LIMIT_BYTES: usize = 16 * 1024;
 
+/// Bytes beyond `LIMIT_BYTES` for the replies to an endpoint's frames. An endpoint may read nothing until its response is
+/// taken, so a request's body in the buffer must not stop the gateway from reading.
+const REPLIES_BYTES: usize = 64 * 1024;
+
 /// Tracks the unwritten bytes of a connection. Without this bound, a client that opens large windows and
 /// reads nothing could make the gateway buffer a full window for each stream.
 #[derive(Debug)]
@@ -35,6 +39,11 @@ impl OutputLimit {
     /// Whether the output buffer has reached `LIMIT_BYTES`.
     pub fn is_full(&self) -> bool {
         self.unwritten.own() >= LIMIT_BYTES
+    }
+
+    /// Whether replies to further frames fit, although bodies may have filled `LIMIT_BYTES`.
+    pub fn has_room_for_replies(&self) -> bool {
+        self.unwritten.own() < LIMIT_BYTES + REPLIES_BYTES
     }
 
     /// Whether there is enough room to wake the streams that wait for it: more than half of the limit.

@@ -336,6 +336,8 @@ impl<R: Role> Core<R> {
         };
         match self.streams.key(header.stream) {
             Some(key) => self.reset_for_error(key, code),
+            // RFC 9113, 6.4: an idle stream must not be reset.
+            None if header.stream > self.last || header.stream.is_multiple_of(2) => return Err(code),
             None => {
                 self.send_reset(header.stream, code);
                 self.count_protocol_error();
@@ -369,7 +371,12 @@ impl<R: Role> Core<R> {
             return Err(ErrorCode::PROTOCOL_ERROR);
         }
         if header.has(ACK) {
-            return if payload.is_empty() { Ok(()) } else { Err(ErrorCode::FRAME_SIZE_ERROR) };
+            return match payload {
+                [] if self.has_peer_settings => Ok(()),
+                // RFC 9113, 3.4: the settings of the peer come first.
+                [] => Err(ErrorCode::PROTOCOL_ERROR),
+                _ => Err(ErrorCode::FRAME_SIZE_ERROR),
+            };
         }
         let before = self.peer_settings;
         let mut peer_settings = PeerSettings { hpack_table: None, ..before };

@@ -162,6 +162,7 @@ impl<R: Role> Core<R> {
     /// again.
     pub fn has_written(&mut self, count: usize) {
         self.written += count;
+        self.written_total += count as u64;
         if self.written == self.out.len() {
             self.out.clear();
             self.written = 0;

@@ -64,6 +64,8 @@ fields! {
     Sni = "sni";
     /// The protocols that the client of a stream offered in its TLS handshake; in JSON, left out otherwise.
     Alpn = "alpn";
+    /// The JA4 fingerprint of that handshake; in JSON, left out otherwise.
+    Ja4 = "ja4";
     /// Subject of the client's certificate.
     ClientSubject = "client_subject";
     /// SHA-256 hash of the client's certificate; in JSON, left out if there is none.
@@ -163,6 +165,7 @@ impl Field {
         Field::TlsCipher,
         Field::Sni,
         Field::Alpn,
+        Field::Ja4,
         Field::ClientSubject,
         Field::ClientFingerprint,
         Field::Reason,
@@ -191,6 +194,7 @@ impl Field {
             Self::TlsVersion | Self::TlsCipher | Self::ClientSubject => record.tls.is_none(),
             Self::Sni => record.tls.is_none() && record.sni.is_none(),
             Self::Alpn => record.alpn.is_none(),
+            Self::Ja4 => record.ja4.is_none(),
             Self::ClientFingerprint => record.tls.is_none_or(|tls| tls.client_fingerprint.is_none()),
             Self::ClientUnverified => record.tls.is_none_or(|tls| !tls.client_unverified),
             Self::Consumer => record.consumer.is_none(),
@@ -286,6 +290,7 @@ impl Field {
                 optional(name.map(str::as_bytes))
             }
             Field::Alpn => optional(record.alpn),
+            Field::Ja4 => optional(record.ja4.map(str::as_bytes)),
             Field::ClientSubject => {
                 optional(record.tls.and_then(|tls| tls.client_subject).map(str::as_bytes))
             }

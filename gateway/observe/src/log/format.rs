@@ -197,7 +197,7 @@ mod tests {
         assert!(time.len() == "2026-01-31T23:59:59.123Z".len() && time.ends_with('Z'), "{time}");
         let (_, rest) = rest.split_once("+0000 ").unwrap();
         let expected = "192.0.2.7 40312 192.0.2.7 40312 https GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
-                        TLS_AES_128_GCM_SHA256 api.example.com - - - - 504 - \
+                        TLS_AES_128_GCM_SHA256 api.example.com - - - - - 504 - \
                         http_response_timeout no head items shop 10.0.0.1:8080 10.0.0.2:80, 10.0.0.1:8080 -, 504 \
                         connection_refused, http_response_timeout 1.500, 2.500 expired 0 1234 \
                         0123456789abcdef0123456789abcdef alice 4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7 \
@@ -215,6 +215,7 @@ mod tests {
             tls: None,
             sni: Some("db.example.com"),
             alpn: Some(b"h2"),
+            ja4: Some("t13d1516h2_8daaf6152771_e5627efa2ab1"),
             host: None,
             status: 0,
             reused: false,
@@ -231,6 +232,7 @@ mod tests {
             "protocol",
             "sni",
             "alpn",
+            "ja4",
             "reason",
             "route",
             "upstream",
@@ -243,7 +245,7 @@ mod tests {
         ];
         assert_eq!(keys, wanted);
         assert_eq!((&value["scheme"], &value["sni"]), (&Json::from("tls"), &Json::from("db.example.com")));
-        let plain = Record { secure: false, sni: None, alpn: None, version: b"UDP", ..stream };
+        let plain = Record { secure: false, sni: None, alpn: None, ja4: None, version: b"UDP", ..stream };
         let value: Json = serde_json::from_str(&line(&Format::json(&[]), &plain)).unwrap();
         assert_eq!((&value["scheme"], value.get("sni")), (&Json::from("udp"), None));
         assert!(combined_line(&plain).contains("[T] \"UDP\" 000 1234 "));
@@ -272,8 +274,8 @@ mod tests {
         let more: Json = serde_json::from_str(&line(&Format::json(&further), &known)).unwrap();
         assert_eq!((&more["x"], &more["y\""]), (&Json::from("1, \"2"), &Json::Null));
         let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
-        // The protocols are those of streams.
-        let without = [Field::TimeLocal, Field::Alpn];
+        // Only streams have the last two.
+        let without = [Field::TimeLocal, Field::Alpn, Field::Ja4];
         let wanted: Vec<&str> =
             Field::ALL.iter().filter(|field| !without.contains(field)).map(|field| field.name()).collect();
         assert_eq!(keys, wanted);

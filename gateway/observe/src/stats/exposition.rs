@@ -435,6 +435,11 @@ impl Scrape {
                 "Invalid documents of the controller, instead of which the last valid ones stay in use.",
             )?
             .set(controller.refused as u64)?;
+            page.gauge(
+                "tollgate_controller_purge",
+                "Number of the controller's last purge that is carried out.",
+            )?
+            .set(controller.purge)?;
         }
         if let Some(fleet) = status.fleet {
             page.gauge("tollgate_fleet_version", "Version of the documents that gateways get.")?
@@ -457,6 +462,32 @@ impl Scrape {
                 "Connections without a valid certificate, or of something else than a gateway.",
             )?
             .set(fleet.rejected)?;
+            page.counter("tollgate_fleet_purges_total", "Purges of caches that were made.")?
+                .set(fleet.purges)?;
+            page.gauge(
+                "tollgate_fleet_gateways_behind_purges",
+                "Connected gateways that have not carried out all purges.",
+            )?
+            .set(fleet.purges_behind as u64)?;
+        }
+        if let Some(cache) = status.cache {
+            let tiers = || [("memory", Some(cache.memory)), ("disk", cache.disk)].into_iter();
+            let tiers = || tiers().filter_map(|(name, tier)| Some((name, tier?)));
+            let mut family = page.gauge("tollgate_cache_objects", "Stored responses, by tier.")?;
+            for (name, tier) in tiers() {
+                family.add(&[("tier", name)], tier.objects)?;
+            }
+            let mut family = page.gauge("tollgate_cache_bytes", "Bytes of stored responses, by tier.")?;
+            for (name, tier) in tiers() {
+                family.add(&[("tier", name)], tier.bytes)?;
+            }
+            let mut family =
+                page.gauge("tollgate_cache_capacity_bytes", "Maximum bytes of stored responses, by tier.")?;
+            for (name, tier) in tiers() {
+                family.add(&[("tier", name)], tier.capacity_bytes)?;
+            }
+            page.gauge("tollgate_cache_disk_serving", "Whether the cache's disk tier answers requests.")?
+                .set(u64::from(cache.disk_serves))?;
         }
         let Some(etcd) = status.etcd else { return Ok(()) };
         page.gauge(
@@ -635,6 +666,7 @@ mod tests {
             status.etcd = Some(crate::EtcdStatus::default());
             status.controller = Some(crate::ControllerStatus::default());
             status.fleet = Some(crate::FleetStatus::default());
+            status.cache = Some(crate::CacheStatus::default());
         });
         assert_eq!(documented, declared(&registry.render_as(Exposition::Text)));
     }

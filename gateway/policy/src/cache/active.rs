@@ -25,6 +25,8 @@ pub struct CacheRules {
     pub(crate) no_store: Conditions,
     /// Maximum bytes of a stored body.
     pub max_object: u64,
+    /// The bytes of a slice, if responses are fetched and stored in slices.
+    pub slice: Option<u64>,
     /// Number of requests from which on a response is stored.
     pub(crate) min_uses: u8,
     /// Whether and for how long a response is stored, unless its status has a lifetime of its own.
@@ -135,7 +137,11 @@ impl CacheUse {
                 } else {
                     "stores nothing: a condition of `no_store` holds"
                 };
-                format!("key {url}{shared}, {stores}")
+                let sliced = match self.cache.rules.slice {
+                    Some(bytes) => format!(", in slices of {bytes} bytes"),
+                    None => String::new(),
+                };
+                format!("key {url}{shared}, {stores}{sliced}")
             }
         }
     }

@@ -60,6 +60,10 @@ pub(crate) struct CacheSettings {
     /// Maximum bytes of a stored body. A longer one streams through.
     #[key(size = 1..="1GiB", default = "8MiB", also = ["max_object_size", "max_size", "max_body", "maxobjsize"])]
     max_object: u64,
+    /// Size of the slices in which responses are fetched and stored, by ranges, for large files of which clients ask for
+    /// parts. At most `max_object`, which then bounds a slice.
+    #[key(size = "64KiB"..="64MiB", off, default = off, also = ["slice_size", "proxy_cache_slice", "range_size"])]
+    slice: Option<u64>,
     /// Number of requests from which on a response is stored.
     #[key(count = 1..=100, default = 1, also = ["proxy_cache_min_uses"])]
     min_uses: u8,
@@ -196,6 +200,7 @@ impl PolicyConfig for CacheSettings {
             bypass: conditions(&self.bypass),
             no_store: conditions(&self.no_store),
             max_object: self.max_object,
+            slice: self.slice,
             min_uses: self.min_uses,
             by_status: self.ttl.iter().map(|(statuses, lifetime)| (*statuses, forced(*lifetime))).collect(),
             admission,
@@ -244,6 +249,13 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, cache: &mut CacheSettings) {
         reader
             .problems
             .push(problem.help("ignore it only if no response depends on it, whatever `Vary` says"));
+    }
+    if let Some(field) = fields.get("slice")
+        && cache.slice.is_some_and(|slice| slice > cache.max_object)
+    {
+        let problem =
+            Problem::error(field.at, "`slice` is larger than `max_object`, so no slice would be stored");
+        reader.problems.push(problem.help("each slice is stored as an object; 1MiB is usual"));
     }
     let key = &cache.key;
     let chooses = !(key.query_only.is_empty() && key.query_without.is_empty());

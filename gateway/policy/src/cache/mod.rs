@@ -40,6 +40,9 @@ impl Planned for CacheRules {
         if !self.by_status.is_empty() {
             parts.push("lifetimes by status".to_owned());
         }
+        if self.slice.is_some() {
+            parts.push("in slices".to_owned());
+        }
         if !(self.bypass.is_empty() && self.no_store.is_empty()) {
             parts.push("with exceptions".to_owned());
         }
@@ -177,6 +180,7 @@ mod tests {
             bypass: Conditions::default(),
             no_store: Conditions::default(),
             max_object: 1,
+            slice: None,
             min_uses: 1,
             admission: Admission::default(),
             by_status: Vec::new(),

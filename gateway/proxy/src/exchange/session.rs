@@ -6,6 +6,9 @@
 //!
 //! UDP has no handshake, so addresses can be forged. Until the endpoint has answered, a session sends it a bounded number
 //! of bytes; until the client has sent again after an answer, the client gets a bounded number.
+//!
+//! Datagrams to an endpoint that is gone vanish without an error, and a busy client would keep such a session alive. So a
+//! session ends with the first datagram of its client after the upstream has lost its endpoint.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
@@ -33,6 +36,8 @@ use crate::state::worker::Worker;
 const GRACE: Duration = Duration::from_millis(500);
 /// Datagrams of a client that wait until the socket to the endpoint is open.
 const WAITING_MAX: usize = 16;
+/// Bytes of these datagrams, so that sessions in the queue of an upstream hold little: one datagram of the largest size.
+const WAITING_MAX_BYTES: usize = 64 * 1024;
 /// Datagrams of an endpoint that a session passes on before the worker's other tasks run.
 const DATAGRAMS_PER_TURN: usize = 16;
 
@@ -58,8 +63,10 @@ pub(crate) struct Session {
     /// Bytes to the client before it has sent after an answer, and whether it has.
     unconfirmed: Cell<u64>,
     is_confirmed: Cell<bool>,
-    /// Whether the endpoint's port is closed.
-    is_refused: Cell<bool>,
+    /// Why the session ends at once, after a datagram of the client.
+    ends: Cell<Option<Reason>>,
+    /// The plan's generation and the upstream's epoch under which the endpoint was last looked for.
+    checked: Cell<(u64, u64)>,
     task: RefCell<Option<Waker>>,
 }
 
@@ -95,16 +102,20 @@ impl Session {
             is_answered: Cell::new(false),
             unconfirmed: Cell::new(0),
             is_confirmed: Cell::new(false),
-            is_refused: Cell::new(false),
+            ends: Cell::new(None),
+            checked: Cell::default(),
             task: RefCell::default(),
         })
     }
 
-    /// Passes a datagram of the client on. Returns `false` if the endpoint's port is closed: the session ends, and the
-    /// datagram is for the next one.
+    /// Passes a datagram of the client on. Returns `false` if the endpoint's port is closed, or if the endpoint takes
+    /// nothing more: the session ends, and the datagram is for the next one.
     pub fn pass_to_endpoint(&self, datagram: &[u8]) -> bool {
+        if self.has_lost_endpoint() {
+            self.end(Reason::EndpointLeft);
+            return false;
+        }
         let bytes = datagram.len() as u64;
-        self.moved(bytes, false);
         if self.is_answered.get() {
             self.is_confirmed.set(true);
         } else {
@@ -115,24 +126,52 @@ impl Session {
             }
             self.unanswered.set(sent);
         }
-        match self.endpoint.get() {
-            Some(endpoint) => return self.send(endpoint, datagram),
-            None if self.waiting.borrow().len() < WAITING_MAX => {
-                self.waiting.borrow_mut().push(datagram.into());
-            }
-            None => self.state.counts.dropped(DatagramDrop::NotSent),
+        // What is dropped does not keep the session alive: after its end, the next one has another endpoint.
+        self.moved(bytes, false);
+        let Some(endpoint) = self.endpoint.get() else {
+            self.keep(datagram);
+            return true;
+        };
+        self.send(endpoint, datagram)
+    }
+
+    /// Keeps a datagram until the socket to the endpoint is open.
+    fn keep(&self, datagram: &[u8]) {
+        let waiting = &mut *self.waiting.borrow_mut();
+        let bytes = waiting.iter().map(|kept| kept.len()).sum::<usize>() + datagram.len();
+        if waiting.len() < WAITING_MAX && bytes <= WAITING_MAX_BYTES {
+            waiting.push(datagram.into());
+        } else {
+            self.state.counts.dropped(DatagramDrop::NotSent);
         }
-        true
+    }
+
+    /// Returns whether the upstream has lost the endpoint. An upstream that has left the plan keeps its sessions, as it
+    /// keeps its connections.
+    fn has_lost_endpoint(&self) -> bool {
+        let record = self.record.borrow();
+        let (Some(upstream), Some(pool)) = (&record.upstream, &record.endpoint) else { return false };
+        let active = self.worker.active.borrow();
+        let now = (active.plan.generation(), upstream.state().epoch());
+        if self.checked.replace(now) == now {
+            return false;
+        }
+        active.by_name(&upstream.name).is_some_and(|current| current.has_lost(pool))
+    }
+
+    /// Makes the session's task end it.
+    fn end(&self, reason: Reason) {
+        self.ends.set(Some(reason));
+        if let Some(task) = self.task.borrow_mut().take() {
+            task.wake();
+        }
     }
 
     fn send(&self, endpoint: &Datagrams, datagram: &[u8]) -> bool {
         let Err(error) = endpoint.send(datagram) else { return true };
         // An earlier datagram found the port closed.
         if error.kind() == io::ErrorKind::ConnectionRefused {
-            self.is_refused.set(true);
-            if let Some(task) = self.task.borrow_mut().take() {
-                task.wake();
-            }
+            self.end(Reason::ConnectionRefused);
             return false;
         }
         self.state.counts.dropped(DatagramDrop::NotSent);
@@ -204,7 +243,12 @@ pub(crate) async fn run(session: Rc<Session>) {
             drop(permit);
             reason
         }
-        Err(reason) => reason,
+        Err(reason) => {
+            let cause =
+                if reason == Reason::NoStream { DatagramDrop::NoStream } else { DatagramDrop::NotSent };
+            session.waiting.take().iter().for_each(|_| session.state.counts.dropped(cause));
+            reason
+        }
     };
     session.record.borrow_mut().end(reason);
 }
@@ -213,7 +257,7 @@ pub(crate) async fn run(session: Rc<Session>) {
 async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPermit), Reason> {
     let active = session.worker.active();
     let ip = session.client.ip().to_canonical();
-    let upstream = choose(&session.state, &active, ip).ok_or(Reason::DestinationUnavailable)?.clone();
+    let upstream = choose(&session.state, &active, ip)?.clone();
     let hash = match &upstream.balance().policy {
         Policy::Hash(HashBy::ClientAddress) => Some(address_hash(ip)),
         _ => None,
@@ -237,7 +281,11 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
         Poll::Ready(opened) => Poll::Ready(opened.map_err(|error| error.reason())),
         Poll::Pending => bound.poll_passed(cx).map(|()| Err(Reason::ConnectionTimeout)),
     });
-    let opened = opened.await;
+    let opened = opened.await.and_then(|socket| match session.handle.is_reached_by(&socket) {
+        // Each session would open the next one.
+        true => Err(Reason::LoopDetected),
+        false => Ok(socket),
+    });
     drop(opening);
     let endpoint = opened.inspect_err(|reason| {
         session.worker.stats.upstream_failed(pool.slot(), *reason);
@@ -249,6 +297,8 @@ async fn connect(session: &Session) -> Result<(Rc<Upstream>, Rc<Pool>, ConnectPe
     for datagram in std::mem::take(&mut *session.waiting.borrow_mut()) {
         session.send(endpoint, &datagram);
     }
+    // The time in the queue is not idle.
+    session.wait();
     Ok((upstream, pool, permit))
 }
 
@@ -262,8 +312,10 @@ async fn relay(session: &Session, upstream: &Upstream, pool: &Rc<Pool>) -> Reaso
         Poll::Ready(Reason::ConnectionRefused)
     };
     poll_fn(|cx| {
-        if session.is_refused.get() {
-            return refused();
+        match session.ends.get() {
+            None => {}
+            Some(Reason::ConnectionRefused) => return refused(),
+            Some(reason) => return Poll::Ready(reason),
         }
         *session.task.borrow_mut() = Some(cx.waker().clone());
         for _ in 0..DATAGRAMS_PER_TURN {

@@ -129,6 +129,12 @@ pub(crate) trait UpstreamSide: Duplex + OpenedConnection {
     /// Takes the trailer lines that followed the response, if they arrive separately from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
 
+    /// Returns whether the endpoint forbade that one of the trailers enters a compression table. HTTP/1 has no table.
+    #[inline]
+    fn trailers_forbid_indexing(&self) -> bool {
+        false
+    }
+
     /// Reports that the response did not arrive in time.
     fn timed_out(&self);
 

@@ -80,7 +80,7 @@ fn received(
         // Its endpoint is gone; the next session has another one.
         sessions.borrow_mut().remove(&client);
     }
-    if worker.draining.get() || handle.closed().is_some() {
+    if worker.draining.get() {
         return;
     }
     let Some(session) = open(worker, handle, socket, client) else { return };
@@ -126,14 +126,18 @@ impl Drop for Leave {
     }
 }
 
-/// Opens a session, unless no stream takes the datagram or a bound is reached.
+/// Opens a session, unless no stream takes the datagram or a bound is reached. A socket of a closed listener stays open for
+/// its last sessions; until then it also gets datagrams for a listener that was opened at the same address since.
 fn open(
     worker: &Rc<Worker>,
     handle: &Rc<ListenerHandle>,
     socket: &Rc<Datagrams>,
     client: SocketAddr,
 ) -> Option<Rc<Session>> {
-    let listener = handle.listener(&worker.active.borrow().plan)?;
+    let listener = match (handle.closed(), &worker.active.borrow().plan) {
+        (None, plan) => handle.listener(plan)?,
+        (Some(_), plan) => handle.successor(plan)?,
+    };
     let stream = listener.streams.as_ref().and_then(|table| table.other().cloned());
     let Some(stream) = stream.filter(|stream| !stream.shares.is_empty()) else {
         worker.stats.stream(&listener.bind.to_string()).dropped(DatagramDrop::NoStream);

@@ -92,6 +92,13 @@ pub fn dry_run(
     }
     dry_run.sent_path = state.request.slice(state.request.path).to_vec();
     let mut listener = at.or_else(|| https::listener(plan, &state.request, secure));
+    if let Some(streams) = listener.filter(|_| secure).and_then(|listener| listener.streams.as_ref())
+        && streams.named(state.request.slice(state.request.host)).is_some()
+    {
+        let detail = "a stream takes the connections of this host: `--listener` and `--sni` explain it";
+        dry_run.outcome = refused(Reason::MisdirectedRequest, Some(detail));
+        return dry_run;
+    }
     if let Some(at) = listener.filter(|listener| listener.by_host) {
         let host = state.request.slice(state.request.host);
         // A client opens its connection for the host that it asks for.

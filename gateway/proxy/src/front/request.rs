@@ -193,6 +193,9 @@ fn choose_listener<S: ClientSide>(
     plan: &Plan,
     request: &RequestHead,
 ) -> Result<(), Reason> {
+    if is_of_stream(client, request) {
+        return Err(Reason::MisdirectedRequest);
+    }
     let server_name = client.stream.tls().map(|tls| tls.server_name.as_deref().unwrap_or_default());
     let at = &client.connection_context.listener;
     let chosen = by_host::listener(plan, at, request.slice(request.host), server_name)?.clone();
@@ -206,11 +209,27 @@ fn choose_listener<S: ClientSide>(
 /// connections for them (RFC 9110, 7.4; RFC 9113, 9.1.1).
 fn is_misdirected<S: ClientSide>(client: &Client<S>, request: &RequestHead) -> bool {
     let Some(tls) = client.stream.tls() else { return false };
+    if is_of_stream(client, request) {
+        return true;
+    }
     let Some(name) = tls.server_name.as_deref() else { return false };
     let host = request.slice(request.host);
     let host = host.strip_suffix(b".").unwrap_or(host);
     !host.eq_ignore_ascii_case(name.as_bytes())
         && !tls.hosts.as_ref().is_some_and(|hosts| hosts.iter().any(|it| covers_host(it, host)))
+}
+
+/// Returns whether a stream takes the TLS connections for the host of the request, which is then another server's, whatever the
+/// certificate covers. A connection that is older than the stream goes on.
+fn is_of_stream<S: ClientSide>(client: &Client<S>, request: &RequestHead) -> bool {
+    let (Some(tls), Some(streams)) = (client.stream.tls(), &client.connection_context.listener.streams)
+    else {
+        return false;
+    };
+    let host = request.slice(request.host);
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    let is_own = tls.server_name.as_deref().is_some_and(|name| host.eq_ignore_ascii_case(name.as_bytes()));
+    !is_own && streams.named(host).is_some()
 }
 
 /// Returns whether a certificate's name covers a host; `*.` is one label (RFC 6125, 6.4.3).

@@ -198,6 +198,7 @@ fn log_record<'a>(
         tls: record.tls.as_ref().map(|tls| tls.record()),
         sni: None,
         alpn: None,
+        ja4: None,
         host: Some(if known { record.announced.authority(request) } else { b"" })
             .filter(|host| !host.is_empty()),
         referer: request.head.get(Name::Referer),

@@ -6,9 +6,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tollgate_net::Datagrams;
 use tollgate_plan::{ListenAddress, Plan, PlannedListener};
 
 /// Identifies a listener across all workers.
@@ -49,6 +51,24 @@ impl ListenerHandle {
             *self.listener.borrow_mut() = Some(found.clone());
         }
         self.listener.borrow().clone()
+    }
+
+    /// Returns the listener that datagrams at this address are for after the listener has closed, while its last sessions
+    /// keep the socket: one of the plan at the same address, or at all addresses of the port.
+    pub fn successor(&self, plan: &Plan) -> Option<Arc<PlannedListener>> {
+        let ListenAddress::Udp(own) = *self.bind.borrow().as_ref()? else { return None };
+        let covers = |address: &SocketAddr| {
+            let is_wide = address.ip().is_unspecified() && (address.is_ipv6() || own.is_ipv4());
+            address.port() == own.port() && own.port() != 0 && (address.ip() == own.ip() || is_wide)
+        };
+        let mut all = plan.listeners.iter();
+        all.find(|it| matches!(&it.bind, ListenAddress::Udp(address) if covers(address))).cloned()
+    }
+
+    /// Whether what a session sends arrives at this listener again.
+    pub fn is_reached_by(&self, socket: &Datagrams) -> bool {
+        let own = self.bind.borrow().as_ref().and_then(ListenAddress::ip);
+        own.is_some_and(|own| socket.leads_to(own))
     }
 
     fn new(id: ListenerId, closed: Option<Queued>) -> Rc<Self> {

@@ -67,7 +67,7 @@ impl Rollout {
         registry: &Registry,
         policies: Arc<tollgate_policy::PolicyStates>,
     ) -> Arc<Self> {
-        policies.configure_cache(&plan.settings.cache);
+        policies.configure_cache(&plan.settings.cache, plan.settings.shares_purges);
         let slots = registry.route_slots(plan.routes.iter().map(|route| route.name.as_str()));
         let live: Vec<_> =
             plan.policies.iter().map(|attached| ActivePolicy::new(attached, &policies)).collect();

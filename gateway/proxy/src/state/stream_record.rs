@@ -53,6 +53,8 @@ pub(crate) struct StreamRecord {
 pub(crate) struct PassedTls {
     pub server_name: Option<Box<str>>,
     pub alpn: Box<[u8]>,
+    /// The JA4 fingerprint, if a log takes it.
+    pub ja4: Option<Box<str>>,
 }
 
 impl StreamRecord {
@@ -176,6 +178,7 @@ impl StreamRecord {
             tls: self.tls.as_ref().map(|tls| tls.record()),
             sni: passed.and_then(|passed| passed.server_name.as_deref()),
             alpn: passed.map(|passed| &*passed.alpn).filter(|alpn| !alpn.is_empty()),
+            ja4: passed.and_then(|passed| passed.ja4.as_deref()),
             host: None,
             referer: None,
             user_agent: None,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tollgate_listen::{ConnectionCounts, StreamFull, StreamSlot, StreamUse};
 use tollgate_observe::{StreamCounts, WorkerStats};
-use tollgate_plan::{Policy, Stream};
+use tollgate_plan::{Policy, Stream, StreamShare};
 
 use crate::state::active::ActivePlan;
 use crate::state::split::Split;
@@ -60,8 +60,10 @@ impl StreamState {
             active.by_name(name).is_some_and(|upstream| matches!(upstream.balance().policy, Policy::Hash(_)))
         };
         let split = (stream.shares.len() > 1).then(|| {
-            let ties = stream.shares.iter().any(|share| is_tied(&share.upstream));
-            let among = stream.shares.iter().map(|share| (share.upstream.clone(), share.weight)).collect();
+            let ties = stream.shares.iter().any(|share| share.upstream.as_deref().is_some_and(is_tied));
+            // No upstream has an empty name.
+            let name = |share: &StreamShare| share.upstream.clone().unwrap_or_default();
+            let among = stream.shares.iter().map(|share| (name(share), share.weight)).collect();
             // No route has a name with a line feed.
             active.splits().get(&format!("stream\n{}", stream.name), among, ties)
         });

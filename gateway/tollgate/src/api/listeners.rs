@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tollgate_config::{Http2, KINDS, ResourceKind, kind, masked};
-use tollgate_plan::{Plan, PlannedListener};
+use tollgate_plan::{ListenerProtocol, Plan, PlannedListener};
 use tollgate_sources::ListedResource;
 use tollgate_tls::{CertificateSummary, TlsServerConfig};
 
@@ -95,6 +95,7 @@ fn filtered(filter: &ListFilter, mut items: Vec<Value>) -> (usize, Vec<Value>) {
 }
 
 fn to_json(listener: &PlannedListener, plan: &Plan) -> Value {
+    let is_http = listener.protocol == ListenerProtocol::Http;
     let names: Vec<&str> = listener.certificates.iter().map(|it| it.name.as_str()).collect();
     let redirect =
         listener.redirect.as_ref().map(|to| json!({ "status": to.status, "port": to.port.unwrap_or(443) }));
@@ -102,8 +103,8 @@ fn to_json(listener: &PlannedListener, plan: &Plan) -> Value {
         "name": listener.name,
         "address": listener.bind.to_string(),
         "hosts": listener.hosts,
-        "routes": plan.routers.get(listener.router).len(),
-        "protocols": protocols(listener.http2),
+        "routes": if is_http { plan.routers.get(listener.router).len() } else { 0 },
+        "protocols": protocols(listener),
         "tls": listener.tls.as_ref().map(|tls| tls_to_json(tls, Some(&listener.own_certificates[..]), &names)),
         "redirect_to_https": redirect,
         "proxy_protocol": listener.proxy_protocol.iter().map(ToString::to_string).collect::<Vec<_>>(),
@@ -113,12 +114,14 @@ fn to_json(listener: &PlannedListener, plan: &Plan) -> Value {
     })
 }
 
-/// Returns the versions of HTTP that clients may use, by their names in ALPN.
-fn protocols(http2: Http2) -> &'static [&'static str] {
-    match http2 {
-        Http2::On => &["h2", "http/1.1"],
-        Http2::Off => &["http/1.1"],
-        Http2::Only => &["h2"],
+/// Returns the versions of HTTP that clients may use, by their names in ALPN, or the protocol of layer 4.
+fn protocols(listener: &PlannedListener) -> &'static [&'static str] {
+    match (listener.protocol, listener.http2) {
+        (ListenerProtocol::Tcp, _) => &["tcp"],
+        (ListenerProtocol::Udp, _) => &["udp"],
+        (ListenerProtocol::Http, Http2::On) => &["h2", "http/1.1"],
+        (ListenerProtocol::Http, Http2::Off) => &["http/1.1"],
+        (ListenerProtocol::Http, Http2::Only) => &["h2"],
     }
 }
 

@@ -42,6 +42,10 @@ pub fn json(report: &Report) -> Value {
         "preflight": report.preflight,
         "route": report.route.as_ref().map(locate),
         "policies": policies.collect::<Vec<_>>(),
+        "stores": report.stores.as_ref().map(|store| json!({
+            "memory": store.memory,
+            "disk": store.disk.as_ref().map(|disk| json!({ "path": disk.path.value, "size": disk.size })),
+        })),
         "others": others.collect::<Vec<_>>(),
         "others_left_out": report.left_out,
         "forward": forward,

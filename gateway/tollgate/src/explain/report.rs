@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tollgate_config::{At, Config};
-use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Targets, Upstream};
+use tollgate_plan::{
+    Action, CacheStore, Endpoint, Plan, Priority, Respond, Retry, Route, Targets, Upstream,
+};
 use tollgate_proxy::{DryRun, DryRunOutcome, DryRunPolicy};
 use tollgate_route::MismatchReason;
 
@@ -32,6 +34,8 @@ pub struct Report {
     pub left_out: usize,
     /// The policies that the request passes, in order.
     pub policies: Vec<DryRunPolicy>,
+    /// Where responses are stored, if a policy `cache` is among the policies.
+    pub stores: Option<CacheStore>,
     /// The reason if the gateway answers with an error.
     pub refused: Option<RefusedRequest>,
     /// How the route handles the request, unless it is refused.
@@ -163,6 +167,7 @@ pub fn report(config: Option<&Config>, plan: &Plan, sent: &str, dry_run: DryRun,
         (outcome, Some(route)) => (None, route_action(plan, route, sent, outcome)),
         (_, None) => (None, None),
     };
+    let stores = policies.iter().any(|policy| policy.kind == "cache").then(|| plan.settings.cache.clone());
     Report {
         method: method.to_owned(),
         target: target.to_owned(),
@@ -174,6 +179,7 @@ pub fn report(config: Option<&Config>, plan: &Plan, sent: &str, dry_run: DryRun,
         others: others.into_iter().take(shown).map(|(route, why)| (place(route), why)).collect(),
         left_out,
         policies,
+        stores,
         refused,
         action,
     }

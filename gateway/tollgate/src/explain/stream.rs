@@ -18,8 +18,17 @@ pub struct StreamReport {
     is_terminated: bool,
     /// The stream with its place in the file; `None`: none takes the connection.
     stream: Option<(Stream, Option<String>)>,
-    /// The upstreams with their weights and endpoints.
-    targets: Vec<(String, u32, Vec<String>)>,
+    /// Where it goes.
+    targets: Vec<Target>,
+}
+
+/// A share of a stream.
+#[derive(Debug)]
+struct Target {
+    /// `None`: these connections are closed.
+    upstream: Option<String>,
+    weight: u32,
+    endpoints: Vec<String>,
 }
 
 /// Explains what a listener does with a connection that asks for a server name.
@@ -34,7 +43,7 @@ pub fn report(
 ) -> Result<StreamReport, String> {
     let name = listener.name.as_deref().unwrap_or_default();
     let table = listener.streams.as_deref();
-    let named = server_name.and_then(|name| table?.named(name));
+    let named = server_name.and_then(|name| table?.named(name.as_bytes()));
     let is_http = listener.protocol == ListenerProtocol::Http;
     if is_http && (server_name.is_none() || named.is_none()) {
         return Err(match server_name {
@@ -46,10 +55,10 @@ pub fn report(
     }
     let stream = named.or_else(|| table?.other());
     let targets = stream.into_iter().flat_map(|stream| &stream.shares).map(|share| {
-        let upstream = plan.upstreams.iter().find(|upstream| upstream.name == share.upstream);
+        let upstream = plan.upstreams.iter().find(|upstream| Some(&upstream.name) == share.upstream.as_ref());
         let endpoints = upstream.into_iter().flat_map(|upstream| &upstream.endpoints);
         let endpoints = endpoints.map(|endpoint| endpoint.address.to_string()).collect();
-        (share.upstream.clone(), share.weight, endpoints)
+        Target { upstream: share.upstream.clone(), weight: share.weight, endpoints }
     });
     Ok(StreamReport {
         listener: format!("{name} ({})", listener.bind),
@@ -99,14 +108,16 @@ impl StreamReport {
             line("tls", "passed through: the endpoint does the handshake".to_owned());
         }
         let mut label = "to";
-        for (upstream, weight, endpoints) in &self.targets {
+        for Target { upstream, weight, endpoints } in &self.targets {
             let weight = if self.targets.len() > 1 { format!(", weight {weight}") } else { String::new() };
-            let endpoints = match endpoints.as_slice() {
-                [only] if only == upstream => String::new(),
-                [] => ": no endpoints in the file".to_owned(),
-                all => format!(": {}", all.join(", ")),
+            let endpoints = match (upstream, endpoints.as_slice()) {
+                (None, _) => String::new(),
+                (Some(upstream), [only]) if only == upstream => String::new(),
+                (Some(_), []) => ": no endpoints in the file".to_owned(),
+                (Some(_), all) => format!(": {}", all.join(", ")),
             };
-            line(std::mem::take(&mut label), format!("{upstream}{weight}{endpoints}"));
+            let name = upstream.as_deref().unwrap_or("`respond: close`");
+            line(std::mem::take(&mut label), format!("{name}{weight}{endpoints}"));
         }
         let shown =
             |time: Option<Duration>| time.map_or_else(|| "off".to_owned(), |time| format!("{time:?}"));
@@ -124,8 +135,9 @@ impl StreamReport {
     /// Returns the answer as JSON.
     pub fn json(&self) -> Value {
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
-        let targets = self.targets.iter().map(|(upstream, weight, endpoints)| {
-            json!({ "upstream": upstream, "weight": weight, "endpoints": endpoints })
+        let targets = self.targets.iter().map(|Target { upstream, weight, endpoints }| match upstream {
+            Some(_) => json!({ "upstream": upstream, "weight": weight, "endpoints": endpoints }),
+            None => json!({ "respond": "close", "weight": weight }),
         });
         json!({
             "listener": self.listener,

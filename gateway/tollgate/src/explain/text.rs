@@ -55,6 +55,12 @@ pub fn text(report: &Report) -> String {
         let from = set.as_ref().map(|set| format!(" by the set {set}")).unwrap_or_default();
         page.line(std::mem::take(&mut label), format_args!("{kind} of {place}{from} ({summary}): {verdict}"));
     }
+    if let Some(store) = &report.stores {
+        let on_disk = store.disk.as_ref().map_or_else(String::new, |disk| {
+            format!("; on disk in {}, at most {}", disk.path.value.display(), size(disk.size))
+        });
+        page.line("stores", format_args!("in memory, at most {}{on_disk}", size(store.memory)));
+    }
     match &report.action {
         None => {}
         Some(RouteAction::Forward(forward)) => page.forward(report, forward),
@@ -70,6 +76,13 @@ pub fn text(report: &Report) -> String {
     }
     page.others(report);
     page.out
+}
+
+/// Formats bytes in the largest unit that has a whole number of them.
+fn size(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = units.into_iter().find(|(shift, _)| bytes.is_multiple_of(1 << shift));
+    whole.map_or_else(|| format!("{bytes} bytes"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
 }
 
 #[derive(Default)]

@@ -26,6 +26,8 @@ pub struct SocketOpener {
     by_text: HashMap<String, usize>,
     /// Addresses that could not be opened before. Another failure is no reason to refuse a plan.
     missing: Vec<ListenAddress>,
+    /// Ports of UDP at which sessions of closed listeners may still have sockets.
+    left_ports: HashSet<u16>,
     workers: usize,
     inherited: InheritedSockets,
     opened: Vec<OpenListener>,
@@ -69,11 +71,12 @@ impl SocketOpener {
     pub(super) fn new(
         known: Vec<(ListenAddress, Option<u16>)>,
         missing: Vec<ListenAddress>,
+        left_ports: HashSet<u16>,
         workers: usize,
         inherited: InheritedSockets,
     ) -> Self {
         let by_text = (0..).zip(&known).map(|(index, (address, _))| (address.to_string(), index)).collect();
-        Self { known, by_text, missing, workers, inherited, opened: Vec::new(), bind: reserve }
+        Self { known, by_text, missing, left_ports, workers, inherited, opened: Vec::new(), bind: reserve }
     }
 
     /// Opens the sockets of these listeners that are not open yet. Returns the listeners whose sockets cannot be opened.
@@ -164,7 +167,7 @@ impl SocketOpener {
             // This refuses a port on which another socket listens. On a port of this process or of its
             // predecessor that check would fail, so it is skipped.
             let port = configured.port();
-            let own = port != 0 && (self.has(port) || self.inherited.has(port));
+            let own = port != 0 && (self.has(port, false) || self.inherited.has(port));
             sockets =
                 if own { bind_shared_port(configured, workers) } else { (self.bind)(configured, workers) }
                     .map_err(|error| cannot_listen("listen", configured, &error))?;
@@ -201,8 +204,15 @@ impl SocketOpener {
         let mut sockets = self.inherited.take(&ListenAddress::Udp(configured));
         let explain = |error| cannot_listen("listen", configured, &error);
         if sockets.is_empty() {
-            let is_shared = configured.port() != 0 && self.inherited.has_other(configured.port(), true);
-            sockets = bind_datagrams(configured, workers, is_shared).map_err(explain)?;
+            let port = configured.port();
+            let own = port != 0 && (self.has(port, true) || self.inherited.has_other(port, true));
+            let bound = match bind_datagrams(configured, workers, own) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && self.left_ports.contains(&port) => {
+                    bind_datagrams(configured, workers, true)
+                }
+                bound => bound,
+            };
+            sockets = bound.map_err(explain)?;
         }
         let address = sockets[0].local_addr()?;
         if let Some(missing) = workers.checked_sub(sockets.len()).filter(|missing| *missing > 0) {
@@ -217,10 +227,12 @@ impl SocketOpener {
         })
     }
 
-    fn has(&self, port: u16) -> bool {
-        let opened = self.opened.iter().filter_map(|open| open.address.tcp());
-        self.known.iter().any(|(_, known)| *known == Some(port))
-            || opened.map(|it| it.port()).any(|it| it == port)
+    /// Returns whether this process has a socket for connections, or for datagrams, with the port.
+    fn has(&self, port: u16, is_udp: bool) -> bool {
+        let is_kind = |address: &ListenAddress| matches!(address, ListenAddress::Udp(_)) == is_udp;
+        let opened = self.opened.iter().map(|open| &open.address).filter(|address| is_kind(address));
+        self.known.iter().any(|(address, known)| is_kind(address) && *known == Some(port))
+            || opened.filter_map(ListenAddress::ip).any(|address| address.port() == port)
     }
 
     /// Opens a Unix socket, or takes over the inherited one. All workers share it.

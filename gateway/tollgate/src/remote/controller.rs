@@ -34,12 +34,26 @@ fn status_text(fleet: &Value) -> String {
         let (resource, problem) = (format::text(&refused["resource"]), format::text(&refused["problem"]));
         out.push_str(&format!("{resource} is refused: {problem}\n"));
     }
+    let purges = &fleet["purges"];
+    if purges["last"].as_u64().is_some_and(|last| last > 0) {
+        let connected = fleet["gateways"].as_array().into_iter().flatten();
+        let connected = connected.filter(|gateway| gateway["connected"] == true).count();
+        out.push_str(&format!(
+            "purge {}, carried out by {} of {}\n",
+            purges["last"],
+            purges["acknowledged"],
+            count_noun(connected, "connected gateway")
+        ));
+    }
     let gateways = fleet["gateways"].as_array();
     let rows: Vec<_> = gateways.into_iter().flatten().map(row).collect();
     if rows.is_empty() {
         out.push_str("no gateways\n");
     } else {
-        out.push_str(&format::table(&["NAME", "STATE", "VERSION", "AGE", "REFUSED", "PROBLEM"], &rows));
+        out.push_str(&format::table(
+            &["NAME", "STATE", "VERSION", "AGE", "PURGE", "REFUSED", "PROBLEM"],
+            &rows,
+        ));
     }
     out
 }
@@ -61,6 +75,7 @@ fn row(gateway: &Value) -> Vec<String> {
         state.to_owned(),
         format::text(&gateway["version"]),
         age,
+        format::text(&gateway["purge"]),
         format::text(&gateway["refused_count"]),
         format::truncate(&problem),
     ]
@@ -76,17 +91,19 @@ mod tests {
     fn the_table_shows_who_is_behind_and_why() {
         let fleet = json!({
             "position": { "version": 7 }, "documents": 2, "problem": null, "refused": [],
+            "purges": { "last": 12, "kept": 3, "acknowledged": 1 },
             "gateways": [
                 { "name": "a", "connected": true, "version": 7, "versions_behind": 0, "version_seconds": 61.2,
-                  "refused_count": 1, "refused": [{ "resource": "routes/x", "problem": "bad" }], "problem": null },
+                  "purge": 12, "refused_count": 1, "refused": [{ "resource": "routes/x", "problem": "bad" }], "problem": null },
                 { "name": "b", "connected": false, "version": 3, "versions_behind": 4, "version_seconds": 5.0,
-                  "refused_count": 0, "refused": [], "problem": "the connection ended" },
+                  "purge": null, "refused_count": 0, "refused": [], "problem": "the connection ended" },
             ],
         });
         let text = status_text(&fleet);
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "version 7, 2 documents");
-        assert_eq!(lines[2], "a     current  7        61s  1        routes/x: bad");
-        assert_eq!(lines[3], "b     left     3        5s   0        the connection ended");
+        assert_eq!(lines[1], "purge 12, carried out by 1 of 1 connected gateway");
+        assert_eq!(lines[3], "a     current  7        61s  12     1        routes/x: bad");
+        assert_eq!(lines[4], "b     left     3        5s   -      0        the connection ended");
     }
 }

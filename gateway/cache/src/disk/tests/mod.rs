@@ -1,8 +1,10 @@
 //! Tests of the disk tier on a simulated folder, step by step and without threads.
 
+mod announced;
 mod faults;
 mod model;
 mod replay;
+mod shared_purges;
 mod simulated;
 
 use std::sync::Arc;
@@ -36,11 +38,15 @@ impl Tiers {
     }
 
     fn open_with(folder: &Simulated, size_bytes: u64) -> Self {
+        Self::open_as(folder, size_bytes, false)
+    }
+
+    fn open_as(folder: &Simulated, size_bytes: u64, shares_purges: bool) -> Self {
         let capacity_bytes = MEMORY_BYTES;
         let object_bytes_max = MEMORY_BYTES;
         let store =
             Store::new(StoreSettings { capacity_bytes, object_bytes_max, ..StoreSettings::default() });
-        let settings = DiskSettings { path: "simulated".into(), size_bytes };
+        let settings = DiskSettings { path: "simulated".into(), size_bytes, shares_purges };
         let disk = store.attach_disk(|hasher| {
             Arc::new(Disk::new(settings, capacity_bytes, hasher, DiskCounters::default()))
         });

@@ -33,6 +33,8 @@ struct World {
     /// The failures, by the number of the call.
     faults: BTreeMap<u64, Fault>,
     is_dead: bool,
+    /// The time that was noted last.
+    confirmed: Option<u64>,
     /// The most bytes of all files together.
     room: Option<usize>,
 }
@@ -149,6 +151,18 @@ impl Medium for Simulated {
         world.checked()?;
         let removed = world.files.remove(&number);
         world.removed.extend(removed.map(|file| (number, file)));
+        Ok(())
+    }
+
+    fn confirmed(&self) -> io::Result<Option<u64>> {
+        let mut world = self.world();
+        world.checked().map(|()| world.confirmed)
+    }
+
+    fn confirm(&self, seconds: u64) -> io::Result<()> {
+        let mut world = self.world();
+        world.checked()?;
+        world.confirmed = Some(seconds);
         Ok(())
     }
 }

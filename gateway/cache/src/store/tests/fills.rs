@@ -159,6 +159,48 @@ fn a_validation_serves_all_who_wait() {
 }
 
 #[test]
+fn a_validation_that_forbids_storing_answers_one_request() {
+    let store = store(1 << 20);
+    let stale = put(&store, b"a", head(), b"body").expect("stored");
+    let Begin::Lead(fill) = store.begin(b"a", &get(""), Some(&stale)) else { panic!("no leader") };
+    let Begin::Follow(mut follower) = store.begin(b"a", &get(""), Some(&stale)) else {
+        panic!("no follower")
+    };
+    let once = fill.use_once(&stale, head_for("", "Cache-Control: max-age=99\r\n"));
+    assert_eq!((once.chunks().concat(), once.head().freshness().lifetime_seconds()), (b"body".to_vec(), 99));
+    assert!(!once.is_stored() && matches!(start(&mut follower), Start::Fetch));
+    assert!(hit(&store, b"a", "").is_some_and(|found| Arc::ptr_eq(&found, &stale)), "the old one stays");
+}
+
+#[test]
+fn a_manifest_holds_the_length_of_the_whole() {
+    let store = store(1 << 20);
+    let (fill, mut waits) = (lead(&store, b"a"), follow(&store, b"a"));
+    let stored = fill.finish_manifest(head(), 12_345_678_901).expect("stored");
+    assert_eq!(stored.manifest_length(), Some(12_345_678_901));
+    assert!(matches!(start(&mut waits), Start::Stored(found) if Arc::ptr_eq(&found, &stored)));
+    for body in [&b""[..], b"-1", b"body", b"999999999999999999999"] {
+        let other = put(&store, b"b", head(), body).expect("stored");
+        assert_eq!(other.manifest_length(), None, "{body:?}");
+    }
+}
+
+#[test]
+fn the_request_of_a_leader_can_follow_its_own_fetch() {
+    let store = store(1 << 20);
+    // Also if no other request may follow it.
+    for mut fill in [lead(&store, b"a"), store.begin_alone(b"a")] {
+        let mut own = fill.follower().expect("a follower");
+        assert!(fill.start(head(), Some(4)));
+        assert!(matches!(start(&mut own), Start::Streaming(_, Some(4))));
+        assert_eq!(fill.push(b"body"), Pushed::Stored);
+        fill.finish().expect("stored");
+        assert_eq!(read_all(&mut own), (b"body".to_vec(), true));
+    }
+    assert_eq!(store.counts().followed, 0, "it waits for no other request");
+}
+
+#[test]
 fn one_refresh_runs_at_a_time() {
     let store = store(1 << 20);
     let stale = put(&store, b"a", head(), b"body").expect("stored");

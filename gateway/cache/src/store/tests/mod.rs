@@ -152,9 +152,36 @@ fn variants_are_kept_apart() {
     assert_eq!(store.variants(b"a").len(), 2);
     put(&store, b"a", head_for("X-A: 3\r\n", vary), b"3");
     assert_eq!((body("X-A: 1\r\n"), body("X-A: 3\r\n")), (None, Some(b"3".to_vec())), "the oldest gave way");
-    // A response that no longer varies answers all, as the newest.
+}
+
+#[test]
+fn a_response_without_vary_counts_after_fresh_ones_with_it() {
+    let store = Store::new(StoreSettings::default());
+    let variant = |value: &str, seconds: u32| {
+        let fields = format!("Cache-Control: max-age={seconds}\r\nVary: X-A\r\n");
+        put(&store, b"a", head_for(&format!("X-A: {value}\r\n"), &fields), value.as_bytes());
+    };
+    let body = |fields: &str| hit(&store, b"a", fields).map(|stored| stored.chunks().concat());
+    variant("1", 60);
     put(&store, b"a", head(), b"all");
-    assert_eq!((body("X-A: 3\r\n"), body("X-A: 9\r\n")), (Some(b"all".to_vec()), Some(b"all".to_vec())));
+    variant("2", 60);
+    let all = Some(b"all".to_vec());
+    assert_eq!((body("X-A: 1\r\n"), body("X-A: 2\r\n")), (Some(b"1".to_vec()), Some(b"2".to_vec())));
+    assert_eq!((body("X-A: 3\r\n"), body("")), (all.clone(), all.clone()));
+    // A response that is older by its date does not replace a newer one that fits as well.
+    let vary =
+        |name: &str, date: &str| format!("Cache-Control: max-age=600\r\nVary: {name}\r\nDate: {date}\r\n");
+    let (store, both) = (Store::new(StoreSettings::default()), "X-A: 1\r\nX-B: 1\r\n");
+    put(&store, b"a", head_for(both, &vary("X-A", "Sun, 09 Sep 2001 01:46:40 GMT")), b"new");
+    put(&store, b"a", head_for(both, &vary("X-B", "Sun, 09 Sep 2001 01:46:30 GMT")), b"old");
+    let body = |fields: &str| hit(&store, b"a", fields).map(|stored| stored.chunks().concat());
+    assert_eq!((body(both), body("X-B: 1\r\n")), (Some(b"new".to_vec()), Some(b"old".to_vec())));
+    // What is stale does not count first, so an endpoint that has stopped to vary is asked once.
+    let (store, later) = (Store::new(StoreSettings::default()), "Date: Sun, 09 Sep 2001 01:47:40 GMT\r\n");
+    put(&store, b"a", head_for("X-A: 1\r\n", "Cache-Control: max-age=60\r\nVary: X-A\r\n"), b"1");
+    put(&store, b"a", head_for("", &format!("{later}Cache-Control: max-age=60\r\n")), b"all");
+    assert_eq!(hit(&store, b"a", "X-A: 1\r\n").map(|stored| stored.chunks().concat()), all);
+    assert_eq!(store.counts().objects, 2);
 }
 
 #[test]

@@ -236,3 +236,55 @@ fn a_connection_that_is_closed_in_order_says_so() {
     endpoint.connection.go_away();
     assert_eq!(endpoint.frames(), []);
 }
+
+#[test]
+fn ids_run_out() {
+    let endpoint = Endpoint::new();
+    endpoint.connection.use_up_ids();
+    assert!(endpoint.connection.can_open());
+    let _last = endpoint.ask(true);
+    assert_eq!(endpoint.frames()[0].stream, 0x7fff_fffd);
+    assert!(!endpoint.connection.can_open());
+    let refused = endpoint.connection.send_request(PSEUDO, std::iter::empty(), false, true);
+    assert_eq!(refused.err(), Some(crate::StreamClosed));
+}
+
+#[test]
+fn a_request_that_was_not_written_was_not_processed() {
+    let endpoint = Endpoint::new();
+    let sent = endpoint.ask(true);
+    let _ = endpoint.frames();
+    let [part, unsent] = [(); 2].map(|()| endpoint.ask(true));
+    // The socket takes the second head without its last byte. Both heads have the same length.
+    let mut is_first = true;
+    let written = endpoint.connection.poll_write(|some| match std::mem::take(&mut is_first) {
+        true => Poll::Ready(Ok(some.len() / 2 - 1)),
+        false => Poll::Pending,
+    });
+    assert!(written.is_pending());
+    endpoint.connection.abort_unread();
+    assert_eq!(status(&sent), Some(Err(ResponseFailure::Closed)));
+    for stream in [part, unsent] {
+        assert_eq!(status(&stream), Some(Err(ResponseFailure::NotProcessed)));
+    }
+    // If the gateway closes the connection itself, what waits is still written.
+    let endpoint = Endpoint::new();
+    let unsent = endpoint.ask(true);
+    endpoint.connection.go_away();
+    assert_eq!(status(&unsent), Some(Err(ResponseFailure::Closed)));
+}
+
+#[test]
+fn only_data_follows_an_accepted_connect() {
+    let pseudo = RequestPseudo { method: b"CONNECT", protocol: Some(b"websocket"), ..PSEUDO };
+    for (code, end) in [("200", Err(ResponseFailure::Malformed)), ("403", Ok(()))] {
+        let mut endpoint = Endpoint::new();
+        let stream = endpoint.connection.send_request(pseudo, std::iter::empty(), false, false).unwrap();
+        endpoint.section(1, 0, &[(":status", "103")]);
+        endpoint.section(1, 0, &[(":status", code)]);
+        assert_eq!(status(&stream), Some(Ok(103)));
+        assert!(matches!(status(&stream), Some(Ok(_))));
+        endpoint.section(1, ENDS, &[("x-end", "1")]);
+        assert_eq!(body(&stream).1, Some(end), "{code}");
+    }
+}

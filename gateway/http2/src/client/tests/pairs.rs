@@ -7,10 +7,14 @@ use super::*;
 use crate::{IncomingRequest, LocalSettings, RequestStream, ServerConnection};
 
 /// Numbers that follow from a seed.
-struct Random(Cell<u64>);
+pub(super) struct Random(Cell<u64>);
 
 impl Random {
-    fn below(&self, bound: usize) -> usize {
+    pub fn new(seed: u64) -> Self {
+        Self(Cell::new(seed))
+    }
+
+    pub fn below(&self, bound: usize) -> usize {
         let next = self.0.get().wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         self.0.set(next);
         (next >> 33) as usize % bound
@@ -32,13 +36,16 @@ struct Exchange {
 }
 
 /// Moves a random part of what one side has to write.
-fn pass(random: &Random, wire: &mut Vec<u8>, take: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+pub(super) fn pass(random: &Random, wire: &mut Vec<u8>, take: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     take(wire);
     let count = random.below(wire.len() + 1).max(wire.len().min(1));
     wire.drain(..count).collect()
 }
 
-fn collect(bytes: &mut Vec<u8>, write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Poll<std::io::Result<usize>>)) {
+pub(super) fn collect(
+    bytes: &mut Vec<u8>,
+    write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Poll<std::io::Result<usize>>),
+) {
     write(&mut |some| {
         bytes.extend_from_slice(some);
         Poll::Ready(Ok(some.len()))
@@ -46,7 +53,7 @@ fn collect(bytes: &mut Vec<u8>, write: impl FnOnce(&mut dyn FnMut(&[u8]) -> Poll
 }
 
 fn talk(seed: u64) {
-    let random = Random(Cell::new(seed));
+    let random = Random::new(seed);
     let totals = MemoryTotals::default();
     let window = [70_000, 65_535][random.below(2)];
     let client = ClientConnection::new(

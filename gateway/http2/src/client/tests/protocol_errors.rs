@@ -1,7 +1,7 @@
 //! Endpoints that break the protocol: what ends the connection, and what only a stream.
 
 use super::*;
-use crate::shared::frame::{PADDED, PAYLOAD_MAX_BYTES};
+use crate::shared::frame::{ACK, PADDED, PAYLOAD_MAX_BYTES};
 
 /// The end of a connection with one request in progress, after these frames.
 fn ended_by(frames: &[(FrameType, u8, u32, &[u8])]) -> Option<ErrorCode> {
@@ -37,6 +37,8 @@ fn frames_that_end_the_connection() {
         (&[(FrameType::RST_STREAM, 0, 0, &[0; 4])], 1, "no stream (6.4)"),
         (&[(FrameType::RST_STREAM, 0, 1, &[0; 3])], 6, "a size (6.4)"),
         (&[(FrameType::PRIORITY, 0, 0, &[0; 5])], 1, "no stream (6.3)"),
+        (&[(FrameType::PRIORITY, 0, 3, &[0; 4])], 6, "an idle stream, which must not be reset (6.4)"),
+        (&[(FrameType::PRIORITY, 0, 3, &[0, 0, 0, 3, 0])], 1, "an idle stream that depends on itself"),
         (&[(FrameType::SETTINGS, 0, 1, &[])], 1, "a stream (6.5)"),
         (&[(FrameType::SETTINGS, 0, 0, &[0; 5])], 6, "a size (6.5)"),
         (&[(FrameType::SETTINGS, 1, 0, &[0; 6])], 6, "an acknowledgement with a payload (6.5)"),
@@ -82,6 +84,10 @@ fn settings_come_first() {
     endpoint.bytes();
     endpoint.send(FrameType::PING, 0, 0, &[0; 8]);
     assert_eq!(endpoint.end(), Some(ErrorCode::PROTOCOL_ERROR), "(3.4)");
+    let endpoint = Endpoint::silent();
+    endpoint.bytes();
+    endpoint.send(FrameType::SETTINGS, ACK, 0, &[]);
+    assert_eq!(endpoint.end(), Some(ErrorCode::PROTOCOL_ERROR), "an acknowledgement holds no settings (3.4)");
     let endpoint = Endpoint::silent();
     endpoint.connection.receive(b"HTTP/1.1 400 Bad Request\r\n\r\n", Duration::ZERO);
     assert!(endpoint.connection.violation().is_some());

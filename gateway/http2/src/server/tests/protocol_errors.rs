@@ -17,6 +17,14 @@ fn connections_end_for_what_concerns_them() {
         ("a priority that is cut", FrameType::HEADERS, 0x24, 3, &[0, 0], ErrorCode::FRAME_SIZE_ERROR),
         ("CONTINUATION of nothing", FrameType::CONTINUATION, 4, 1, &[0x82], ErrorCode::PROTOCOL_ERROR),
         ("PRIORITY of no stream", FrameType::PRIORITY, 0, 0, &[0; 5], ErrorCode::PROTOCOL_ERROR),
+        (
+            "PRIORITY of another size and a stream to come",
+            FrameType::PRIORITY,
+            0,
+            3,
+            &[0; 4],
+            ErrorCode::FRAME_SIZE_ERROR,
+        ),
         ("RST_STREAM of a stream to come", FrameType::RST_STREAM, 0, 3, &[0; 4], ErrorCode::PROTOCOL_ERROR),
         ("RST_STREAM of another size", FrameType::RST_STREAM, 0, 1, &[0; 3], ErrorCode::FRAME_SIZE_ERROR),
         ("SETTINGS of a stream", FrameType::SETTINGS, 0, 1, &[], ErrorCode::PROTOCOL_ERROR),
@@ -80,8 +88,9 @@ fn connections_end_for_what_concerns_them() {
     client.ask(3, ENDS);
     assert_eq!(client.end(), Some(ErrorCode::STREAM_CLOSED));
     // No preface, and a preface without SETTINGS.
-    for begin in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[PREFACE, &made(FrameType::PING, 0, 0, &[0; 8])].concat()]
-    {
+    let acknowledgement = [PREFACE, &made(FrameType::SETTINGS, 1, 0, &[])].concat();
+    let ping = [PREFACE, &made(FrameType::PING, 0, 0, &[0; 8])].concat();
+    for begin in [&b"GET / HTTP/1.1\r\n\r\n"[..], &ping, &acknowledgement] {
         let client = Client::silent();
         client.receive(begin);
         assert_eq!(client.end(), Some(ErrorCode::PROTOCOL_ERROR));
@@ -263,4 +272,27 @@ fn a_body_longer_than_a_later_declared_length_is_an_error() {
     let stream = client.begin(1, 0);
     client.send(FrameType::DATA, ENDS, 1, b"ab");
     assert!(stream.set_content_length(2));
+}
+
+#[test]
+fn only_data_follows_an_accepted_connect() {
+    // Trailers that arrive behind the answer, and before it.
+    for is_late in [true, false] {
+        let mut client = Client::new();
+        let stream = client.begin(1, 0);
+        let trailers = client.head(&[("x-end", "1")]);
+        if !is_late {
+            client.send(FrameType::HEADERS, END_HEADERS | ENDS, 1, &trailers);
+        }
+        stream.become_tunnel();
+        assert_eq!(stream.send_head(b"200", std::iter::empty(), false).is_ok(), is_late);
+        if is_late {
+            client.send(FrameType::HEADERS, END_HEADERS | ENDS, 1, &trailers);
+        }
+        let frames = client.frames();
+        let reset = frames.iter().find(|frame| frame.kind == FrameType::RST_STREAM).expect("a reset");
+        assert_eq!(frame::read_number(&reset.payload), Some(ErrorCode::PROTOCOL_ERROR.0));
+        assert_eq!(body(&stream), (vec![], false));
+        assert_eq!(client.connection.ended(), None);
+    }
 }

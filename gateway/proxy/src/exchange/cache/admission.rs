@@ -3,23 +3,24 @@
 use std::sync::Arc;
 
 use tollgate_cache::{
-    CacheStatus, Forward, Moment, Purge, PurgeMode, Received, Stored, StoredHead, admit, may_serve_on_error,
-    select_validated, write_cache_status, write_conditions,
+    CacheStatus, Forward, Moment, Purge, PurgeMode, Received, Stored, StoredHead, Updated, admit,
+    may_serve_on_error, select_validated, write_cache_status, write_conditions,
 };
 use tollgate_http::h1::BodyLength;
 use tollgate_http::{Head, Name, RequestHead, ResponseHead};
 use tollgate_policy::CacheRules;
 
 use super::caching::Caching;
+use super::slices::{SliceFetch, admit_for_slice};
 
 /// The name of this cache in `Cache-Status`.
 pub(super) const CACHE_NAME: &str = "tollgate";
 
 /// How long it is remembered that responses to a key are not stored.
-const UNCACHEABLE_SECONDS: u32 = 10;
+pub(super) const UNCACHEABLE_SECONDS: u32 = 10;
 
 /// Statuses in whose place a stale response may be served (RFC 5861, 4).
-const ERRORS: [u16; 4] = [500, 502, 503, 504];
+pub(super) const ERRORS: [u16; 4] = [500, 502, 503, 504];
 
 /// A fetch for the cache, and what it knows before the response.
 pub(super) struct Fetch<'a> {
@@ -31,12 +32,14 @@ pub(super) struct Fetch<'a> {
     wants_part: bool,
     requested: Moment,
     key: Box<[u8]>,
+    /// Set if a slice is fetched.
+    slice: Option<SliceFetch>,
 }
 
 /// What happens with a response.
 pub(super) enum Admitted {
-    /// The stored response is still valid. Its new head; `None`: it is used once more, and not stored any longer.
-    NotModified(Arc<Stored>, Option<StoredHead>),
+    /// The stored response is still valid. Its new head, which may be stored or not; `None`: it stays as it is.
+    NotModified(Arc<Stored>, Option<Updated>),
     /// The response is of no use to the client, because the gateway asked for something else than the client did: send
     /// the client's own request.
     AskAgain,
@@ -57,7 +60,21 @@ pub(super) enum Admitted {
 impl<'a> Fetch<'a> {
     pub fn new(caching: &Caching<'a>, key: &[u8], stale: Option<Arc<Stored>>, wants_part: bool) -> Self {
         let requested = Moment::from(tollgate_net::wall_clock());
-        Self { caching: *caching, stale, wants_part, requested, key: key.into() }
+        Self { caching: *caching, stale, wants_part, requested, key: key.into(), slice: None }
+    }
+
+    /// A fetch of a slice, for the store alone.
+    pub fn of_slice(caching: &Caching<'a>, key: &[u8], slice: SliceFetch) -> Self {
+        Self { slice: Some(slice), ..Self::new(caching, key, None, false) }
+    }
+
+    /// Ends what belongs to the fetch besides its own fill, because the gateway answers in place of an endpoint.
+    pub fn end_without_response(&mut self, is_failure: bool) {
+        match self.slice.take() {
+            Some(SliceFetch { manifest, .. }) if is_failure => manifest.fail(),
+            Some(SliceFetch { manifest, .. }) => manifest.refuse(),
+            None => {}
+        }
     }
 
     /// Returns the rules of the policy.
@@ -78,7 +95,7 @@ impl<'a> Fetch<'a> {
     }
 
     /// Decides about the endpoint's response to a request.
-    pub fn admit(&self, request: &RequestHead, response: &ResponseHead) -> Admitted {
+    pub fn admit(&mut self, request: &RequestHead, response: &ResponseHead) -> Admitted {
         let rules = self.rules();
         if rules.across_identities && request.head.has(Name::Authorization) {
             let mut anonymous = request.clone();
@@ -88,7 +105,10 @@ impl<'a> Fetch<'a> {
         self.admit_for(request, response)
     }
 
-    fn admit_for(&self, request: &RequestHead, response: &ResponseHead) -> Admitted {
+    fn admit_for(&mut self, request: &RequestHead, response: &ResponseHead) -> Admitted {
+        if let Some(slice) = self.slice.take() {
+            return admit_for_slice(slice, &self.caching, self.requested, request, response);
+        }
         let rules = self.rules();
         let times =
             Received { requested: self.requested, received: Moment::from(tollgate_net::wall_clock()) };
@@ -102,8 +122,11 @@ impl<'a> Fetch<'a> {
             };
             let head = valid.head();
             let admission = rules.admission(head.status());
-            let updated = head.updated_by(request, response, admission, times);
-            let updated = updated.filter(|head| self.caching.may_store && self.may_share(head));
+            let mut updated = head.updated_by(request, response, admission, times);
+            if let Some(updated) = &mut updated {
+                let may_store = self.caching.may_store && !response.has_never_indexed;
+                updated.may_be_stored &= may_store && self.may_share(&updated.head);
+            }
             return Admitted::NotModified(valid, updated);
         }
         if self.serves_stale(response.status) {
@@ -119,8 +142,10 @@ impl<'a> Fetch<'a> {
         }
         let admission = rules.admission(response.status);
         let is_too_long = length.is_some_and(|length| length > rules.max_object);
+        // What is stored does not keep the endpoint's mark (RFC 7541, 6.2.3).
+        let is_storable = !is_too_long && !response.has_never_indexed;
         match admit(request, &self.caching.control, response, admission, times) {
-            Ok(head) if !is_too_long && self.may_share(&head) => Admitted::Stored {
+            Ok(head) if is_storable && self.may_share(&head) => Admitted::Stored {
                 is_part_wanted: self.wants_part && length.is_some() && head.status() == 200,
                 head,
                 length,

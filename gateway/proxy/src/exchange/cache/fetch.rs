@@ -108,7 +108,7 @@ pub(super) async fn fetch<S: ClientSide>(
 ///
 /// # Errors
 /// If the client leaves first.
-async fn wait_for_start<S: ClientSide>(
+pub(super) async fn wait_for_start<S: ClientSide>(
     client: &mut Client<S>,
     state: &RequestState,
     follower: &mut Follower,

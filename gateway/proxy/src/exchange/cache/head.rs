@@ -7,6 +7,7 @@
 use tollgate_cache::{Moment, Received};
 
 use super::caching::Caching;
+use super::slices::manifest_key;
 use crate::state::request_state::RequestState;
 
 /// Refreshes the stored responses that the request selects, or marks them as stale. `requested`: when it was forwarded.
@@ -20,18 +21,24 @@ pub(super) fn after(state: &RequestState, caching: &Caching<'_>, requested: Mome
     let (store, key) = (&caching.cache.store, &context.cache_key);
     let times = Received { requested, received: Moment::from(tollgate_net::wall_clock()) };
     let admission = caching.cache.rules.admission(response.status);
-    for stored in store.variants(key) {
+    let mut known: Vec<_> = store.variants(key).into_iter().map(|stored| (stored.length(), stored)).collect();
+    if caching.cache.rules.slice.is_some() {
+        let manifests = store.variants(&manifest_key(key));
+        known.extend(manifests.into_iter().filter_map(|stored| Some((stored.manifest_length()?, stored))));
+    }
+    for (length, stored) in known {
         let head = stored.head();
         if head.status() != response.status || !head.is_selected_by(&request.head) {
             continue;
         }
-        if head.is_contradicted_by(stored.length(), response) {
+        if head.is_contradicted_by(length, response) {
             stored.mark_stale();
         } else if caching.may_store
             && let Some(updated) = head.updated_by(request, response, admission, times)
-            && (!caching.is_identified || updated.freshness().is_open())
+            && updated.may_be_stored
+            && (!caching.is_identified || updated.head.freshness().is_open())
         {
-            store.begin_alone(key).freshen(&stored, updated);
+            store.begin_alone(stored.key()).freshen(&stored, updated.head);
         }
     }
 }

@@ -1,10 +1,33 @@
 //! Removes what a successful request with an unsafe method makes out of date (RFC 9111, 4.4).
+//!
+//! If the disk tier has something for the URL, the removal is in its log before the request is forwarded, so that a process
+//! that is killed after the response does not bring it back.
 
-use tollgate_cache::{Invalidated, Purge, PurgeMode, invalidated};
+use tollgate_cache::{AnnouncedRecord, AnnouncedRemoval, Invalidated, Purge, PurgeMode, invalidated};
 use tollgate_policy::ActiveCache;
 use tollgate_route::{Normalised, PathRules, normalise};
 
+use super::on_disk::{DISK_WAIT, TooSlow, on_thread};
+use super::slices::manifest_key;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
 use crate::state::request_state::RequestState;
+
+/// Announces the removal of the request's URL to the disk tier, if there is one.
+pub(super) fn announce(state: &RequestState, cache: &ActiveCache) -> Option<AnnouncedRemoval> {
+    cache.store.announce_removal(&state.policy_context.as_ref()?.cache_key)
+}
+
+/// Waits until the disk tier's log has the removal. If the disk does not answer in time, the request goes on without it.
+pub(super) async fn await_record<S: ClientSide>(
+    client: &mut Client<S>,
+    cache: &ActiveCache,
+    record: AnnouncedRecord,
+) {
+    if let Err(TooSlow) | Ok(false) = on_thread(client, move || record.wait(DISK_WAIT)).await {
+        cache.store.note_slow_disk();
+    }
+}
 
 /// Removes the stored responses of the request's URL, and of those that its response names on the same host.
 pub(super) fn after(state: &RequestState, cache: &ActiveCache, paths: &PathRules) {
@@ -17,13 +40,20 @@ pub(super) fn after(state: &RequestState, cache: &ActiveCache, paths: &PathRules
     let is_secure = key.starts_with(b"https:");
     for target in invalidated(&state.request, is_secure, &state.response) {
         match target {
-            Invalidated::Own => cache.store.purge(Purge::Key(key), PurgeMode::Remove),
-            Invalidated::Target(target) => match key_of(key, &target, cache, paths) {
-                Some(key) => cache.store.purge(Purge::Key(&key), PurgeMode::Remove),
-                None => 0,
-            },
-        };
+            Invalidated::Own => remove(cache, key),
+            Invalidated::Target(target) => {
+                if let Some(key) = key_of(key, &target, cache, paths) {
+                    remove(cache, &key);
+                }
+            }
+        }
     }
+}
+
+/// Removes the whole response with a key, and the manifest without which no slice of it is used.
+fn remove(cache: &ActiveCache, key: &[u8]) {
+    cache.store.purge(Purge::Key(key), PurgeMode::Remove);
+    cache.store.purge(Purge::Key(&manifest_key(key)), PurgeMode::Remove);
 }
 
 /// Returns the key of another target on the same host. `None`: no request could have such a path.

@@ -11,12 +11,15 @@
 //!    to the store ([`admission`] decides whether), and withholds it if the client gets its response from the store: after
 //!    a 304, in place of an error, or because it asked for a part.
 //! 4. A stale response that may be served is [refreshed](refresh) by a task of its own.
-//! 5. A request with an unsafe method [removes](invalidate) what its success makes wrong, and the response to a HEAD
+//! 5. On a route whose policy has `slice`, [`slices`] answers from aligned parts of a response, and fetches those that are
+//!    missing; what does not come in slices goes the way above.
+//! 6. A request with an unsafe method [removes](invalidate) what its success makes wrong, and the response to a HEAD
 //!    [refreshes](head) what is stored, or ends its freshness.
 //!
 //! Invariant: a request without the policy never comes here.
 
 mod admission;
+mod background;
 mod caching;
 mod fetch;
 mod head;
@@ -27,11 +30,12 @@ mod pass;
 mod refresh;
 mod respond;
 mod send;
+mod slices;
 mod tap;
 
 use std::rc::Rc;
 
-use tollgate_cache::{Lookup, Moment, RequestControl, Reuse, reuse};
+use tollgate_cache::{AnnouncedRemoval, Lookup, Moment, RequestControl, Reuse, reuse};
 use tollgate_http::Method;
 use tollgate_observe::Reason;
 use tollgate_plan::Action;
@@ -87,8 +91,14 @@ pub(crate) async fn serve<S: ClientSide>(
         CacheIntent::Lookup { may_store, is_identified } if !is_call => (may_store, is_identified),
         CacheIntent::Invalidate if !is_call => {
             name_upstream(state, active, routed);
+            // Until what the request removes is removed, nothing of it is written to disk.
+            let mut announced = invalidate::announce(state, &cache);
+            if let Some(record) = announced.as_mut().and_then(AnnouncedRemoval::take_record) {
+                Box::pin(invalidate::await_record(client, &cache, record)).await;
+            }
             let next = dispatch(client, worker, state, active, routed, close).await;
             invalidate::after(state, &cache, &active.plan.settings.paths);
+            drop(announced);
             note(state, &cache, CacheOutcome::Bypass);
             return next;
         }
@@ -104,11 +114,18 @@ pub(crate) async fn serve<S: ClientSide>(
     }
     name_upstream(state, active, routed);
     let caching = Caching { cache: &cache, control, may_store, is_identified, routed, close };
-    // A client that forbids to store also wants no stored response.
-    if control.no_store {
+    // A client that forbids to store also wants no stored response, unless it wants nothing else.
+    if control.no_store && !control.only_if_cached {
         let next = dispatch(client, worker, state, active, routed, close).await;
         note(state, &cache, CacheOutcome::Bypass);
         return next;
+    }
+    if let Some(size) = cache.rules.slice {
+        // In a box of its own, as below.
+        let sliced = Box::pin(slices::serve(client, worker, state, active, &caching, size)).await;
+        if let Some(next) = sliced {
+            return next;
+        }
     }
     let now = Moment::from(tollgate_net::wall_clock());
     let key = state.policy_context.as_ref().map_or(&[][..], |context| context.cache_key.as_slice());

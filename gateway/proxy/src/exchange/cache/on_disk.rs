@@ -16,7 +16,7 @@ use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 
 /// How long a read from disk may take.
-const DISK_WAIT: Duration = Duration::from_secs(2);
+pub(super) const DISK_WAIT: Duration = Duration::from_secs(2);
 
 /// A read that did not return in time.
 #[derive(Clone, Copy, Debug)]

@@ -35,14 +35,25 @@ pub(super) struct Served<'a> {
 }
 
 /// What a client gets of a stored response.
-struct Part {
-    status: u16,
+pub(super) struct Part {
+    pub status: u16,
     /// The field lines, if they differ from the stored ones.
-    lines: Option<Vec<u8>>,
-    range: Range<u64>,
+    pub lines: Option<Vec<u8>>,
+    pub range: Range<u64>,
     /// Whether a `Content-Length` says how long it is.
-    has_length: bool,
-    has_body: bool,
+    pub has_length: bool,
+    pub has_body: bool,
+}
+
+impl Part {
+    /// Returns what `Content-Range` says, if there is one. `length` is that of the whole.
+    pub fn content_range(&self, length: u64) -> Option<(Option<(u64, u64)>, u64)> {
+        match self.status {
+            206 => Some((Some((self.range.start, self.range.end)), length)),
+            416 => Some((None, length)),
+            _ => None,
+        }
+    }
 }
 
 /// Answers a request with a stored response, or with the part of it that the request asks for.
@@ -54,16 +65,14 @@ pub(super) async fn respond<S: ClientSide>(
     caching: &Caching<'_>,
     Served { stored, outcome, now }: Served<'_>,
 ) -> ConnectionFate {
-    let Some(part) = part(stored, state) else {
+    // Only the endpoint can tell.
+    let Some(answer) = answer(stored, &state.request) else {
         return Box::pin(pass(client, worker, state, active, caching)).await;
     };
+    let part = part(stored.head(), stored.length(), answer);
     let close = skip_body(state, caching.close) || client.announces_close();
     let mut own = own_lines(stored.head(), caching, outcome, now);
-    own.content_range = match part.status {
-        206 => Some((Some((part.range.start, part.range.end)), stored.length())),
-        416 => Some((None, stored.length())),
-        _ => None,
-    };
+    own.content_range = part.content_range(stored.length());
     let Part { status, lines, range, has_length, has_body } = part;
     let outgoing = Outgoing {
         status,
@@ -79,29 +88,45 @@ pub(super) async fn respond<S: ClientSide>(
     ended(state, sent, close)
 }
 
-/// Returns what the request asks for; `None`: only the endpoint can tell.
-fn part(stored: &Stored, state: &RequestState) -> Option<Part> {
-    let whole = |stored: &Stored| {
-        let status = stored.head().status();
-        let bodiless = matches!(status, 204 | 304);
-        Part { status, lines: None, range: 0..stored.length(), has_length: !bodiless, has_body: !bodiless }
-    };
-    Some(match answer(stored, &state.request)? {
+/// Returns what an answer consists of. `length` is that of the whole response.
+pub(super) fn part(head: &StoredHead, length: u64, answer: Answer) -> Part {
+    let status = head.status();
+    let bodiless = matches!(status, 204 | 304);
+    let whole = Part { status, lines: None, range: 0..length, has_length: !bodiless, has_body: !bodiless };
+    match answer {
         Answer::Ranges(ranges) => match ranges[..] {
-            [range] => Part { status: 206, range: range.start..range.end, ..whole(stored) },
+            [range] => {
+                let lines = without_content_range(head);
+                Part { status: 206, lines, range: range.start..range.end, ..whole }
+            }
             // RFC 9110, 14.2: a server may ignore `Range`.
-            _ => whole(stored),
+            _ => whole,
         },
         Answer::NotModified => {
-            let mut lines = Vec::with_capacity(stored.head().lines().len());
-            not_modified_lines(stored.head(), &mut lines);
+            let mut lines = Vec::with_capacity(head.lines().len());
+            not_modified_lines(head, &mut lines);
             Part { status: 304, lines: Some(lines), range: 0..0, has_length: false, has_body: false }
         }
         Answer::NotSatisfiable => {
-            Part { status: 416, lines: Some(Vec::new()), range: 0..0, has_length: true, has_body: false }
+            let date = tollgate_http::format_date(Moment::from(tollgate_net::wall_clock()).seconds());
+            let lines = Some(format!("Date: {date}\r\n").into_bytes());
+            Part { status: 416, lines, range: 0..0, has_length: true, has_body: false }
         }
-        Answer::Whole | Answer::PreconditionFailed => whole(stored),
-    })
+        Answer::Whole | Answer::PreconditionFailed => whole,
+    }
+}
+
+/// Returns the lines without `Content-Range`, which means nothing in the 200 that is stored (RFC 9110, 14.4), and would
+/// contradict the one of a 206. `None`: there is none.
+fn without_content_range(head: &StoredHead) -> Option<Vec<u8>> {
+    head.get(b"content-range")?;
+    let mut lines = Vec::with_capacity(head.lines().len());
+    for (name, value) in head.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {
+        for part in [name, b": ", value, b"\r\n"] {
+            lines.extend_from_slice(part);
+        }
+    }
+    Some(lines)
 }
 
 /// Answers a request with a response that another request fetches, as it arrives. `None`: the client asks for a part,
@@ -159,7 +184,8 @@ async fn wait_for_end<S: ClientSide>(client: &mut Client<S>, follower: &mut Foll
     .await
 }
 
-fn ended(state: &mut RequestState, sent: Result<(), Reason>, close: bool) -> ConnectionFate {
+/// Returns what happens to the connection.
+pub(super) fn ended(state: &mut RequestState, sent: Result<(), Reason>, close: bool) -> ConnectionFate {
     match sent {
         Ok(()) if close => ConnectionFate::Linger,
         Ok(()) => ConnectionFate::KeepAlive,
@@ -171,7 +197,7 @@ fn ended(state: &mut RequestState, sent: Result<(), Reason>, close: bool) -> Con
 }
 
 /// Returns the lines that a response with this head gets for itself.
-fn own_lines<'a>(
+pub(super) fn own_lines<'a>(
     head: &StoredHead,
     caching: &Caching<'_>,
     outcome: CacheOutcome,

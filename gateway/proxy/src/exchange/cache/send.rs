@@ -140,7 +140,7 @@ impl Outgoing<'_> {
     }
 
     /// Sends the head with the first data of the body. `is_whole`: that is all of it.
-    fn begin<S: ClientSide>(
+    pub fn begin<S: ClientSide>(
         &self,
         client: &mut Client<S>,
         worker: &Worker,
@@ -187,38 +187,69 @@ pub(super) async fn send_stored<S: ClientSide>(
     range: Range<u64>,
 ) -> Result<(), Reason> {
     let has_body = outgoing.has_body && state.request.method != Method::Head;
-    let Range { start: mut at, end } = if has_body { range } else { 0..0 };
+    let Range { start, end } = if has_body { range } else { 0..0 };
     if let Some(body) = stored.disk_body() {
-        outgoing.begin(client, worker, state, settings, b"", at == end)?;
+        outgoing.begin(client, worker, state, settings, b"", start == end)?;
         // In a box of its own, since it is rare and larger than what follows.
-        Box::pin(send_from_disk(client, state, route, body, at..end)).await?;
+        Box::pin(send_from_disk(client, state, route, body, start..end, true)).await?;
         return deliver_rest(client, state, route).await;
     }
     let first = if state.request.version == Version::Http2 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
-    let data = piece(stored, at, end, first);
-    at += data.len() as u64;
-    outgoing.begin(client, worker, state, settings, data, at == end)?;
-    if at < end {
-        let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
-        let mut turn = 0;
-        while at < end {
-            let room = wait_for_room(client, state, route, &mut pace).await?;
-            let data = piece(stored, at, end, room.clamp(1, PIECE_BYTES));
-            if data.is_empty() {
-                return Err(Reason::HttpResponseIncomplete);
-            }
-            at += data.len() as u64;
-            state.record.bytes_out += data.len() as u64;
-            let sent =
-                client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader(at == end), false, data);
-            sent.map_err(|error| error.write_reason())?;
-            turn += 1;
-            if turn % PIECES_IN_TURN == 0 {
-                tollgate_net::yield_now().await;
-            }
-        }
+    let data = piece(stored, start, end, first);
+    let sent = start + data.len() as u64;
+    outgoing.begin(client, worker, state, settings, data, sent == end)?;
+    if sent < end {
+        send_from_memory(client, state, route, stored, sent..end, true).await?;
     }
     deliver_rest(client, state, route).await
+}
+
+/// Sends a range of a stored body after the head of the response. `is_last`: the response ends with it.
+///
+/// # Errors
+/// If it was cut: the client has left, or is too slow.
+pub(super) async fn send_range<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &mut RequestState,
+    route: &Route,
+    stored: &Stored,
+    range: Range<u64>,
+    is_last: bool,
+) -> Result<(), Reason> {
+    match stored.disk_body() {
+        Some(body) => Box::pin(send_from_disk(client, state, route, body, range, is_last)).await,
+        None => send_from_memory(client, state, route, stored, range, is_last).await,
+    }
+}
+
+/// Sends a range of a body that is in memory.
+async fn send_from_memory<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &mut RequestState,
+    route: &Route,
+    stored: &Stored,
+    Range { start: mut at, end }: Range<u64>,
+    is_last: bool,
+) -> Result<(), Reason> {
+    let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
+    let mut turn = 0;
+    while at < end {
+        let room = wait_for_room(client, state, route, &mut pace).await?;
+        let data = piece(stored, at, end, room.clamp(1, PIECE_BYTES));
+        if data.is_empty() {
+            return Err(Reason::HttpResponseIncomplete);
+        }
+        at += data.len() as u64;
+        state.record.bytes_out += data.len() as u64;
+        let reader = reader(is_last && at == end);
+        let sent = client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader, false, data);
+        sent.map_err(|error| error.write_reason())?;
+        turn += 1;
+        if turn % PIECES_IN_TURN == 0 {
+            tollgate_net::yield_now().await;
+        }
+    }
+    Ok(())
 }
 
 /// Sends a range of a body that stays on disk, in pieces, of which each is read and verified before it is sent.
@@ -231,6 +262,7 @@ async fn send_from_disk<S: ClientSide>(
     route: &Route,
     body: &Arc<dyn DiskBody>,
     Range { start: mut at, end }: Range<u64>,
+    is_last: bool,
 ) -> Result<(), Reason> {
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
     while at < end {
@@ -244,7 +276,7 @@ async fn send_from_disk<S: ClientSide>(
                     at += now.len() as u64;
                     state.record.bytes_out += now.len() as u64;
                     let (to, head) = (&mut state.to_client, &mut Vec::new());
-                    let sent = client.stream.respond(to, head, &reader(at == end), false, &now);
+                    let sent = client.stream.respond(to, head, &reader(is_last && at == end), false, &now);
                     sent.map_err(|error| error.write_reason())?;
                 }
                 continue;
@@ -290,11 +322,7 @@ pub(super) async fn send_followed<S: ClientSide>(
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
     loop {
         wait_for_room(client, state, route, &mut pace).await?;
-        let chunk = poll_fn(|cx| match follower.poll_chunk(cx) {
-            Poll::Ready(chunk) => Poll::Ready(Ok(chunk)),
-            Poll::Pending => client.poll_peer_closed(cx).map(|()| Err(Reason::ClientClosed)),
-        });
-        let mut data = match chunk.await? {
+        let mut data = match next_chunk(client, follower).await? {
             Chunk::Data(data) => data,
             Chunk::End => {
                 let end = &mut Vec::new();
@@ -318,8 +346,54 @@ pub(super) async fn send_followed<S: ClientSide>(
     }
 }
 
+/// Waits for the next part of a body that another request fetches.
+async fn next_chunk<S: ClientSide>(client: &mut Client<S>, follower: &mut Follower) -> Result<Chunk, Reason> {
+    poll_fn(|cx| match follower.poll_chunk(cx) {
+        Poll::Ready(chunk) => Poll::Ready(Ok(chunk)),
+        Poll::Pending => client.poll_peer_closed(cx).map(|()| Err(Reason::ClientClosed)),
+    })
+    .await
+}
+
+/// Sends a range of a body that another task fetches, as it arrives. `is_last`: the response ends with it.
+///
+/// # Errors
+/// As [`send_followed`].
+pub(super) async fn send_arriving<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &mut RequestState,
+    route: &Route,
+    follower: &mut Follower,
+    range: Range<u64>,
+    is_last: bool,
+) -> Result<(), Reason> {
+    let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
+    let mut at = 0;
+    while at < range.end {
+        wait_for_room(client, state, route, &mut pace).await?;
+        let Chunk::Data(data) = next_chunk(client, follower).await? else {
+            return Err(Reason::HttpResponseIncomplete);
+        };
+        let (from, to) = (range.start.max(at), range.end.min(at + data.len() as u64));
+        // Empty if the range begins later.
+        let mut wanted = data.slice((from.min(to) - at) as usize..(to - at) as usize);
+        at += data.len() as u64;
+        while !wanted.is_empty() {
+            let now = wanted.split_to(wanted.len().min(PIECE_BYTES));
+            state.record.bytes_out += now.len() as u64;
+            let reader = reader(is_last && at >= range.end && wanted.is_empty());
+            let sent = client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader, false, &now);
+            sent.map_err(|error| error.write_reason())?;
+            if !wanted.is_empty() {
+                wait_for_room(client, state, route, &mut pace).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Waits until the client has taken the rest.
-async fn deliver_rest<S: ClientSide>(
+pub(super) async fn deliver_rest<S: ClientSide>(
     client: &mut Client<S>,
     state: &mut RequestState,
     route: &Route,

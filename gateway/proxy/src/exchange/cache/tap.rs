@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tollgate_cache::{Fill, Pushed, Stored};
+use tollgate_cache::{Fill, Pushed, Stored, Updated};
 use tollgate_http::h1::BodyReader;
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_net::Negotiated;
@@ -122,6 +122,7 @@ impl<'a> Tap<'a> {
     /// Decides about a response of the gateway itself, which is never stored.
     fn own_response(&mut self, status: u16) {
         let Some(fill) = self.fill.take() else { return };
+        self.fetch.end_without_response(status >= 500);
         match status >= 500 {
             true => fill.fail(),
             false => fill.refuse(),
@@ -250,17 +251,18 @@ impl ClientStream for Tap<'_> {
         self.has_head = true;
         let Some(mut fill) = self.fill.take() else { return };
         match self.fetch.admit(request, response) {
-            Admitted::NotModified(valid, head) => {
+            Admitted::NotModified(valid, updated) => {
                 self.withheld = Some(Withheld::NotModified);
-                let updated = match head {
-                    Some(head) => fill.freshen(&valid, head),
+                // What is not stored any more answers this request still.
+                let answer = match updated {
+                    Some(Updated { head, may_be_stored: true }) => fill.freshen(&valid, head),
+                    Some(Updated { head, .. }) => Some(fill.use_once(&valid, head)),
                     None => {
                         fill.refuse();
                         None
                     }
                 };
-                // What is not stored any more answers this request still.
-                self.stored = updated.or(Some(valid));
+                self.stored = answer.or(Some(valid));
             }
             Admitted::AskAgain => {
                 self.withheld = Some(Withheld::Useless);
@@ -303,7 +305,10 @@ impl ClientStream for Tap<'_> {
             self.own_response(status_of(head));
         }
         if self.withheld.is_none() {
-            self.fetch.write_status(head, self.is_filling);
+            // RFC 9211, 2: not for a response that the gateway makes itself.
+            if self.has_head {
+                self.fetch.write_status(head, self.is_filling);
+            }
             self.client.translate(head);
         }
     }

@@ -37,10 +37,14 @@ pub(super) fn without_head<U: UpstreamSide>(
     sent: u8,
     may_repeat: impl FnOnce(Replay) -> bool,
 ) -> HeadFailure {
-    let (reason, is_free) = match no_head {
+    let (reason, blame, is_free) = match no_head {
         NoHead::Bad(reason) => return HeadFailure { reason, blame: by_endpoint(reason), stale: false },
-        NoHead::Unseen if repeatable.is_whole() => (Reason::ConnectionTerminated, true),
-        NoHead::Refused => (Reason::ConnectionRefused, false),
+        NoHead::Unseen if repeatable.is_whole() => {
+            (Reason::ConnectionTerminated, Outcome::NoConnection, true)
+        }
+        // The endpoint is there, and perhaps overloaded: the request must not move on without an attempt, as it does
+        // from an endpoint that refuses the connection.
+        NoHead::Refused => (Reason::ConnectionRefused, Outcome::Broken, false),
         // If a sent part of the body is gone, the request cannot be sent again, processed or not.
         NoHead::Broken | NoHead::Unseen => {
             let stale = upstream.is_reused()
@@ -55,7 +59,7 @@ pub(super) fn without_head<U: UpstreamSide>(
     // new connection must not keep a request in a loop.
     repeatable.unwrite();
     let stale = is_free && upstream.is_reused() && response.replay(*repeatable) == Replay::Unsent;
-    HeadFailure { reason, blame: Some(Outcome::NoConnection), stale }
+    HeadFailure { reason, blame: Some(blame), stale }
 }
 
 /// Returns the failure if the connection failed because the endpoint refused the gateway's certificate, and

@@ -236,6 +236,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
         client_head::write(out, &state.response, &Framing::interim(), parties.settings, parties.worker);
+        if state.response.has_never_indexed {
+            parties.client.stream.forbid_indexing();
+        }
         let sent = parties.client.stream.interim(&mut state.to_client, out);
         sent.map_err(|error| self.failed(error.write_reason()))?;
         if !self.upload.is_complete() {
@@ -337,6 +340,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             }
             if parties.worker.logs_responses.get() {
                 state.record.keep_response(&output);
+            }
+            if state.response.has_never_indexed {
+                parties.client.stream.forbid_indexing();
             }
             let sent = parties.client.stream.switch(&mut state.to_client, &output, rest);
             state.record.bytes_out += rest.len() as u64;
@@ -514,6 +520,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let state = &mut *parties.state;
         sift_trailers(reader, &state.response);
         let (stream, backlog) = (&mut parties.client.stream, &mut state.to_client);
+        if parties.upstream.trailers_forbid_indexing() {
+            stream.forbid_indexing();
+        }
         if stream.may_be_grpc() && state.grpc.is_some() && state.record.grpc_status.is_none() {
             state.record.grpc_status = GrpcStatus::of_lines(reader.trailers());
         }

@@ -42,6 +42,8 @@ pub(crate) struct EndpointStream {
     /// Bytes of the body still to come, if the head gives its length.
     left: Option<u64>,
     trailers: Vec<u8>,
+    /// Whether the endpoint sent one of the trailers as never indexed.
+    has_secret_trailers: bool,
     end: RequestEnd,
     sent: Instant,
     /// Heads that were put back, to be read again.
@@ -83,6 +85,7 @@ impl EndpointStream {
             has_read_body: false,
             left: None,
             trailers: Vec::new(),
+            has_secret_trailers: false,
             end: RequestEnd::Open,
             sent: tollgate_net::now(),
             ahead: VecDeque::new(),
@@ -163,8 +166,9 @@ impl EndpointStream {
 
     /// Decodes the trailers that followed the body, if there are any.
     fn decode_trailers(&mut self) -> Result<(), PeerError> {
-        let stream = self.stream()?;
+        let stream = self.stream.as_ref().ok_or_else(stream_closed)?;
         let Some(trailers) = stream.take_trailers() else { return Ok(()) };
+        self.has_secret_trailers = trailers.has_never_indexed();
         let decoded = match trailers.is_cut() {
             true => Err(HeadError::TooLarge),
             false => decode_trailers(trailers.iter(), &self.limits),
@@ -356,6 +360,10 @@ impl UpstreamSide for EndpointStream {
 
     fn take_trailers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.trailers)
+    }
+
+    fn trailers_forbid_indexing(&self) -> bool {
+        self.has_secret_trailers
     }
 
     fn timed_out(&self) {

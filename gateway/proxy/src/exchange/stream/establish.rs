@@ -63,7 +63,10 @@ pub(super) async fn establish(
             Some(Box::new(Established { client, record, endpoint, to_endpoint, to_client }))
         }
         Err(reason) => {
-            client.stream.reset_on_close();
+            // A share that closes does what `respond: close` of a whole stream does.
+            if reason != Reason::NoStream {
+                client.stream.reset_on_close();
+            }
             record.end(reason);
             None
         }
@@ -74,7 +77,7 @@ async fn attempts(client: &mut Client, record: &mut StreamRecord) -> Result<Conn
     let state = record.state().cloned().ok_or(Reason::NoStream)?;
     let worker = record.worker().clone();
     let active = worker.active();
-    let upstream = choose(&state, &active, client.peer.ip()).ok_or(Reason::DestinationUnavailable)?.clone();
+    let upstream = choose(&state, &active, client.peer.ip())?.clone();
     record.upstream = Some(upstream.clone());
     let rules = &upstream.rules().retry;
     let total = TimeLimit::new(record.started(), state.stream.total);
@@ -94,6 +97,13 @@ async fn attempts(client: &mut Client, record: &mut StreamRecord) -> Result<Conn
             false => Reason::DestinationUnavailable,
         })?;
         record.attempt_began(&pool, now);
+        let listener = &client.connection_context.listener.bind;
+        if pool.loops_back()
+            && listener.tcp().is_some_and(|own| tollgate_net::leads_to(own, &pool.state().address))
+        {
+            // Each connection would open the next one.
+            return Err(Reason::LoopDetected);
+        }
         let client_header = client.proxy_header_for(&pool);
         let bounds = ConnectBounds { due: total, total, connect: state.stream.connect };
         let Client { deadline, stream, .. } = &mut *client;
@@ -164,19 +174,24 @@ async fn pause(client: &mut Client, wait: Duration) -> Result<(), Reason> {
 }
 
 /// Chooses the upstream: by the client's address if one of them balances by it, else the next by weight.
+///
+/// # Errors
+/// [`Reason::NoStream`] if the turn is a share that closes; [`Reason::DestinationUnavailable`] if no share has a weight.
 pub(crate) fn choose<'a>(
     state: &StreamState,
     active: &'a ActivePlan,
     client: IpAddr,
-) -> Option<&'a Rc<Upstream>> {
-    let shares = &state.stream.shares;
-    let number = match (&state.split, shares.as_slice()) {
-        (None, [only]) if only.weight > 0 => 0,
+) -> Result<&'a Rc<Upstream>, Reason> {
+    let shares = state.stream.shares.as_slice();
+    let number = match (&state.split, shares) {
+        (None, [only]) if only.weight > 0 => Some(0),
         (Some(split), _) => {
             let tied = split.ties.then(|| split.by_hash.by_hash(address_hash(client))).flatten();
-            tied.or_else(|| split.turns.pick())?
+            tied.or_else(|| split.turns.pick())
         }
-        _ => return None,
+        _ => None,
     };
-    active.by_name(&shares[number].upstream)
+    let share = number.and_then(|number| shares.get(number)).ok_or(Reason::DestinationUnavailable)?;
+    let upstream = share.upstream.as_deref().ok_or(Reason::NoStream)?;
+    active.by_name(upstream).ok_or(Reason::DestinationUnavailable)
 }

@@ -247,6 +247,7 @@ impl ClientStream for Http2Stream {
                 || name.eq_ignore_ascii_case(b"sec-websocket-accept")
         };
         let lines = fields(lines).filter(|(name, _)| !is_asked(name));
+        self.stream.become_tunnel();
         self.stream.send_head(b"200", lines, false).map_err(stream_closed)?;
         self.has_head = true;
         if bytes.is_empty() { Ok(()) } else { self.send(backlog, bytes, false) }

@@ -17,7 +17,7 @@ use tollgate_listen::StreamFull;
 use tollgate_net::component;
 use tollgate_observe::Reason;
 use tollgate_plan::{ListenerProtocol, Stream, StreamTable};
-use tollgate_tls::{ClientHello, FirstBytes};
+use tollgate_tls::{ClientHello, FirstBytes, ja4};
 use tracing::debug;
 
 use self::hello::{HelloEnd, read_hello};
@@ -74,12 +74,14 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
             return Taken::Stream;
         }
     };
-    let named = hello.server_name.as_deref().and_then(|name| table.named(name));
+    let named = hello.server_name.as_deref().and_then(|name| table.named(name.as_bytes()));
     let named = named.filter(|stream| stream.passthrough || !is_terminated);
     if named.is_none() && goes_on {
         return Taken::Tls(client, received);
     }
-    let passed = PassedTls { server_name: hello.server_name.clone(), alpn: hello.alpn };
+    let is_logged = client.worker().log.borrow().takes(None);
+    let fingerprint = if is_logged { ja4(&received) } else { None };
+    let passed = PassedTls { server_name: hello.server_name.clone(), alpn: hello.alpn, ja4: fingerprint };
     start(client, named.or(table.other()), started, passed, received);
     Taken::Stream
 }
@@ -87,7 +89,7 @@ pub(crate) async fn take(mut client: Box<Client>, table: Arc<StreamTable>) -> Ta
 /// Takes a connection whose TLS the gateway has terminated.
 pub(crate) fn take_terminated(client: Box<Client>, table: &StreamTable) {
     let name = client.stream.tls().and_then(|tls| tls.server_name.clone());
-    let stream = name.as_deref().and_then(|name| table.named(name)).or(table.other());
+    let stream = name.as_deref().and_then(|name| table.named(name.as_bytes())).or(table.other());
     start(client, stream, tollgate_net::now(), PassedTls::default(), Vec::new());
 }
 
@@ -102,7 +104,7 @@ fn start(
     let worker = client.worker().clone();
     let mut record = StreamRecord::new(&worker, "TCP", client.peer, started);
     record.tls = client.connection_context.tls.clone();
-    if passed.server_name.is_some() || !passed.alpn.is_empty() {
+    if passed.server_name.is_some() || !passed.alpn.is_empty() || passed.ja4.is_some() {
         record.passed = Some(Box::new(passed));
     }
     record.bytes_in = received.len() as u64;

@@ -42,7 +42,35 @@ pub(super) fn cache_state() -> Value {
     let counts = names.map(|name| (name.to_owned(), json!({ "type": "integer" })));
     let mut properties: Map<String, Value> = counts.into_iter().collect();
     properties.insert("hit_ratio".to_owned(), json!({ "type": ["number", "null"] }));
+    properties.insert("disk".to_owned(), disk_tier());
     json!({ "type": "object", "properties": properties })
+}
+
+fn disk_tier() -> Value {
+    let names = [
+        "objects",
+        "bytes",
+        "capacity",
+        "waiting_bytes",
+        "waiting_purges",
+        "hits",
+        "read_bytes",
+        "writes",
+        "written_bytes",
+        "drops",
+        "evictions",
+        "errors",
+    ];
+    let counts = names.map(|name| (name.to_owned(), json!({ "type": "integer" })));
+    let mut properties: Map<String, Value> = counts.into_iter().collect();
+    let states = ["waiting", "starting", "held", "ready", "suspended", "closed"];
+    properties.insert("state".to_owned(), json!({ "enum": states }));
+    for name in ["problem", "problem_since", "last_error"] {
+        properties.insert(name.to_owned(), json!({ "type": ["string", "null"] }));
+    }
+    properties.insert("emptied_at_start".to_owned(), json!({ "type": "boolean" }));
+    let about = "Absent without a disk tier.";
+    json!({ "type": "object", "description": about, "properties": properties })
 }
 
 pub(super) fn cache_objects() -> Value {

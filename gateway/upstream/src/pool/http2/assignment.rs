@@ -1,10 +1,11 @@
 //! The assignment of HTTP/2 streams to requests.
 //!
 //! A request [takes](Pool::take_stream) a stream on an open connection, or waits in the pool's queue. A stream that
-//! ends goes to the request that has waited longest. A connection that may serve no more requests is retired here, at
-//! the moment when its next stream would be assigned.
+//! ends, or that the endpoint's SETTINGS add, goes to the request that has waited longest. A connection that may serve
+//! no more requests is retired here, at the moment when its next stream would be assigned.
 
-use std::rc::Rc;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
 use std::time::Instant;
 
 use super::StreamPermit;
@@ -65,6 +66,23 @@ impl Pool {
         let stream = StreamPermit::new(connection.clone(), InUse::new(self), true);
         self.pool_set.grant(&ticket, Grant::Stream(stream));
         true
+    }
+
+    /// Moves a connection's frames until it is closed. Gives waiting requests the streams that its endpoint allows
+    /// beyond those that it allowed before.
+    pub(super) async fn run_connection(pool: Weak<Self>, connection: Rc<Http2Connection>) {
+        let mut places = connection.places();
+        poll_fn(|cx| {
+            let end = connection.poll(cx);
+            let before = std::mem::replace(&mut places, connection.places());
+            if places > before
+                && let Some(pool) = pool.upgrade()
+            {
+                while pool.grant_stream(&connection) {}
+            }
+            end
+        })
+        .await;
     }
 
     /// Whether one more idle connection is kept.

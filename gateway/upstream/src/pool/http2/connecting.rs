@@ -153,7 +153,9 @@ async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Htt
     .await;
     if is_open {
         let open = OpenParts { io, permit };
-        return Ok(Http2Connection::start(context.clone(), &pool.http2, open, client));
+        let connection = Http2Connection::start(context.clone(), &pool.http2, open, client);
+        tollgate_net::spawn(Pool::run_connection(Rc::downgrade(pool), connection.clone()));
+        return Ok(connection);
     }
     if let Some(fault) = io.fault() {
         pool.tls_failed(fault);

@@ -1,11 +1,10 @@
-//! One HTTP/2 connection: a task moves its frames, and requests use its streams.
+//! One HTTP/2 connection: [its task](super::assignment) moves its frames, and requests use its streams.
 //!
 //! A request holds it through a [`StreamPermit`](super::StreamPermit). The connection closes when it ends,
 //! when it was idle or silent for too long, or when its pool needs its permit. If the gateway ends it, its last frame
 //! is a GOAWAY.
 
 use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -57,7 +56,7 @@ pub(super) struct OpenParts {
 }
 
 impl Http2Connection {
-    /// Registers a connection that was just opened and carries no request, and starts its task.
+    /// Registers a connection that was just opened and carries no request. The caller starts its task.
     pub(super) fn start(
         context: Rc<PoolContext>,
         pool: &Rc<Http2Pool>,
@@ -85,12 +84,11 @@ impl Http2Connection {
         context.count_idle(1);
         pool.add(connection.clone());
         connection.watch(now);
-        let task = connection.clone();
-        tollgate_net::spawn(async move { poll_fn(|cx| task.poll(cx)).await });
         connection
     }
 
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Moves frames. Ready when it is closed.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let known = self.task.borrow().as_ref().is_some_and(|known| known.will_wake(cx.waker()));
         if !known {
             *self.task.borrow_mut() = Some(cx.waker().clone());
@@ -182,10 +180,14 @@ impl Http2Connection {
             || !self.client.can_open()
     }
 
+    /// How many concurrent requests it may carry. The endpoint can change that at any time.
+    pub(super) fn places(&self) -> usize {
+        self.client.max_concurrent_streams().min(STREAMS_MAX)
+    }
+
     /// Whether it can carry one more request now.
     pub fn has_capacity(&self) -> bool {
-        let streams = self.streams.get();
-        !self.retired.get() && streams < STREAMS_MAX && streams < self.client.max_concurrent_streams()
+        !self.retired.get() && self.streams.get() < self.places()
     }
 
     /// Counts a request that starts on the connection. `reused` says that the connection was already open.

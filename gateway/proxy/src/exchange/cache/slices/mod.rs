@@ -1,0 +1,197 @@
+//! Answers requests from slices: aligned parts of a long response, each fetched and stored on its own.
+//!
+//! On a route whose policy has `slice`, [`serve`](super::serve) calls [`serve`] before its own look-up. The steps:
+//!
+//! 1. [`manifest`] finds the head and the length of the whole response. If they are unknown or stale, one request asks the
+//!    endpoint for all who wait, by the range of a slice that it needs, and with the conditions of a validation.
+//! 2. Conditions and range of the request are answered from these. The answer says which slices are needed.
+//! 3. [`obtain`] brings them one after another: from the store, from a fetch that runs, or by a fetch of its own.
+//! 4. [`send`] sends each slice while the next one is not needed yet.
+//!
+//! All fetches are [tasks of their own](super::background), so a client that leaves stops nothing for others, and costs the
+//! endpoint one slice at most. A response that does not come in slices is left to the usual way: `None`. Invariant: each
+//! slice of a response has the length and the strong validator of the manifest that its head was made of, or the response is
+//! cut.
+
+mod fetch;
+mod manifest;
+mod obtain;
+mod send;
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use tollgate_cache::{Lookup, Moment, Store, StoredHead, answer_for};
+use tollgate_http::{Answer, Conditions, Head, Method, RequestHead, Requested, parse_ranges};
+use tollgate_observe::Reason;
+use tollgate_policy::CacheOutcome;
+
+use self::manifest::Found;
+use self::obtain::Missing;
+use super::admission::is_for_endpoint;
+use super::caching::Caching;
+use super::on_disk;
+use super::outcome::note;
+use super::pass::pass;
+use super::respond::part;
+use crate::state::active::ActivePlan;
+use crate::state::client::Client;
+use crate::state::client_side::ClientSide;
+use crate::state::connection_fate::ConnectionFate;
+use crate::state::request_state::RequestState;
+use crate::state::worker::Worker;
+
+pub(super) use self::fetch::{SliceFetch, admit_for_slice};
+
+/// How often a response begins again, because it turned out to be another version before anything was sent.
+const VERSIONS_MAX: u32 = 2;
+
+/// Ends the key of the whole response. Neither a URL nor a value of a field contains it: the parser refuses control
+/// characters.
+const SLICES_MARK: u8 = 0x1e;
+
+/// Returns the key of the manifest of a response with this key. Its slices have longer keys, so that a purge of a prefix
+/// concerns all of them; to remove the manifest is enough to have none of them used before the endpoint is asked.
+pub(super) fn manifest_key(key: &[u8]) -> Vec<u8> {
+    [key, &[SLICES_MARK]].concat()
+}
+
+/// The slices of a response.
+struct Slices {
+    /// The key of the whole response.
+    key: Vec<u8>,
+    manifest_key: Vec<u8>,
+    size: u64,
+}
+
+impl Slices {
+    fn new(key: &[u8], size: u64) -> Self {
+        Self { key: key.to_vec(), manifest_key: manifest_key(key), size }
+    }
+
+    /// Returns the key of a slice. It contains the size, so that another configuration finds none of these.
+    fn slice_key(&self, number: u64) -> Vec<u8> {
+        [&self.manifest_key[..], format!("{}/{number}", self.size).as_bytes()].concat()
+    }
+
+    /// Returns the bytes of a slice of a response whose length is not known.
+    fn wanted(&self, number: u64) -> Range<u64> {
+        let start = number.saturating_mul(self.size);
+        start..start.saturating_add(self.size)
+    }
+
+    /// Returns the bytes of a slice of a response with this length.
+    fn range(&self, number: u64, length: u64) -> Range<u64> {
+        let Range { start, end } = self.wanted(number);
+        start..end.min(length)
+    }
+
+    /// Returns the number of the slice with a byte.
+    fn number_of(&self, at: u64) -> u64 {
+        at / self.size
+    }
+}
+
+/// Answers a request from slices, and fetches the missing ones. `None`: the response does not come in slices, as far
+/// as is known, or the request must be answered in another way.
+pub(super) async fn serve<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    caching: &Caching<'_>,
+    size: u64,
+) -> Option<ConnectionFate> {
+    if caching.control.only_if_cached || is_for_endpoint(&state.request.head) {
+        return None;
+    }
+    let slices = Slices::new(
+        state.policy_context.as_ref().map_or(&[][..], |context| context.cache_key.as_slice()),
+        size,
+    );
+    let guess = slices.number_of(first_byte(&state.request));
+    for _ in 0..VERSIONS_MAX {
+        let mut manifest = match manifest::find(client, worker, state, active, caching, &slices, guess).await
+        {
+            Found::Manifest(manifest) => manifest,
+            Found::Nothing => return None,
+            Found::NotStored => return Some(pass(client, worker, state, active, caching).await),
+            Found::ClientLeft => return Some(left(state, caching)),
+        };
+        let answer = answer_for(manifest.stored.head(), manifest.length, &state.request)?;
+        // Several ranges may need all slices: the endpoint knows better what to send.
+        if matches!(&answer, Answer::Ranges(ranges) if ranges.len() > 1) {
+            return Some(pass(client, worker, state, active, caching).await);
+        }
+        let part = part(manifest.stored.head(), manifest.length, answer);
+        let has_body = part.has_body && !part.range.is_empty() && state.request.method != Method::Head;
+        let mut first = None;
+        if has_body {
+            let wanted = (&slices, &mut manifest, slices.number_of(part.range.start));
+            match obtain::obtain(client, worker, state, active, caching, wanted).await {
+                Ok(slice) => first = Some(slice),
+                Err(Missing::OtherVersion) => continue,
+                Err(Missing::Failed) => return None,
+                Err(Missing::ClientLeft) => return Some(left(state, caching)),
+            }
+        }
+        let sent = (&slices, manifest, part, first);
+        return Some(send::send(client, worker, state, active, caching, sent).await);
+    }
+    None
+}
+
+/// Looks a key up in memory, and then on disk. Returns whether the result comes from disk, next to the result.
+async fn look_up<S: ClientSide>(
+    client: &mut Client<S>,
+    store: &Store,
+    key: &[u8],
+    request: &Head,
+) -> (Lookup, bool) {
+    let now = Moment::from(tollgate_net::wall_clock());
+    match store.lookup(key, request, now) {
+        Lookup::Miss if store.may_be_on_disk(key) => on_disk::look_up(client, store, key, request, now).await,
+        found => (found, false),
+    }
+}
+
+/// Returns whether a request may share a response with this head.
+fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
+    !caching.is_identified || head.freshness().is_open()
+}
+
+/// Returns the first byte that a request wants, or 0 if that depends on the length of the response.
+fn first_byte(request: &RequestHead) -> u64 {
+    /// Beyond this, a range counts from the end.
+    const LENGTH_MAX: u64 = 1 << 62;
+    let range = Conditions::read(request).range;
+    match range.map(|range| parse_ranges(&range, u64::MAX)) {
+        Some(Requested::Ranges(ranges)) => match ranges[..] {
+            [range] if range.start < LENGTH_MAX => range.start,
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// Ends a request whose client has left while it waited.
+fn left(state: &mut RequestState, caching: &Caching<'_>) -> ConnectionFate {
+    state.record.reason = Reason::ClientClosed;
+    note(state, caching.cache, CacheOutcome::Miss);
+    ConnectionFate::Reset
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_aligned_and_the_last_one_ends_with_the_response() {
+        let slices = Slices::new(b"http://h/\x1fr", 100);
+        assert_eq!((slices.range(0, 250), slices.range(2, 250)), (0..100, 200..250));
+        assert_eq!([0, 99, 100, 249].map(|at| slices.number_of(at)), [0, 0, 1, 2]);
+        assert_eq!(slices.wanted(u64::MAX / 100).end, u64::MAX);
+        assert_eq!(slices.slice_key(7), b"http://h/\x1fr\x1e100/7");
+        assert!(slices.slice_key(7).starts_with(&manifest_key(&slices.key)));
+    }
+}

@@ -125,7 +125,7 @@ impl Pair {
     }
 }
 
-const ZEROS: [u8; 30_000] = [0; 30_000];
+static ZEROS: [u8; 30_000] = [0; 30_000];
 
 impl Exchange {
     fn step_client(&mut self, random: &Random, seed: u64, gives_up: bool) {

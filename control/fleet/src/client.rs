@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tollgate_documents::{SharedValue, SourceEvent, StateFile};
+use tollgate_documents::{SourceEvent, StateFile};
 use tollgate_net::component;
 use tracing::{debug, info, warn};
 
@@ -354,9 +354,7 @@ impl Client {
     /// Takes in a message. Returns the changes if it is a commit.
     fn take(&mut self, message: ToGateway) -> Result<Option<Commit>, String> {
         match message {
-            ToGateway::Purge { number, request: SharedValue(request) } => {
-                self.purges.receive(number, request)
-            }
+            ToGateway::Purge { number, request } => self.purges.receive(number, Arc::new(request)),
             ToGateway::Purges { position, is_complete } => self.purges.complete(position, is_complete),
             message => {
                 let commit = self.replica.take(message)?;

@@ -66,7 +66,7 @@ pub enum ToGateway {
         /// Its number in the list of purges.
         number: u64,
         /// The body.
-        request: SharedValue,
+        request: Value,
     },
     /// The purges up to here were sent. Only gateways whose hello has `purges` get this, before their first commit.
     Purges {

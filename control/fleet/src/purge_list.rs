@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tollgate_documents::SharedValue;
 
 use crate::message::{PurgePosition, ToGateway, line};
 
@@ -78,7 +77,7 @@ struct SavedPurge {
     number: u64,
     /// Seconds since 1970.
     made_at: u64,
-    request: SharedValue,
+    request: Value,
 }
 
 impl PurgeList {
@@ -101,7 +100,7 @@ impl PurgeList {
         let entries = saved.purges.into_iter().map(|purge| Entry {
             number: purge.number,
             made_at: UNIX_EPOCH + Duration::from_secs(purge.made_at),
-            request: purge.request.0,
+            request: Arc::new(purge.request),
             purged: 0,
         });
         let mut list = Self {
@@ -121,7 +120,7 @@ impl PurgeList {
         let purges = self.entries.iter().map(|entry| SavedPurge {
             number: entry.number,
             made_at: seconds(entry.made_at),
-            request: SharedValue(entry.request.clone()),
+            request: Value::clone(&entry.request),
         });
         SavedPurges {
             format: FORMAT_VERSION,
@@ -211,8 +210,8 @@ impl PurgeList {
     }
 }
 
-fn purge_line(number: u64, request: &Arc<Value>) -> Bytes {
-    Bytes::from(line(&ToGateway::Purge { number, request: SharedValue(request.clone()) }))
+fn purge_line(number: u64, request: &Value) -> Bytes {
+    Bytes::from(line(&ToGateway::Purge { number, request: request.clone() }))
 }
 
 #[cfg(test)]
@@ -233,9 +232,7 @@ mod tests {
     fn sent(list: &mut PurgeList, known: &PurgePosition, now: SystemTime) -> (String, bool) {
         let delta = list.since(known, now);
         let texts = delta.lines.iter().map(|line| match serde_json::from_slice(line).expect("a message") {
-            ToGateway::Purge { request: SharedValue(request), .. } if request["all"] == json!(true) => {
-                "all".to_owned()
-            }
+            ToGateway::Purge { request, .. } if request["all"] == json!(true) => "all".to_owned(),
             ToGateway::Purge { number, .. } => number.to_string(),
             other => panic!("{other:?}"),
         });

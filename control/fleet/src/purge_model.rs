@@ -10,7 +10,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::mpsc;
-use tollgate_documents::SharedValue;
 
 use crate::message::{PurgePosition, ToGateway, line};
 use crate::purge_delivery::{PurgeBatch, PurgeDelivery};
@@ -98,8 +97,8 @@ impl Gateway {
         }
         for line in lines.drain(..count.min(lines.len())).collect::<Vec<_>>() {
             match serde_json::from_slice(&line).expect("a message") {
-                ToGateway::Purge { number, request: SharedValue(request) } => {
-                    self.delivery.receive(number, request);
+                ToGateway::Purge { number, request } => {
+                    self.delivery.receive(number, Arc::new(request));
                 }
                 ToGateway::Purges { position, is_complete } => self.delivery.complete(position, is_complete),
                 other => panic!("{other:?}"),

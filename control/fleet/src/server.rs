@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use rustls::ServerConfig;
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite, split};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot, watch};

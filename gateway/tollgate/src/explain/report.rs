@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use tollgate_config::{At, Config};
-use tollgate_plan::{
-    Action, CacheStore, Endpoint, Plan, Priority, Respond, Retry, Route, Targets, Upstream,
-};
+use tollgate_plan::{Action, CacheStore, Endpoint, Plan, Priority, Respond, Retry, Route, Targets, Upstream};
 use tollgate_proxy::{DryRun, DryRunOutcome, DryRunPolicy};
 use tollgate_route::MismatchReason;
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"

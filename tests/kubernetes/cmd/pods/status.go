@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"log"
 	"net"
 
 	corev1 "k8s.io/api/core/v1"

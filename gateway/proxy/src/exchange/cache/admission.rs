@@ -1,5 +1,7 @@
 //! What the cache makes of a response: stores it, refreshes what is stored, or serves a stale one in its place.
 
+pub(super) mod slice;
+
 use std::sync::Arc;
 
 use tollgate_cache::{
@@ -10,8 +12,8 @@ use tollgate_http::h1::BodyLength;
 use tollgate_http::{Head, Name, RequestHead, ResponseHead};
 use tollgate_policy::CacheRules;
 
+use self::slice::{SliceFetch, admit_for_slice};
 use super::caching::Caching;
-use super::slices::{SliceFetch, admit_for_slice};
 
 /// The name of this cache in `Cache-Status`.
 pub(super) const CACHE_NAME: &str = "tollgate";

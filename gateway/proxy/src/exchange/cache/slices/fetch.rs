@@ -1,16 +1,13 @@
-//! Fetches slices, each on a task of its own, and decides what the endpoint's response means.
+//! Fetches slices, each on a task of its own.
 
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_cache::{Begin, Fill, Follower, Moment, Purge, PurgeMode, Received, Store, Stored, admit_slice};
-use tollgate_http::{RequestHead, ResponseHead};
+use tollgate_cache::{Begin, Fill, Follower, Store, Stored};
 
-use super::{Slices, may_share};
-use crate::exchange::cache::admission::{
-    Admitted, ERRORS, Fetch, UNCACHEABLE_SECONDS, add_conditions, remove_conditions,
-};
+use super::Slices;
+use crate::exchange::cache::admission::slice::SliceFetch;
+use crate::exchange::cache::admission::{Fetch, add_conditions, remove_conditions};
 use crate::exchange::cache::background;
 use crate::exchange::cache::caching::Caching;
 use crate::state::active::ActivePlan;
@@ -18,19 +15,6 @@ use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
-
-/// How long it is remembered that an endpoint answers a range of a response with the whole.
-const WITHOUT_RANGES_SECONDS: u32 = 600;
-
-/// The parts of a fetch of a slice besides its own fill.
-pub(in crate::exchange::cache) struct SliceFetch {
-    /// The range that the endpoint is asked for.
-    pub wanted: Range<u64>,
-    /// The manifest, which each slice brings again: its fields are newer.
-    pub manifest: Fill,
-    /// The manifest that the request validates.
-    pub stale: Option<Arc<Stored>>,
-}
 
 /// The followers of a fetch that this request has caused.
 pub(super) struct Led {
@@ -93,65 +77,4 @@ pub(super) fn start<S: ClientSide>(
         let slice = SliceFetch { wanted, manifest, stale };
         (Fetch::of_slice(caching, fill.key(), slice), fill)
     });
-}
-
-/// Decides about the endpoint's response to a request for a slice.
-pub(in crate::exchange::cache) fn admit_for_slice(
-    slice: SliceFetch,
-    caching: &Caching<'_>,
-    requested: Moment,
-    request: &RequestHead,
-    response: &ResponseHead,
-) -> Admitted {
-    let now = Moment::from(tollgate_net::wall_clock());
-    let times = Received { requested, received: now };
-    // The lifetimes of the whole.
-    let admission = caching.cache.rules.admission(200);
-    let SliceFetch { wanted, manifest, stale } = slice;
-    match (response.status, &stale) {
-        (206, _) => {
-            let admitted = admit_slice(request, &caching.control, response, admission, times, &wanted);
-            if let Ok((head, part)) = admitted
-                && head.freshness().can_be_shared()
-                && may_share(caching, &head)
-            {
-                // First the manifest: its followers then find the slice on its way.
-                manifest.finish_manifest(head.of_whole(), part.length);
-                let length = Some(part.range.end - part.range.start);
-                return Admitted::Stored { head, length, is_part_wanted: false };
-            }
-        }
-        (304, Some(stale)) => {
-            let updated = stale.head().updated_by(request, response, admission, times);
-            if let Some(updated) = updated
-                && updated.may_be_stored
-                && updated.head.freshness().can_be_shared()
-                && may_share(caching, &updated.head)
-            {
-                manifest.freshen(stale, updated.head);
-                return Admitted::AskAgain;
-            }
-        }
-        // The range lies beyond the end. That says nothing about other ranges.
-        (416, _) => {
-            manifest.refuse();
-            return Admitted::AskAgain;
-        }
-        (status, _) if ERRORS.contains(&status) => {
-            manifest.fail();
-            return Admitted::StaleOnError;
-        }
-        _ => {}
-    }
-    let seconds = if response.status == 200 { WITHOUT_RANGES_SECONDS } else { UNCACHEABLE_SECONDS };
-    // First the mark, so that no follower begins again.
-    do_without(&caching.cache.store, manifest.key(), now, seconds);
-    manifest.refuse();
-    Admitted::AskAgain
-}
-
-/// Has requests answered in the usual way for a while.
-pub(super) fn do_without(store: &Arc<Store>, manifest_key: &[u8], now: Moment, seconds: u32) {
-    store.purge(Purge::Key(manifest_key), PurgeMode::Remove);
-    store.mark_uncacheable(manifest_key, now, seconds);
 }

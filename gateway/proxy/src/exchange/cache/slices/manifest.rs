@@ -8,8 +8,9 @@ use tollgate_http::Method;
 use tollgate_policy::CacheOutcome;
 
 use super::fetch::{Led, lead};
-use super::{Slices, look_up, may_share};
+use super::{Slices, look_up};
 use crate::exchange::cache::admission::Fetch;
+use crate::exchange::cache::admission::slice::may_share;
 use crate::exchange::cache::caching::Caching;
 use crate::exchange::cache::fetch::wait_for_start;
 use crate::state::active::ActivePlan;

@@ -21,7 +21,7 @@ mod send;
 use std::ops::Range;
 use std::rc::Rc;
 
-use tollgate_cache::{Lookup, Moment, Store, StoredHead, answer_for};
+use tollgate_cache::{Lookup, Moment, Store, answer_for};
 use tollgate_http::{Answer, Conditions, Head, Method, RequestHead, Requested, parse_ranges};
 use tollgate_observe::Reason;
 use tollgate_policy::CacheOutcome;
@@ -40,8 +40,6 @@ use crate::state::client_side::ClientSide;
 use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
-
-pub(super) use self::fetch::{SliceFetch, admit_for_slice};
 
 /// How often a response begins again, because it turned out to be another version before anything was sent.
 const VERSIONS_MAX: u32 = 2;
@@ -153,11 +151,6 @@ async fn look_up<S: ClientSide>(
         Lookup::Miss if store.may_be_on_disk(key) => on_disk::look_up(client, store, key, request, now).await,
         found => (found, false),
     }
-}
-
-/// Returns whether a request may share a response with this head.
-fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
-    !caching.is_identified || head.freshness().is_open()
 }
 
 /// Returns the first byte that a request wants, or 0 if that depends on the length of the response.

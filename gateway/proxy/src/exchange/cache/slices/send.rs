@@ -9,10 +9,10 @@ use tollgate_plan::Route;
 use tollgate_policy::CacheOutcome;
 
 use super::Slices;
-use super::fetch::do_without;
 use super::manifest::Manifest;
 use super::obtain::{Missing, Slice, Source, obtain};
 use crate::exchange::cache::admission::UNCACHEABLE_SECONDS;
+use crate::exchange::cache::admission::slice::do_without;
 use crate::exchange::cache::caching::Caching;
 use crate::exchange::cache::outcome::note;
 use crate::exchange::cache::respond::{Part, ended, own_lines};

@@ -7,10 +7,7 @@ mod compact;
 mod state_file;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 pub use compact::Compact;
@@ -35,22 +32,6 @@ pub struct DocumentChanges {
     pub changes: Vec<(DocumentKey, Option<Compact>)>,
     /// Takes all refused documents, changed or not. It is answered when the others are in force.
     pub answer: oneshot::Sender<Refused>,
-}
-
-/// A value that several holders share. It is written and read like the value itself.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SharedValue(pub Arc<Value>);
-
-impl Serialize for SharedValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for SharedValue {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Value::deserialize(deserializer).map(|value| Self(Arc::new(value)))
-    }
 }
 
 /// A message of a source to the gateway.

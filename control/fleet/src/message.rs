@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tollgate_documents::{Compact, SharedValue};
+use tollgate_documents::Compact;
 
 use crate::edit::Edit;
 

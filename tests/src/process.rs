@@ -73,7 +73,7 @@ pub(crate) fn send_signal(process: Pid, signal: Signal) {
 fn threads_stopped(process: Pid) -> bool {
     let tasks = format!("/proc/{}/task", process.as_raw_nonzero());
     let mut tasks = fs::read_dir(tasks).expect("the process is there").flatten();
-    tasks.all(|task| state(&task.path()).is_none_or(|state| state == 'T'))
+    tasks.all(|task| state(&task.path()).is_none_or(|state| matches!(state, 'T' | 't')))
 }
 
 /// Returns the state of the process or thread with this folder in `/proc` (proc_pid_stat(5)); `None` if it has ended.

@@ -44,14 +44,23 @@ pub(crate) struct PurgeDelivery {
     is_complete: bool,
     /// Whether `pending` is handed over even if it is empty.
     is_due: bool,
-    /// The batch that is on its way: the position after it, and its answer.
-    sent: Option<(PurgePosition, oneshot::Receiver<Vec<(u64, u64)>>)>,
+    /// The batch that the gateway is carrying out.
+    sent: Option<SentBatch>,
     done: PurgePosition,
     counts: Vec<(u64, u64)>,
     /// Whether the controller has sent its purges on this connection.
     is_connected: bool,
     /// Whether it has announced them, even if it does not know them yet.
     is_announced: bool,
+}
+
+/// A batch that the gateway is carrying out.
+#[derive(Debug)]
+struct SentBatch {
+    /// The position after its purges.
+    position: PurgePosition,
+    /// Receives how many stored responses each purge concerned, by number.
+    answer: oneshot::Receiver<Vec<(u64, u64)>>,
 }
 
 impl PurgeDelivery {
@@ -136,10 +145,10 @@ impl PurgeDelivery {
     pub async fn progress(&mut self) -> Result<(), GatewayEnded> {
         loop {
             match &mut self.sent {
-                Some((_, answer)) => {
-                    let counts = answer.await.map_err(|_| GatewayEnded)?;
-                    if let Some((position, _)) = self.sent.take() {
-                        self.done = position;
+                Some(batch) => {
+                    let counts = (&mut batch.answer).await.map_err(|_| GatewayEnded)?;
+                    if let Some(batch) = self.sent.take() {
+                        self.done = batch.position;
                     }
                     self.counts.extend(counts);
                     let excess = self.counts.len().saturating_sub(COUNTS_MAX);
@@ -157,7 +166,7 @@ impl PurgeDelivery {
                         answer,
                     });
                     self.is_due = false;
-                    self.sent = Some((self.next.clone(), answer_receiver));
+                    self.sent = Some(SentBatch { position: self.next.clone(), answer: answer_receiver });
                 }
                 None => std::future::pending().await,
             }

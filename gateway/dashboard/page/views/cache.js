@@ -40,10 +40,17 @@ function Figures({ found, recent }) {
   return figures(rows);
 }
 
+/// Which other gateways carry a purge out.
+function reach({ acknowledged, gateways, version }) {
+  const values = { acknowledged, gateways: gateways ?? '–', version };
+  return acknowledged === undefined ? t('cache.purge.done.fleet', values) : t('cache.purge.done.controller', values);
+}
+
 /// The disk tier: whether it serves, what it has, and what failed.
 function Disk({ disk }) {
   const { state: now, problem, problem_since: since, last_error: last, emptied_at_start: emptied } = disk;
   const at = (text) => moment(Date.parse(text) / 1e3);
+  const trouble = { since: at(since), why: problem };
   const waits = disk.waiting_bytes > 0 || disk.waiting_purges > 0;
   const rows = [
     [t('cache.disk.state'), html`<${Pill} kind=${now === 'ready' && !problem ? 'good' : now === 'closed' ? 'bad' : 'warn'}>${t(`cache.disk.state.${now}`)}<//>`],
@@ -57,7 +64,7 @@ function Disk({ disk }) {
     ...(waits ? [[t('cache.disk.waiting'), t('cache.disk.amount', { n: whole(disk.waiting_purges), size: size(disk.waiting_bytes) })]] : []),
   ];
   return html`<${Card} id="cache-disk" title=${t('cache.disk')} wide>
-    ${problem && html`<${Alert}>${t(now === 'ready' ? 'cache.disk.problem' : 'cache.disk.off', { since: at(since), why: problem })}<//>`}
+    ${problem && html`<${Alert}>${now === 'ready' ? t('cache.disk.problem', trouble) : t('cache.disk.off', trouble)}<//>`}
     ${emptied && html`<p class="quiet">${t('cache.disk.emptied')}</p>`}
     ${figures(rows)}<//>`;
 }
@@ -205,7 +212,7 @@ export class Cache extends Component {
         <label class="check"><input type="checkbox" name="soft" checked=${soft} onChange=${(event) => this.setState({ soft: event.currentTarget.checked })} />${t('cache.purge.soft')}</label>
         <button>${t('cache.purge.go')}</button><span class="quiet">${t('cache.purge.lead')}</span></form>
       ${done && html`<p class="alert good" role="status">${done.purged === null ? t('cache.purge.later') : t('cache.purge.done', { n: whole(done.purged) })}
-        ${done.version !== undefined && ` ${t(done.acknowledged === undefined ? 'cache.purge.done.fleet' : 'cache.purge.done.controller', { acknowledged: done.acknowledged, gateways: done.gateways ?? '–', version: done.version })}`}
+        ${done.version !== undefined && ` ${reach(done)}`}
         ${done.acknowledged !== undefined && !done.durable && ` ${t('cache.purge.done.memory')}`}</p>`}<//>`;
   }
 

@@ -50,7 +50,7 @@ function reach({ acknowledged, gateways, version }) {
 function Disk({ disk }) {
   const { state: now, problem, problem_since: since, last_error: last, emptied_at_start: emptied } = disk;
   const at = (text) => moment(Date.parse(text) / 1e3);
-  const trouble = { since: at(since), why: problem };
+  const trouble = problem && { since: at(since), why: problem };
   const waits = disk.waiting_bytes > 0 || disk.waiting_purges > 0;
   const rows = [
     [t('cache.disk.state'), html`<${Pill} kind=${now === 'ready' && !problem ? 'good' : now === 'closed' ? 'bad' : 'warn'}>${t(`cache.disk.state.${now}`)}<//>`],

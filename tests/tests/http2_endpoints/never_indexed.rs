@@ -13,6 +13,9 @@ use super::rules::{first_request_with, next_of};
 const OK: &[u8] = &[0x88];
 const HINTS: &[u8] = &[0x08, 3, b'1', b'0', b'3'];
 
+/// `:status: 206` of the static table.
+const PART: &[u8] = &[0x8a];
+
 /// The field as the gateway sends it, without its first byte.
 const FIELD: &[u8] = b"\x05x-key\x06secret";
 
@@ -92,6 +95,36 @@ fn a_response_with_a_mark_is_not_stored() {
         for _ in 0..3 {
             let response = gateway.client().get("/");
             assert_eq!((response.status, response.header("x-key")), (200, Some("secret")));
+        }
+        assert_eq!(count.load(Ordering::SeqCst), requests, "mark {mark}");
+    }
+}
+
+#[test]
+fn a_slice_with_a_mark_is_not_stored() {
+    // A slice that may not be stored is asked for again as a whole, and so are the next requests.
+    for (mark, requests) in [(PLAIN, 1), (NEVER, 4)] {
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        let origin = Origin::play(move |conn| {
+            let mut asked = first_request_with(conn, &[]);
+            while let Some(request) = asked {
+                let first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+                let part = [PART, b"\x00\x0dcontent-range\x0bbytes 0-1/2\x00\x04etag\x03\"a\""].concat();
+                let block = [if first { &part } else { OK }, &[mark], FIELD].concat();
+                conn.send(frame(kind::HEADERS, END_HEADERS, request.stream, &block));
+                conn.send(frame(kind::DATA, END_STREAM, request.stream, b"ok"));
+                asked = next_of(conn, kind::HEADERS);
+            }
+        });
+        let gateway = Gateway::start(&format!(
+            "policies: {{cache: {{ttl: {{200: 1h}}, slice: 64KiB}}}}\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
+            origin.address()
+        ));
+        for _ in 0..3 {
+            let response = gateway.client().get("/");
+            assert_eq!((response.status, response.header("x-key")), (200, Some("secret")));
+            assert_eq!(response.text(), "ok");
         }
         assert_eq!(count.load(Ordering::SeqCst), requests, "mark {mark}");
     }

@@ -38,8 +38,10 @@ pub(in crate::exchange::cache) fn admit_for_slice(
     // The lifetimes of the whole.
     let admission = caching.cache.rules.admission(200);
     let SliceFetch { wanted, manifest, stale } = slice;
+    // What is stored does not keep the endpoint's mark (RFC 7541, 6.2.3).
+    let is_storable = !response.has_never_indexed;
     match (response.status, &stale) {
-        (206, _) => {
+        (206, _) if is_storable => {
             let admitted = admit_slice(request, &caching.control, response, admission, times, &wanted);
             if let Ok((head, part)) = admitted
                 && head.freshness().can_be_shared()
@@ -51,7 +53,7 @@ pub(in crate::exchange::cache) fn admit_for_slice(
                 return Admitted::Stored { head, length, is_part_wanted: false };
             }
         }
-        (304, Some(stale)) => {
+        (304, Some(stale)) if is_storable => {
             let updated = stale.head().updated_by(request, response, admission, times);
             if let Some(updated) = updated
                 && updated.may_be_stored

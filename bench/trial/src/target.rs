@@ -111,6 +111,34 @@ pub fn quota(name: &str, settings: &Settings) -> Result<Option<Quota>, Failure> 
 }
 
 impl Target {
+    /// Describes a system at this address that this program does not start.
+    fn started_elsewhere(
+        arm: &Arm,
+        address: SocketAddr,
+        elsewhere: StartedElsewhere,
+        used: SystemUsed,
+        origin: Rc<RefCell<Origin>>,
+    ) -> Self {
+        Self {
+            name: arm.name.clone(),
+            port: address.port(),
+            at: address.ip(),
+            elsewhere: Some(elsewhere),
+            url: None,
+            certificate: None,
+            used,
+            origin,
+            servers: Vec::new(),
+            relay: None,
+            quota: None,
+            account: None,
+            paused: false,
+            setting: None,
+            workers: None,
+            holds_origin: false,
+        }
+    }
+
     /// Starts a system, or a chain of `settings.chain` copies, in front of `origin`. With `None`, the system
     /// gets an origin of its own within its quota.
     ///

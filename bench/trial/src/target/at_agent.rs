@@ -57,22 +57,7 @@ pub(super) fn start_at(
     };
     let SystemUp { up, used } = agent.ask(&Ask::StartSystem(Box::new(start)))?;
     let Some((id, port)) = up else { return Ok(Err(Box::new(used))) };
-    Ok(Ok(Target {
-        name: arm.name.clone(),
-        port,
-        at,
-        elsewhere: Some(StartedElsewhere::Agent(Remote { agent: Rc::clone(agent), id })),
-        url: None,
-        certificate: tls,
-        used,
-        origin,
-        servers: Vec::new(),
-        relay: None,
-        quota: None,
-        account: None,
-        paused: false,
-        setting: None,
-        workers: None,
-        holds_origin: false,
-    }))
+    let elsewhere = StartedElsewhere::Agent(Remote { agent: Rc::clone(agent), id });
+    let address = SocketAddr::new(at, port);
+    Ok(Ok(Target { certificate: tls, ..Target::started_elsewhere(arm, address, elsewhere, used, origin) }))
 }

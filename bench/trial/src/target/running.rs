@@ -52,21 +52,8 @@ pub(super) fn of_running(
             .push("its certificate is the one that it presented at the start; no authority was asked".into());
     }
     Ok(Target {
-        name: arm.name.clone(),
-        port: address.port(),
-        at: address.ip(),
-        elsewhere: Some(elsewhere),
         url: Some(url.clone()),
         certificate,
-        used: used.clone(),
-        origin,
-        servers: Vec::new(),
-        relay: None,
-        quota: None,
-        account: None,
-        paused: false,
-        setting: None,
-        workers: None,
-        holds_origin: false,
+        ..Target::started_elsewhere(arm, address, elsewhere, used.clone(), origin)
     })
 }

@@ -6,8 +6,8 @@
 //! the record. A process that is killed at any moment therefore never brings back what a successful request removed. A
 //! request that fails costs no more than the copy on disk at the next start.
 //!
-//! The record waits before all others, and only for a key that has something on disk, so the wait is that for the write in
-//! progress. It is not synced: after a loss of power the removal may be missing.
+//! The record waits before all others, and only for a key that has something on disk, so the worker waits
+//! only for the write in progress. It is not synced: after a loss of power the removal may be missing.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

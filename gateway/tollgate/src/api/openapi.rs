@@ -1,7 +1,7 @@
 //! The OpenAPI 3.1 description of the admin API, generated from the kinds of resources and the configuration's schema.
 //!
-//! [`paths`] and [`live_lists`] have the paths, [`resources`] those of the kinds of resources. [`operations`] has the parts of
-//! an operation, and [`schemas`] the bodies. A test compares the paths with those of the routers.
+//! [`paths`], [`live_lists`] and [`resources`] have the paths; `resources` generates one set for each kind of resource.
+//! [`operations`] has the parts of an operation, and [`schemas`] the bodies. A test compares the paths with the routers.
 
 use axum::Json;
 use serde_json::{Map, Value, json};

@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(world.changed("i9"), (vec!["i9".to_owned()], vec!["ingress/a/i9/00".to_owned()]));
         world.ingress("i7", "h7.example", "/x");
         assert_eq!(world.changed("i7").0, ["i7", "j7"]);
-        // It moves: those that it leaves and those that it meets are concerned.
+        // An Ingress that moves changes the Ingresses of its old host and of its new host.
         world.ingress("i7", "h8.example", "/x");
         assert_eq!(world.changed("i7").0, ["i7", "i8", "j7"]);
         // A new one, and one that is gone, also change the owners of the listener.

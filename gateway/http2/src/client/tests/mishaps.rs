@@ -32,7 +32,7 @@ struct Pair {
     random: Random,
     client: ClientConnection,
     server: ServerConnection,
-    /// What each side has written and the other has not read, and all that was written.
+    /// The bytes that each side has written and the other has not read yet. `logs` keeps every byte.
     wires: [Vec<u8>; 2],
     logs: [Vec<u8>; 2],
     exchanges: Vec<Exchange>,

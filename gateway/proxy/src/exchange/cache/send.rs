@@ -1,9 +1,9 @@
 //! Sends a response from the store at the client's pace: its head, and its body or a part of it.
 //!
-//! [`Outgoing`] is what all sources of a body share: a [stored](send_stored) one, whose pieces are sent as they lie in
-//! memory, a stored one that is [read from disk](send_from_disk) while it is sent, and one that [another request fetches](send_followed). The policies of the request change the head, and the
-//! body if they want to, as they would change the endpoint's own response. Invariant: a response has the length that its
-//! head announces, or it is cut.
+//! All sources of a body share [`Outgoing`]. A body comes from [memory](send_stored), from [disk](send_from_disk) while it
+//! is sent, or from [another request's fetch](send_followed). The policies of the request may change the head and the body,
+//! as they would change the endpoint's own response. Invariant: a response has the length that its head announces, or it
+//! is cut.
 
 use std::future::poll_fn;
 use std::ops::Range;

@@ -1,5 +1,7 @@
-//! The difference of two values as a list of edits. An upstream with a thousand endpoints, of which one changes, then
-//! travels in a hundred bytes.
+//! The difference of two values as a list of edits.
+//!
+//! The [log](crate::log) makes them and the [replica](crate::replica) applies them. If one endpoint in a thousand
+//! changes, the upstream's document travels as a hundred bytes.
 
 use std::collections::HashSet;
 

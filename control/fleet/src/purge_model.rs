@@ -1,4 +1,7 @@
-//! Gateways follow a list of purges over broken connections, restarts and aging, and miss none.
+//! A model test: no gateway misses a purge, whatever the order of purges, disconnects, restarts and expiries.
+//!
+//! A test case drives one [`PurgeList`] and three [`PurgeDelivery`]s through random steps, as the server and the client
+//! would. Then every gateway catches up, and must have carried out each purge that was made since its store was empty.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -15,7 +18,8 @@ use crate::message::{PurgePosition, ToGateway, line};
 use crate::purge_delivery::{PurgeBatch, PurgeDelivery};
 use crate::purge_list::PurgeList;
 
-/// From this time without a known list on, a gateway removes everything if it does not get all that it lacks.
+/// A gateway that was out of touch for this long removes everything, unless the list still has every purge that it
+/// missed.
 const GAP_MAX: Duration = Duration::from_secs(30 * 60);
 /// How many gateways follow the list.
 const GATEWAYS: usize = 3;
@@ -29,11 +33,11 @@ enum Step {
     Wait(u64),
     /// A gateway connects, if it is not connected.
     Connect(usize),
-    /// A connected gateway is sent what it lacks, and receives the first lines of that.
+    /// The controller sends a connected gateway the purges that it lacks. The gateway receives the first lines.
     Receive(usize, usize),
-    /// A gateway carries out what it was handed.
+    /// A gateway carries out the batch that its delivery handed over.
     CarryOut(usize),
-    /// A connection breaks. Lines on their way are lost.
+    /// A connection breaks. Lines in flight are lost.
     Disconnect(usize),
     /// A gateway starts again, with an empty store.
     RestartGateway(usize),
@@ -59,11 +63,11 @@ fn step() -> impl Strategy<Value = Step> {
 struct Gateway {
     delivery: PurgeDelivery,
     batches: mpsc::Receiver<PurgeBatch>,
-    /// The position up to which the controller has sent purges, and the lines on their way.
+    /// The position up to which the controller has sent purges, and the lines in flight.
     connection: Option<(PurgePosition, VecDeque<Bytes>)>,
-    /// Purges that were made before its store had anything.
+    /// How many purges were made before it started: its store was empty, so they do not concern it.
     before: u64,
-    /// Until this time, it knows every purge.
+    /// It knows every purge made up to this time.
     known_at: SystemTime,
     carried_out: BTreeSet<u64>,
 }
@@ -86,7 +90,7 @@ impl Gateway {
         self.delivery.disconnect();
     }
 
-    /// Sends what the gateway lacks, as the server does, and takes in the first `count` lines.
+    /// Sends the purges that the gateway lacks, as the server does, and receives the first `count` lines.
     fn receive(&mut self, list: &mut PurgeList, now: SystemTime, count: usize) {
         let Some((known, lines)) = &mut self.connection else { return };
         if lines.is_empty() && list.position() != *known {
@@ -110,7 +114,7 @@ impl Gateway {
         }
     }
 
-    /// Lets the delivery act until it waits. Returns whether a batch was answered.
+    /// Polls the delivery once. Returns whether a batch was answered.
     fn progress(&mut self) -> bool {
         let mut progress = std::pin::pin!(self.delivery.progress());
         match progress.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -122,7 +126,7 @@ impl Gateway {
         }
     }
 
-    /// Carries a batch out. `made`: how many purges there are.
+    /// Carries out the next batch, if one was handed over. `made`: how many purges exist.
     fn carry_out(&mut self, made: u64, now: SystemTime) {
         self.progress();
         let Ok(batch) = self.batches.try_recv() else { return };
@@ -169,7 +173,7 @@ fn run(steps: Vec<Step>) {
     let position = list.position();
     for gateway in &mut gateways {
         gateway.connect();
-        // What remains of the last lines, then what is new; a batch that is on its way, then the last one.
+        // Twice: once for lines or a batch still in flight, and once for the rest.
         (0..2).for_each(|_| gateway.receive(&mut list, now, usize::MAX));
         (0..2).for_each(|_| gateway.carry_out(position.number, now));
         assert_eq!(*gateway.delivery.position(), position);

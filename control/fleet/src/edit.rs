@@ -90,7 +90,7 @@ fn add_splices(at: &[Step], old: &[Value], new: &[Value], out: &mut Vec<Edit>) {
             j += 1;
         }
         if (i, j) == (start, from) {
-            // Elements have changed places: the remainder is replaced.
+            // Elements changed places: replace the remainder.
             (i, j) = (old.len(), new.len());
         }
         let inserted = new[from..j].to_vec();

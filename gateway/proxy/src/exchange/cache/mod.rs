@@ -16,7 +16,7 @@
 //! 6. After a successful request with an unsafe method, [`invalidate`] removes the responses that it makes invalid. The
 //!    response to a HEAD [refreshes](head) a stored response, or marks it as stale.
 //!
-//! Invariant: a request without the policy costs one comparison, and never enters this module.
+//! Invariant: a request without the policy `cache` never enters this module.
 
 mod admission;
 mod background;

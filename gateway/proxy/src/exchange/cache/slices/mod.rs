@@ -44,7 +44,7 @@ use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// How many times a request starts over if the endpoint has a new version before anything was sent.
+/// How many versions a request tries, if the endpoint changes the response before anything was sent.
 const VERSIONS_MAX: u32 = 2;
 
 /// Separates the key of the whole response from the rest. Neither a URL nor a field value contains it, because the

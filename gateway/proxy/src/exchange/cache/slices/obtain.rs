@@ -20,7 +20,7 @@ use crate::state::client_side::ClientSide;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// How many more times a slice is fetched, or looked up, if a fetch ends without it.
+/// How many times a request tries again, if a fetch ends without the slice.
 const BEGINS_MAX: u32 = 2;
 
 /// A slice of the manifest's version.

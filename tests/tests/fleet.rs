@@ -62,12 +62,12 @@ impl Fleet {
     }
 }
 
-/// What the controller reports of its gateways.
+/// Returns the controller's report of its gateways.
 pub(crate) fn fleet_of(controller: &Gateway) -> Value {
     json_of(&call(controller, "GET", "/fleet", "", ""))
 }
 
-/// What a gateway reports of its controller.
+/// Returns a gateway's report of its controller.
 pub(crate) fn connection_of(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/controller", "", ""))
 }
@@ -196,7 +196,7 @@ fn a_document_that_one_gateway_refuses_is_reported_with_its_name() {
     assert!(serves(&other, "/own", "own") && other.client().get("/b").status == 404);
     let refused = connection_of(&other);
     assert!(refused["refused"][0]["problem"].as_str().is_some_and(|why| why.contains("route")), "{refused}");
-    // Once it is valid, the gateway takes it in by itself.
+    // Once the document is valid, the gateway applies it without another change.
     other.write_config(&fleet.gateway("other"));
     other.signal(Signal::HUP);
     eventually("the document", || serves(&other, "/b", "new"));
@@ -245,8 +245,8 @@ fn a_client_without_a_certificate_of_the_fleet_gets_nothing() {
     assert_eq!(fleet_of(&controller)["gateways"].as_array().map(Vec::len), Some(0));
 }
 
-/// Introduces itself as a gateway, and waits for an answer. In TLS 1.3 a client learns only then that its certificate is
-/// refused.
+/// Introduces itself as a gateway, and waits for an answer. In TLS 1.3 a client learns only then that its certificate
+/// is refused.
 fn say_hello(fleet: &Fleet, identity: Option<&Issued>) -> std::io::Result<String> {
     let peer = match identity {
         Some(identity) => TlsPeer::showing(&fleet.authority, identity),
@@ -298,7 +298,7 @@ fn a_change_over_the_api_of_the_controller_is_in_force_when_it_is_answered() {
             assert!(serves(gateway, "/a", &number.to_string()), "change {number}");
         }
     }
-    // What the gateways take in their API cannot be changed there.
+    // The documents of a controller cannot be changed over a gateway's API.
     assert_eq!(put(&gateways[0], "/routes/a", &json!({ "match": "/a", "respond": "x" })).status, 409);
 }
 

@@ -273,8 +273,8 @@ impl Specificity {
 /// Returns the routes in order of precedence among routes of equal host and path.
 fn order(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let age = |route: u32| routes[route as usize].spec.age.as_ref();
-    // The keys lie side by side. Sorting thousands of routes by what their pointers lead to takes ten times as long,
-    // and that is a part of every change of one route.
+    // The keys are copied to lie side by side. Sorting thousands of routes through their pointers takes ten times as
+    // long, and every change of one route sorts them.
     let mut keys: Vec<_> = (0..)
         .zip(routes)
         .map(|(number, route)| {

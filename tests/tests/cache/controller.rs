@@ -92,7 +92,7 @@ fn one_purge_reaches_every_gateway_before_it_is_answered() {
         .expect("tollgate runs");
     let out = String::from_utf8(ran.stdout).expect("text");
     assert!(out.contains("acknowledged: 3\n") && out.contains("purged: 6\n"), "{out}");
-    // What the controller, the gateways and the metrics say.
+    // The controller, the gateways and the metrics agree.
     let told = fleet_of(&controller);
     assert_eq!(told["purges"], json!({ "last": 7, "kept": 7, "acknowledged": 3 }), "{told}");
     assert_eq!(told["gateways"][1]["purge"], json!(7), "{told}");

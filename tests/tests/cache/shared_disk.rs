@@ -59,8 +59,8 @@ fn purge(at: &Gateway, body: &Value) {
     assert_eq!(response.status, 200, "{response:?}");
 }
 
-/// What was purged while `gateway` was stopped is not served from its disk, and the rest is. If it was stopped for longer
-/// than purges are kept, nothing is.
+/// Responses that were purged while `gateway` was stopped are not served from its disk, and all others are. If it was
+/// stopped for longer than purges are kept, none is.
 fn stopped_gateway(gateway: &mut Gateway, purger: &Gateway) {
     assert_eq!([text(gateway, "/a/1"), text(gateway, "/b/1")], ["1", "2"]);
     await_written(gateway, 2);

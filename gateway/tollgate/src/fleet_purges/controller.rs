@@ -35,7 +35,7 @@ impl FleetPurges {
                     let now = SystemTime::now();
                     let removes_all = !is_complete && is_gap(known_at, now);
                     let counts = self.carry_out(Work { removes_all, purges }, &plan).await;
-                    // The client may have ended.
+                    // The client's thread may be gone.
                     let _ = answer.send(counts);
                     (known_at, has_list) = (now, true);
                 }

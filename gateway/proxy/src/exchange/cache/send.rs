@@ -27,7 +27,7 @@ use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 
-/// The most bytes of a body that are offered to a client at once. Its backlog buffers at most as many.
+/// The most bytes of a body that are offered to a client at once, and the most that its backlog buffers.
 const PIECE_BYTES: usize = 128 * 1024;
 /// The same for the first piece on an HTTP/2 stream, whose window is not known yet.
 const FIRST_PIECE_BYTES: usize = 16 * 1024;

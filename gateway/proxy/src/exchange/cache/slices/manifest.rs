@@ -1,4 +1,4 @@
-//! Finds the manifest of a response in slices, or has one request fetch or validate it for all that wait.
+//! Finds the manifest of a response in slices, or has one request fetch or validate it for all waiting requests.
 //!
 //! [`serve`](super::serve) calls [`find`] first. A manifest has no fetch of its own: the response to a request for any
 //! slice brings it, so the fetch asks for the slice that the request needs.

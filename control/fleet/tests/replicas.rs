@@ -1,4 +1,7 @@
-//! Replicas follow a log over broken connections and restarts, and end with its documents.
+//! A model test: every replica ends with the log's documents, whatever the order of changes, disconnects and restarts.
+//!
+//! A test case drives one [`DocumentLog`] and several [`Replica`]s through random steps, as the server and the client
+//! would. Then every replica catches up, and must equal the log.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +26,9 @@ enum Step {
     Replace(Vec<(u8, u8)>),
     /// A gateway connects, if it is not connected.
     Connect(usize),
-    /// A connected gateway is sent what has changed, and receives the first lines of that.
+    /// The controller sends a connected gateway the changes. The gateway receives the first lines.
     Receive(usize, usize),
-    /// A connection breaks. Lines on their way are lost.
+    /// A connection breaks. Lines in flight are lost.
     Disconnect(usize),
     /// A gateway starts again from its last commit, without its memory of documents of unknown kinds.
     RestartGateway(usize),
@@ -67,7 +70,7 @@ fn kinds(name: &str) -> Option<&'static str> {
 /// A gateway, and its connection.
 struct Gateway {
     replica: Replica,
-    /// The position up to which the controller has sent changes, and the lines on their way.
+    /// The position up to which the controller has sent changes, and the lines in flight.
     connection: Option<(Option<Position>, Vec<Bytes>)>,
     edits: usize,
 }
@@ -88,7 +91,7 @@ impl Gateway {
         self.replica.disconnect();
     }
 
-    /// Sends what has changed, as the server does, and takes in the first `count` lines.
+    /// Sends the changes, as the server does, and receives the first `count` lines.
     fn receive(&mut self, log: &DocumentLog, count: usize) {
         let Some((known, lines)) = &mut self.connection else { return };
         if lines.is_empty() {

@@ -19,7 +19,7 @@
 //! documents. So changes in quick succession are sent as one, and a slow gateway costs no memory.
 //!
 //! Invariant: after a commit, a gateway's replica equals the controller's documents at that position, whatever
-//! connections broke before. `tests/replicas.rs` tests it over random changes, disconnects and restarts.
+//! connections broke before. The tests in `model` check it over random changes, disconnects and restarts.
 
 mod client;
 mod delivery;
@@ -27,11 +27,11 @@ mod edit;
 mod lines;
 mod log;
 mod message;
+#[cfg(test)]
+mod model;
 mod purge_delivery;
 mod purge_file;
 mod purge_list;
-#[cfg(test)]
-mod purge_model;
 mod replica;
 mod server;
 

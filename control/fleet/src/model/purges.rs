@@ -1,7 +1,5 @@
-//! A model test: no gateway misses a purge, whatever the order of purges, disconnects, restarts and expiries.
-//!
-//! A test case drives one [`PurgeList`] and three [`PurgeDelivery`]s through random steps, as the server and the client
-//! would. Then every gateway catches up, and must have carried out each purge that was made since its store was empty.
+//! No gateway misses a purge. A test case drives one [`PurgeList`] and several [`PurgeDelivery`]s. At the end, every
+//! gateway must have carried out each purge that was made since its store was empty.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,6 +12,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::{ConnectionStep, GATEWAYS, connection_step};
 use crate::message::{PurgePosition, ToGateway, line};
 use crate::purge_delivery::{PurgeBatch, PurgeDelivery};
 use crate::purge_list::PurgeList;
@@ -21,8 +20,6 @@ use crate::purge_list::PurgeList;
 /// A gateway that was out of touch for this long removes everything, unless the list still has every purge that it
 /// missed.
 const GAP_MAX: Duration = Duration::from_secs(30 * 60);
-/// How many gateways follow the list.
-const GATEWAYS: usize = 3;
 
 /// A step of a test.
 #[derive(Clone, Debug)]
@@ -31,31 +28,19 @@ enum Step {
     Purge,
     /// Some minutes pass.
     Wait(u64),
-    /// A gateway connects, if it is not connected.
-    Connect(usize),
-    /// The controller sends a connected gateway the purges that it lacks. The gateway receives the first lines.
-    Receive(usize, usize),
     /// A gateway carries out the batch that its delivery handed over.
     CarryOut(usize),
-    /// A connection breaks. Lines in flight are lost.
-    Disconnect(usize),
-    /// A gateway starts again, with an empty store.
-    RestartGateway(usize),
-    /// The controller starts again with its file. All connections break.
-    RestartController,
+    /// Something happens to a connection or a process. A gateway starts again with an empty store, the controller with
+    /// its file.
+    Connection(ConnectionStep),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let gateway = || 0..GATEWAYS;
     prop_oneof![
         4 => Just(Step::Purge),
         2 => (1..40u64).prop_map(Step::Wait),
-        2 => gateway().prop_map(Step::Connect),
-        6 => (gateway(), 0..5usize).prop_map(|(gateway, lines)| Step::Receive(gateway, lines)),
-        4 => gateway().prop_map(Step::CarryOut),
-        1 => gateway().prop_map(Step::Disconnect),
-        1 => gateway().prop_map(Step::RestartGateway),
-        1 => Just(Step::RestartController),
+        4 => (0..GATEWAYS).prop_map(Step::CarryOut),
+        11 => connection_step(5).prop_map(Step::Connection),
     ]
 }
 
@@ -65,7 +50,7 @@ struct Gateway {
     batches: mpsc::Receiver<PurgeBatch>,
     /// The position up to which the controller has sent purges, and the lines in flight.
     connection: Option<(PurgePosition, VecDeque<Bytes>)>,
-    /// How many purges were made before it started: its store was empty, so they do not concern it.
+    /// How many purges were made before it started. Its store was empty then, so it needs none of them.
     before: u64,
     /// It knows every purge made up to this time.
     known_at: SystemTime,
@@ -158,12 +143,16 @@ fn run(steps: Vec<Step>) {
                 list.push(Arc::new(json!({ "tag": last + 1 })), now);
             }
             Step::Wait(minutes) => now += Duration::from_secs(60 * minutes),
-            Step::Connect(gateway) => gateways[gateway].connect(),
-            Step::Receive(gateway, count) => gateways[gateway].receive(&mut list, now, count),
+            Step::Connection(ConnectionStep::Connect(gateway)) => gateways[gateway].connect(),
+            Step::Connection(ConnectionStep::Receive(gateway, count)) => {
+                gateways[gateway].receive(&mut list, now, count)
+            }
             Step::CarryOut(gateway) => gateways[gateway].carry_out(last, now),
-            Step::Disconnect(gateway) => gateways[gateway].disconnect(),
-            Step::RestartGateway(gateway) => gateways[gateway] = Gateway::new(last, now),
-            Step::RestartController => {
+            Step::Connection(ConnectionStep::Disconnect(gateway)) => gateways[gateway].disconnect(),
+            Step::Connection(ConnectionStep::RestartGateway(gateway)) => {
+                gateways[gateway] = Gateway::new(last, now)
+            }
+            Step::Connection(ConnectionStep::RestartController) => {
                 gateways.iter_mut().for_each(Gateway::disconnect);
                 let file = serde_json::to_vec(&list.saved()).expect("a text");
                 list = PurgeList::parse(&file, now).expect("a list");

@@ -4,7 +4,7 @@
 //! [`dispatch`] is the entry: it carries out the action of a route. [`forward`] picks endpoints, gets
 //! connections and retries; [`engine`] runs one attempt, between the client's side and an
 //! [`upstream_side`]. [`files`] answers with files, [`cache`] with stored responses, [`respond`] sends the gateway's own responses, [`tunnel`] relays after a protocol
-//! switch, [`layer4`] relays the connections of layer 4 and [`session`] its datagrams, and [`grpc`] translates calls. Invariant: this layer knows only [`state`](crate::state).
+//! switch, [`stream`] relays the connections of layer 4 and [`session`] its datagrams, and [`grpc`] translates calls. Invariant: this layer knows only [`state`](crate::state).
 
 pub(crate) mod affinity;
 pub(crate) mod body_limits;
@@ -23,12 +23,12 @@ pub(crate) mod forward_target;
 pub(crate) mod forwarded;
 pub(crate) mod grpc;
 pub(crate) mod http2_endpoint;
-pub(crate) mod layer4;
 pub(crate) mod relay;
 pub(crate) mod respond;
 pub(crate) mod response_policies;
 pub(crate) mod rewrite;
 pub(crate) mod session;
 pub(crate) mod skip_body;
+pub(crate) mod stream;
 pub(crate) mod tunnel;
 pub(crate) mod upstream_side;

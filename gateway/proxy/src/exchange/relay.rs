@@ -1,6 +1,6 @@
 //! The core of every relay of bytes: one [`Direction`] from one peer to the other. The
 //! [tunnel](crate::exchange::tunnel) after a protocol switch has two of them, and so has a
-//! [stream](crate::exchange::layer4) of layer 4.
+//! [stream](crate::exchange::stream) of layer 4.
 //!
 //! Bytes go from the worker's receive buffer directly into the receiver's socket. Only bytes that the kernel does not
 //! take are kept, and nothing more is read from the sender until they are written.

@@ -25,10 +25,10 @@ use tollgate_plan::{HashBy, Policy};
 use tollgate_upstream::{ConnectPermit, Outcome, PickHints, Pool, Upstream};
 
 use crate::exchange::affinity::address_hash;
-use crate::exchange::layer4::choose;
-use crate::state::layer4::record::StreamRecord;
-use crate::state::layer4::states::StreamState;
+use crate::exchange::stream::choose;
 use crate::state::listener::ListenerHandle;
+use crate::state::stream_record::StreamRecord;
+use crate::state::stream_states::StreamState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 

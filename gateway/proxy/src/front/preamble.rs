@@ -13,7 +13,7 @@ use tollgate_observe::ProxyHeaderResult;
 use tollgate_plan::ListenerProtocol;
 use tracing::debug;
 
-use crate::front::layer4::{self, Taken};
+use crate::front::stream::{self, Taken};
 use crate::state::client::{Client, ConnectionContext};
 use crate::state::client_tls::ClientTls;
 use crate::state::trusted_proxies::contains;
@@ -28,7 +28,7 @@ pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
     let mut received = Vec::new();
     if let Some(table) = client.connection_context.listener.streams.clone() {
         // In a box, since the futures of all connections have the size of their largest state.
-        (client, received) = match Box::pin(layer4::take(client, table)).await {
+        (client, received) = match Box::pin(stream::take(client, table)).await {
             Taken::Stream => return None,
             Taken::Tls(client, received) => (client, received),
             Taken::Failed(client, reason) => {
@@ -45,7 +45,7 @@ pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
     }
     if client.connection_context.listener.protocol != ListenerProtocol::Http {
         let table = client.connection_context.listener.streams.clone()?;
-        layer4::take_terminated(client, &table);
+        stream::take_terminated(client, &table);
         return None;
     }
     Some(client)

@@ -17,8 +17,8 @@ use tollgate_plan::ListenAddress;
 use crate::front::accept::{ACCEPTS_PER_TURN, accept, admit};
 use crate::front::connection::{ConnectionServices, serve};
 use crate::front::datagrams;
-use crate::front::layer4;
 use crate::front::request::exchanges;
+use crate::front::stream;
 use crate::front::trace;
 use crate::state::client::Client;
 use crate::state::command::{WorkerCommand, WorkerSetup};
@@ -94,7 +94,7 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                     drop(receipt);
                 }
                 Some(WorkerCommand::Follow(followers, receipt)) => {
-                    let builders = TraceBuilders { request: trace::build, stream: layer4::trace };
+                    let builders = TraceBuilders { request: trace::build, stream: stream::trace };
                     worker.change_followers(Followers::new(followers, builders));
                     drop(receipt);
                 }

@@ -17,10 +17,10 @@ use tollgate_plan::Cidr;
 use tollgate_route::Router;
 use tollgate_tls::HostTable;
 
-use crate::state::layer4::facts::StreamFacts;
 use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 use crate::state::rollout::Rollout;
+use crate::state::stream_facts::StreamFacts;
 use crate::state::trusted_proxies::contains;
 
 /// How many traces may wait for one follower, over all workers. A trace takes some KiB.

@@ -23,12 +23,12 @@ use tollgate_upstream::Upstreams;
 use crate::state::active::ActivePlan;
 use crate::state::command::{Mailbox, WorkerSetup};
 use crate::state::followers::Followers;
-use crate::state::layer4::states::{StreamState, StreamStates};
 use crate::state::listener::Listeners;
 use crate::state::object_pool::ObjectPool;
 use crate::state::request_state::RequestState;
 use crate::state::rollout::Rollout;
 use crate::state::split::Splits;
+use crate::state::stream_states::{StreamState, StreamStates};
 
 /// The receive buffer that all connections of a worker share: enough for a 64 KiB body and its head in one
 /// read.

@@ -12,7 +12,7 @@ use tollgate_observe::{Reason, Record};
 
 use crate::front::trace::{TEXT_MAX_BYTES, reason, started, tls};
 use crate::state::followers::GatheredTrace;
-use crate::state::layer4::facts::{FailedConnect, StreamFacts};
+use crate::state::stream_facts::{FailedConnect, StreamFacts};
 
 /// Builds the trace of a finished stream. `worker`: the number of the worker that carried it.
 pub(crate) fn trace(worker: usize, stream: &StreamFacts<'_>, record: &Record<'_>) -> GatheredTrace {

@@ -1,6 +1,6 @@
 //! The facts that the trace of a layer 4 stream shows in addition to its line in the log.
 //!
-//! A [`StreamRecord`](crate::state::layer4::record) keeps the [`StreamRemarks`] while a client follows, and hands the
+//! A [`StreamRecord`](crate::state::stream_record) keeps the [`StreamRemarks`] while a client follows, and hands the
 //! [`StreamFacts`] to the [followers](crate::state::followers) at the end.
 
 use std::rc::Rc;

@@ -23,8 +23,8 @@ use crate::exchange::upstream_side::OpenedConnection;
 use crate::state::active::ActivePlan;
 use crate::state::backlog::Backlog;
 use crate::state::client::Client;
-use crate::state::layer4::record::StreamRecord;
-use crate::state::layer4::states::StreamState;
+use crate::state::stream_record::StreamRecord;
+use crate::state::stream_states::StreamState;
 use crate::state::time_limit::TimeLimit;
 
 /// A connection that was opened for one stream. A connection that carried anything before cannot carry other bytes.

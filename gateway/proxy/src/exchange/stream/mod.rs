@@ -19,7 +19,7 @@ use crate::exchange::relay::Direction;
 use crate::state::backlog::Backlog;
 use crate::state::client::Client;
 use crate::state::client_side::Duplex;
-use crate::state::layer4::record::StreamRecord;
+use crate::state::stream_record::StreamRecord;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 

@@ -3,7 +3,7 @@
 //! [`preamble`](crate::front::preamble) calls [`take`] for connections of listeners with streams, after a PROXY protocol
 //! header and before TLS. A connection whose stream depends on the server name waits for its ClientHello, whose bytes
 //! are kept for the endpoint, or for the handshake if the gateway terminates TLS after all. [`start`] opens the record
-//! and spawns the [relay](crate::exchange::layer4).
+//! and spawns the [relay](crate::exchange::stream).
 
 mod hello;
 mod trace;
@@ -21,9 +21,9 @@ use tollgate_tls::{ClientHello, FirstBytes, ja4};
 use tracing::debug;
 
 use self::hello::{HelloEnd, read_hello};
-use crate::exchange::layer4;
+use crate::exchange::stream;
 use crate::state::client::Client;
-use crate::state::layer4::record::{PassedTls, StreamRecord};
+use crate::state::stream_record::{PassedTls, StreamRecord};
 
 /// The result of [`take`].
 pub(crate) enum Taken {
@@ -124,5 +124,5 @@ fn start(
     if stream.shares.is_empty() {
         return record.end(Reason::NoStream);
     }
-    tollgate_net::spawn(layer4::run(client, record, received));
+    tollgate_net::spawn(stream::run(client, record, received));
 }

@@ -14,8 +14,8 @@ use tollgate_upstream::{Pool, Upstream};
 
 use crate::state::client_tls::ClientTls;
 use crate::state::close_record::LOG_FLUSH;
-use crate::state::layer4::facts::{FailedConnect, StreamFacts, StreamRemarks};
-use crate::state::layer4::states::StreamState;
+use crate::state::stream_facts::{FailedConnect, StreamFacts, StreamRemarks};
+use crate::state::stream_states::StreamState;
 use crate::state::worker::Worker;
 
 /// The name under which connections are counted that no stream takes.

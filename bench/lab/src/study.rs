@@ -7,6 +7,7 @@ use crate::command::RunOptions;
 use crate::lists::{catalogue, limits, minutes, roles, study};
 use crate::progress::Printed;
 use crate::reports::{load_results, write_reports};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -142,6 +143,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         out: file,
         progress: Printed::new(),
         earlier,
+        early: BTreeSet::new(),
     };
     session.run().map_err(|failure| failure.to_string())?;
     for line in tollgate_lab_analysis::analyse(&study, &load_results(&out)?) {

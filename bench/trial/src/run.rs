@@ -44,6 +44,8 @@ pub struct Session<'a, W: Write, P: Progress> {
     pub progress: P,
     /// The results of an earlier run of the same file; `None` for a new file.
     pub earlier: Option<Results>,
+    /// The systems that answered the probe before the origin did; empty at the start.
+    pub early: BTreeSet<String>,
 }
 
 impl<W: Write, P: Progress> Session<'_, W, P> {

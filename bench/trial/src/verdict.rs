@@ -44,6 +44,12 @@ pub fn attribute(
             return (kind, findings.into_vec());
         }
     }
+    if facts.unseen {
+        // No other part was at its limit, so the figures are the system's.
+        let text = "the generator was not at its limit; where the gateway and its origin are, is not measured";
+        findings.add(text.to_owned());
+        return (VerdictKind::Nothing, findings.into_vec());
+    }
     findings.add("nobody was seen at a limit: not attributed".to_owned());
     (VerdictKind::Invalid, findings.into_vec())
 }
@@ -52,7 +58,7 @@ pub fn attribute(
 fn describe(findings: &mut Findings, facts: &Facts, evidence: &Evidence) {
     let share = |us: f64| if evidence.wall_us > 0.0 { us / evidence.wall_us } else { 0.0 };
     let mut parts = Vec::new();
-    if facts.target_cores > 0.0 {
+    if facts.has_cpu {
         parts.push(format!("system {} of a core", percent(share(evidence.target.cpu_us()))));
     }
     // The CPU time of an origin that the laboratory did not start is not read.

@@ -75,7 +75,12 @@ def serve(client):
                     return
                 head = request[0]
                 line, _, fields = head.partition(b"\r\n")
-                client.sendall(answer(origin, head, line.split(b" ")[1]))
+                path = line.split(b" ")[1]
+                if MODE == "early" and path in cache:
+                    client.sendall(cache[path])
+                    ask(origin, head)
+                else:
+                    client.sendall(answer(origin, head, path))
                 fields = fields.lower()
                 if b"connection: close" in fields or (b"HTTP/1.0" in line and b"keep-alive" not in fields):
                     return

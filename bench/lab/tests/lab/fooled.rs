@@ -99,6 +99,23 @@ fn a_cache_and_copies_are_named_by_what_the_origin_received() {
 }
 
 #[test]
+fn answers_in_advance_are_named_although_the_origin_is_asked_as_often() {
+    let bench = Bench::new();
+    add(&bench, "early");
+    let results = run(&bench, &study("wire, early", &[("rate", "50")], "{title: Once}"));
+    named(&results, "1-1", "early", VerdictKind::OwnAnswers, "answered before the origin answered");
+    let asked = only(&results, "early").evidence.upstream.requests.unwrap();
+    let answers = only(&results, "early").load.as_ref().unwrap().ok;
+    assert!(answers > 0 && asked + 8 >= answers, "the count alone shows nothing: {asked} of {answers}");
+    let terms = |system: &str| {
+        results.received.iter().find(|one| one.system == system).unwrap().differences.join("; ")
+    };
+    assert!(terms("early").contains("answers before the origin does"), "{}", terms("early"));
+    assert!(terms("wire").is_empty(), "{}", terms("wire"));
+    assert!(results.verdict_of("1-1", "wire").unwrap().kind.has_figures(), "{:?}", only(&results, "wire"));
+}
+
+#[test]
 fn wrong_bodies_are_found_beside_tools_that_do_not_read_them() {
     let bench = Bench::new();
     add(&bench, "wrong");

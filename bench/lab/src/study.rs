@@ -9,14 +9,16 @@ use crate::progress::Printed;
 use crate::reports::{load_results, write_reports};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tollgate_lab_meter::child::stop_all_on_signal;
 use tollgate_lab_meter::machine::{Roles, Topology};
 use tollgate_lab_record::Results;
 use tollgate_lab_study::{CoreList, Cores, Limits, Plan, Study, plan as make_plan};
+use tollgate_lab_system::{Catalogue, Status, System};
 use tollgate_lab_tools::Places;
 use tollgate_lab_trial::agent::Identity;
 use tollgate_lab_trial::host::Hosts;
@@ -84,6 +86,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         options.out.clone().unwrap_or_else(|| PathBuf::from(format!("tollgate-bench/{}.jsonl", study.name)));
     let earlier = earlier(&out, &study, options)?;
     if let Some(earlier) = &earlier {
+        unchanged(&out, &study, &plan, &catalogue)?;
         eprintln!("{}: goes on after {} trials", out.display(), earlier.trials.len());
     }
     let file = open(&out, earlier.is_some())?;
@@ -257,6 +260,37 @@ fn earlier(out: &Path, study: &Study, options: &RunOptions) -> Result<Option<Res
         ));
     }
     Ok(Some(results))
+}
+
+/// Refuses to continue a result file with a program that was built or installed since its last line: the rounds of a
+/// cell would be of two programs.
+fn unchanged(out: &Path, study: &Study, plan: &Plan, catalogue: &Catalogue) -> Result<(), String> {
+    let say = |error: std::io::Error| format!("{}: {error}", out.display());
+    let written = fs::metadata(out).and_then(|data| data.modified()).map_err(say)?;
+    let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let names: BTreeSet<&String> = plan.cells.iter().flat_map(|planned| &planned.cell.systems).collect();
+    for name in names {
+        let system = study.arms.get(name).map_or(name, |arm| &arm.system);
+        let Some(Status::Ready { programs, .. }) = catalogue.get(system).ok().map(System::status) else {
+            continue;
+        };
+        let newer = programs.values().find(|file| {
+            // The time of a change of the inode: a package manager sets the other times back.
+            fs::metadata(file).is_ok_and(|data| {
+                let nanoseconds = u32::try_from(data.ctime_nsec()).unwrap_or(0);
+                Duration::new(u64::try_from(data.ctime()).unwrap_or(0), nanoseconds) > written
+            })
+        });
+        if let Some(file) = newer {
+            return Err(format!(
+                "{} of {name} is newer than the last line of {}: its rounds would be of two programs; name another file \
+                 with --out, or begin anew with --fresh",
+                file.display(),
+                out.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn open(out: &Path, append: bool) -> Result<File, String> {

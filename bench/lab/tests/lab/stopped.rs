@@ -1,6 +1,6 @@
 //! Tests Ctrl-C, and the continuation of a stopped run.
 
-use crate::bench::{Answer, Bench, results};
+use crate::bench::{Answer, Bench, LAB, results};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -123,11 +123,39 @@ fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
     let bad: Vec<_> = ended.trials.iter().filter(|trial| !trial.is_good()).collect();
     assert!(bad.is_empty(), "{bad:?}");
     assert!(ended.end.is_some());
+    let notes: Vec<&str> = ended.notes.iter().map(|(_, text)| text.as_str()).collect();
+    let stopped = format!("The run was stopped after {made} trials and continued at ");
+    assert!(notes.iter().any(|text| text.starts_with(&stopped)), "{notes:?}");
     assert_eq!((ended.verdicts.len(), ended.received.len(), ended.systems.len()), (2, 2, 2));
     assert!(answer.stdout.contains("Long enough"), "{}", answer.stdout);
 
     bench.run(&arguments).refused(1, &["r.jsonl holds a whole run", "--out", "--fresh"]);
     assert_eq!(results(&file), ended);
+}
+
+#[test]
+fn a_run_is_not_continued_with_another_program() {
+    let bench = Bench::new();
+    bench.study("long", STUDY);
+    // A copy, so that the test can replace it.
+    let gate = bench.path("gate");
+    fs::copy(LAB, &gate).unwrap();
+    let system = fs::read_to_string(bench.path("data/systems/wire/system.yaml")).unwrap();
+    bench.write("data/systems/wire/system.yaml", &system.replace(LAB, gate.to_str().unwrap()));
+    let arguments = ["run", "long", "--seconds", "0.2", "--out", "r.jsonl"];
+    bench.run(&arguments).well();
+    // As if the run had been stopped in its last cell.
+    let file = bench.path("r.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let kept = text.lines().take_while(|line| !line.contains("\"line\":\"verdict\""));
+    let kept = kept.collect::<Vec<_>>().join("\n") + "\n";
+    fs::write(&file, kept.rsplit_once("{\"line\":\"trial\"").unwrap().0).unwrap();
+    fs::remove_file(&gate).unwrap();
+    fs::copy(LAB, &gate).unwrap();
+    bench.run(&arguments).refused(1, &["gate of wire is newer than the last line of r.jsonl", "--fresh"]);
+    // Touched after the program, the file is continued.
+    fs::write(&file, fs::read(&file).unwrap()).unwrap();
+    bench.run(&arguments).well();
 }
 
 #[test]

@@ -12,6 +12,7 @@ import time
 MODE, HOST, PORT, TO_HOST, TO_PORT = sys.argv[1:]
 READY = b"/tollgate-lab-ready"
 HUNG = 30
+SPELL = range(70, 90)
 cache = {}
 one_at_a_time = threading.Lock()
 numbers = itertools.count(1)
@@ -52,6 +53,9 @@ def answer(origin, head, path):
             time.sleep(0.02)
     if MODE == "hang" and next(numbers) == HUNG:
         time.sleep(30)
+    if MODE == "spell" and next(numbers) in SPELL:
+        ask(origin, head)
+        return b"HTTP/1.1 500 A bad spell\r\nContent-Length: 0\r\n\r\n"
     if MODE == "cache" and path in cache:
         return cache[path]
     if MODE == "twice":

@@ -84,9 +84,17 @@ impl Tally {
             self.slice.times.record(times.response(done));
             self.service.record(times.service(done));
             self.lag.record(times.lag());
-        } else {
+        } else if times.sent >= self.start {
+            // What began before the measurement was in flight at its start, as what ends after it is at its end: of
+            // both groups, which hold more of the slow requests, one counts.
             self.slice.times.record(times.service(done));
         }
+    }
+
+    /// Counts the time of a request of a closed loop that was answered after the end of the measurement.
+    pub(crate) fn held(&mut self, times: Times, done: u64) {
+        self.tick(done);
+        self.slice.times.record(times.service(done));
     }
 
     /// Counts a failed request. A request without a whole response counts among the times with the time for

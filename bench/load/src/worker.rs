@@ -185,14 +185,15 @@ impl<'a> Run<'a> {
     ) {
         let moments = self.moments;
         // In a closed loop, a response belongs to no schedule, so what completes after the end is not
-        // counted.
-        let measured = if self.open_loop || moments.end == u64::MAX {
-            times.intended >= moments.start
-        } else {
-            (moments.start..moments.end).contains(&time)
-        };
-        if measured {
+        // counted. But its latency is: otherwise a system could hold a request until the end at no charge.
+        if self.open_loop || moments.end == u64::MAX {
+            if times.intended >= moments.start {
+                self.tally.response(response, judged, times, time);
+            }
+        } else if (moments.start..moments.end).contains(&time) {
             self.tally.response(response, judged, times, time);
+        } else if time >= moments.end && times.sent >= moments.start && judged.is_ok() {
+            self.tally.held(times, time);
         }
     }
 

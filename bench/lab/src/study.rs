@@ -74,9 +74,9 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     }
     announce(&study, &plan);
     if study.hosts.is_empty() {
-        eprintln!("  cores: {}", roles.describe());
+        say!("  cores: {}", roles.describe());
         for text in &warnings {
-            eprintln!("  warning: {text}");
+            say!("  warning: {text}");
         }
     }
     if options.dry_run {
@@ -87,16 +87,16 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let earlier = earlier(&out, &study, options)?;
     if let Some(earlier) = &earlier {
         unchanged(&out, &study, &plan, &catalogue)?;
-        eprintln!("{}: goes on after {} trials", out.display(), earlier.trials.len());
+        say!("{}: goes on after {} trials", out.display(), earlier.trials.len());
     }
     let file = open(&out, earlier.is_some())?;
     let mut cluster = in_cluster.map(|wanted| InCluster::connect(wanted, &plan)).transpose()?;
     let created = cluster.as_ref().map(InCluster::created);
     let shown = out.display().to_string();
     stop_all_on_signal(move || {
-        eprintln!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
+        say!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
         if let Some(Err(text)) = created.as_ref().map(|created| created.delete()) {
-            eprintln!("not everything was deleted from the cluster: {text}");
+            say!("not everything was deleted from the cluster: {text}");
         }
     })
     .map_err(|error| error.to_string())?;
@@ -120,14 +120,14 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         use_cores(&mut limits, &hosts);
         let again = make_plan(&study, &limits);
         for text in again.scaled.iter().filter(|text| !plan.scaled.contains(text)) {
-            eprintln!("  made smaller: {text}");
+            say!("  made smaller: {text}");
         }
         plan = again;
         ground.use_hosts(hosts);
         notes = places;
         notes.extend(more);
         for text in &notes {
-            eprintln!("  {text}");
+            say!("  {text}");
         }
     }
     let begun = Instant::now();
@@ -231,12 +231,12 @@ fn cells(plan: &Plan) -> String {
 }
 
 fn announce(study: &Study, plan: &Plan) {
-    eprintln!("{}: {} cells, about {}", study.title, plan.cells.len(), minutes(plan.seconds));
+    say!("{}: {} cells, about {}", study.title, plan.cells.len(), minutes(plan.seconds));
     for title in &plan.experiments {
-        eprintln!("  then: {title}");
+        say!("  then: {title}");
     }
     for text in &plan.scaled {
-        eprintln!("  made smaller: {text}");
+        say!("  made smaller: {text}");
     }
 }
 

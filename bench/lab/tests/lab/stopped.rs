@@ -1,7 +1,9 @@
 //! Tests Ctrl-C, and the continuation of a stopped run.
 
 use crate::bench::{Answer, Bench, LAB, results};
+use crate::load_url::{ok, server};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -156,6 +158,46 @@ fn a_run_is_not_continued_with_another_program() {
     // Touched after the program, the file is continued.
     fs::write(&file, fs::read(&file).unwrap()).unwrap();
     bench.run(&arguments).well();
+}
+
+#[test]
+fn a_load_that_is_stopped_shows_what_it_measured_and_invents_nothing() {
+    let bench = Bench::new();
+    let (address, _) = server(|asked| {
+        if asked.line.contains("/hang") {
+            sleep(Duration::from_secs(60));
+        }
+        ok("fine")
+    });
+    let stopped = |arguments: &[&str], after: &str| {
+        let errors = bench.path("errors");
+        let file = fs::File::create(&errors).unwrap();
+        let mut command = bench.command(&[&["load"], arguments].concat());
+        let mut running = Running(command.stdout(Stdio::piped()).stderr(file).spawn().unwrap());
+        let said = || fs::read_to_string(&errors).unwrap();
+        let started = Instant::now();
+        while said().matches(after).count() < 2 {
+            assert!(started.elapsed() < PATIENCE, "{}", said());
+            sleep(Duration::from_millis(20));
+        }
+        running.interrupt();
+        let mut stdout = String::new();
+        running.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        Answer { code: running.0.wait().unwrap().code(), stdout, stderr: said() }
+    };
+    // The requests in flight might have been answered: they are neither good nor failed.
+    let hang = format!("http://{address}/hang");
+    let answer = stopped(&[&hang, "-c", "2", "--timeout", "60s", "-z", "60s", "--live"], "errors 0").well();
+    assert!(answer.stdout.contains("good        0\n"), "{answer:?}");
+    assert!(answer.stdout.contains("failed      0 (0.00 %)\n"), "{answer:?}");
+    // A search claims no rate that was not tried to its end.
+    let url = format!("http://{address}/");
+    let answer = stopped(&[&url, "-c", "1", "-z", "500ms", "--find-rate", "errors<50%"], "holds").well();
+    assert!(answer.stdout.contains("/s holds errors<50%; "), "{answer:?}");
+    assert!(answer.stdout.contains("stopped before"), "{answer:?}");
+    let claimed = answer.stdout.split("/s").next().unwrap();
+    let tried = format!("{claimed}/s  holds");
+    assert!(answer.stderr.contains(&tried), "{answer:?}");
 }
 
 #[test]

@@ -214,6 +214,10 @@ fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
         target_cores: if direct { 0.0 } else { may },
         has_cpu: !direct,
         unseen: false,
+        system_cores: match direct || !ground.hosts.are_local() || ground.shares(settings.target_cores()) {
+            true => Vec::new(),
+            false => ground.target_cores(settings.target_cores()),
+        },
         load_cores: ground.cores.load.clone(),
         origin_cores: ground.origin_cores(),
         shared: ground.shares(settings.target_cores()),

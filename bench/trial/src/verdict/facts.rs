@@ -10,6 +10,8 @@ pub struct Facts {
     pub has_cpu: bool,
     /// Whether the limit of the system is not visible from here, as that of a gateway that already runs.
     pub unseen: bool,
+    /// The cores that the system has to itself on this host; empty if it shares them, or runs elsewhere.
+    pub system_cores: Vec<usize>,
     /// Cores of the generator, and of the origin as well if `origin_cores` is empty.
     pub load_cores: Vec<usize>,
     /// Cores of the origin alone; empty if it shares the generator's cores.

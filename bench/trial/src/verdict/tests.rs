@@ -217,6 +217,20 @@ fn verified_requests_beside_a_load_tool_void_its_trial() {
 }
 
 #[test]
+fn work_beside_the_system_on_its_cores_is_told() {
+    let own = Facts { system_cores: vec![0], ..facts() };
+    let kept = load(LoadModel::Constant { rps: 4_000.0 }, 4_000.0, 64);
+    let told = |busy: f64| {
+        let mut seen = evidence(0.3, 0.1, 0.1);
+        seen.machine.busy[0] = busy;
+        let (kind, findings) = attribute(&own, Some(&kept), &seen);
+        assert_eq!(kind, VerdictKind::Nothing);
+        findings.iter().any(|one| one.text == "other processes and the kernel used 50 % of a core beside the system on its cores: not in its cost")
+    };
+    assert!(told(0.8) && !told(0.35));
+}
+
+#[test]
 fn a_gateway_whose_limit_is_not_visible_keeps_its_figures() {
     let running = Facts { has_cpu: true, unseen: true, load_cores: vec![1], ..Default::default() };
     let (kind, findings) = attribute(&running, Some(&load(CLOSED, 5_000.0, 64)), &evidence(0.5, 0.2, 0.2));

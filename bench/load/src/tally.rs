@@ -85,8 +85,8 @@ impl Tally {
             self.service.record(times.service(done));
             self.lag.record(times.lag());
         } else if times.sent >= self.start {
-            // What began before the measurement was in flight at its start, as what ends after it is at its end: of
-            // both groups, which hold more of the slow requests, one counts.
+            // A request that was sent before the measurement was in flight at its start, and one that is answered after
+            // the end was in flight there. Both groups hold more slow requests than the rest, so only one of them counts.
             self.slice.times.record(times.service(done));
         }
     }

@@ -77,7 +77,7 @@ fn describe(findings: &mut Findings, facts: &Facts, evidence: &Evidence) {
     }
 }
 
-/// Cores that others use on the system's cores from which readers are told.
+/// The part of a core, used by others on the system's cores, from which the findings mention it.
 const BESIDE: f64 = 0.1;
 
 /// Returns how many of the cores of the system were busy without it, if they are worth a sentence. A process that the

@@ -8,7 +8,7 @@ pub struct Facts {
     pub target_cores: f64,
     /// Whether the CPU time of the system is read.
     pub has_cpu: bool,
-    /// Whether the limit of the system is not visible from here, as that of a gateway that already runs.
+    /// Whether the limit of the system is not visible from here: the laboratory did not start it.
     pub unseen: bool,
     /// The cores that the system has to itself on this host; empty if it shares them, or runs elsewhere.
     pub system_cores: Vec<usize>,

@@ -111,6 +111,7 @@ fn refusal(plan: &Plan, error: &io::Error) -> String {
             AlertDescription::UnknownCA
             | AlertDescription::BadCertificate
             | AlertDescription::CertificateUnknown
+            | AlertDescription::DecryptError
             | AlertDescription::CertificateExpired
             | AlertDescription::UnsupportedCertificate,
         )) => format!("{} does not accept the client's certificate: {}", plan.target, reported(cause)),

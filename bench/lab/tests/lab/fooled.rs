@@ -201,7 +201,8 @@ if not url.startswith("http"):
 option = lambda name: sys.argv[sys.argv.index(name) + 1]
 seconds, rate = float(option("-z")[:-2]) / 1000, int(option("-q"))
 try:
-    os.nice(-20)
+    # Before whatever else wants this core.
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 except OSError:
     pass
 to = urllib.parse.urlsplit(url)

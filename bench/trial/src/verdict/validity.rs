@@ -71,23 +71,34 @@ fn describe_failures(failures: &Failures) -> String {
     words.join(", ")
 }
 
-/// Compares the requests that the origin received with the answers. Both may differ by the requests in flight
-/// at either end, and by those between the start of the measurement and the reading of the origin's counter. A
-/// system that answers in advance and asks the origin in the background has equal counts; the probe of the equal
-/// terms finds it.
+/// Finds answers that are not the origin's. A system that answers in advance and asks the origin in the background has
+/// equal counts; the probe of the equal terms finds it.
 pub(super) fn forwarded(
     findings: &mut Findings,
     facts: &Facts,
     load: &LoadResult,
     evidence: &Evidence,
 ) -> Option<VerdictKind> {
-    if facts.early_answers {
-        findings.add(
-            "one client's requests were answered before the origin answered: from a cache, or in advance".to_owned(),
-        );
-        return Some(VerdictKind::OwnAnswers);
+    let counted = evidence.upstream.requests;
+    if let Some(kind) = counted.and_then(|received| astray(findings, facts, load, evidence, received as f64)) {
+        return Some(kind);
     }
-    let received = evidence.upstream.requests? as f64;
+    facts.early_answers.then(|| {
+        let text = "one client's requests were answered before the origin answered: from a cache, or in advance";
+        findings.add(text.to_owned());
+        VerdictKind::OwnAnswers
+    })
+}
+
+/// Compares the requests that the origin received with the answers. Both may differ by the requests in flight
+/// at either end, and by those between the start of the measurement and the reading of the origin's counter.
+fn astray(
+    findings: &mut Findings,
+    facts: &Facts,
+    load: &LoadResult,
+    evidence: &Evidence,
+    received: f64,
+) -> Option<VerdictKind> {
     let (ok, sent) = (load.ok as f64, (load.ok + load.failures.total()) as f64);
     let in_flight = 2.0 * f64::from(load.connections) * f64::from(facts.streams.max(1)) + ASTRAY_LEAST;
     let unseen = load.rps() * (evidence.upstream.unseen_us / 1e6 + START_APART);

@@ -96,11 +96,14 @@ fn refusal(plan: &Plan, error: &io::Error) -> String {
                  it all the same"
             )
         }
-        Some(
-            Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_),
-        ) => format!("{} speaks neither TLS 1.2 nor TLS 1.3 with what this program offers", plan.target),
+        Some(Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_)) => {
+            format!("{} speaks neither TLS 1.2 nor TLS 1.3 with what this program offers", plan.target)
+        }
         Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => {
-            format!("{} wants a certificate of the client: name it with `--cert FILE --key FILE`", plan.target)
+            format!(
+                "{} wants a certificate of the client: name it with `--cert FILE --key FILE`",
+                plan.target
+            )
         }
         Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => format!(
             "{} refused the handshake: it wants a certificate of the client (`--cert FILE --key FILE`), or offers no \

@@ -110,7 +110,8 @@ pub fn compare(first: &Results, second: &Results, choice: &Choice<'_>) -> Compar
         if let Some((other, _)) = before
             && set(other) != set(cell)
         {
-            let text = format!("{} in {}: the cell is set otherwise in the first file", row.title, cell.title);
+            let text =
+                format!("{} in {}: the cell is set otherwise in the first file", row.title, cell.title);
             match before.and_then(|(_, row)| row.figures()) {
                 Some(_) => out.lose(row, false, text),
                 None => out.only_in_one.push(text),

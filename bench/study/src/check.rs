@@ -299,7 +299,8 @@ sections:
             let arm = format!("arms: {{easy: {{system: nginx, settings: {{{settings}}}}}}}\n");
             study(&format!("{arm}{}", GOOD.replace("[direct, nginx]", "[nginx, easy]")))
         };
-        for settings in ["rate: 5", "connections: 2", "response_body: 1", "seconds: 1", "origin_delay_ms: 5"] {
+        for settings in ["rate: 5", "connections: 2", "response_body: 1", "seconds: 1", "origin_delay_ms: 5"]
+        {
             let (key, _) = settings.split_once(':').unwrap();
             let error = with(settings).unwrap_err();
             assert!(error.starts_with(&format!("arms.easy.settings: `{key}` is of the load")), "{error}");

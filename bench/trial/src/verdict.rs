@@ -46,7 +46,8 @@ pub fn attribute(
     }
     if facts.unseen {
         // No other part was at its limit, so the figures are the system's.
-        let text = "the generator was not at its limit; where the gateway and its origin are, is not measured";
+        let text =
+            "the generator was not at its limit; where the gateway and its origin are, is not measured";
         findings.add(text.to_owned());
         return (VerdictKind::Nothing, findings.into_vec());
     }

@@ -116,7 +116,8 @@ impl FromStr for Condition {
             _ => {
                 let percentile = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
                 let known = percentile.filter(|at| PERCENTILES.contains(at)).ok_or_else(|| {
-                    let expected = "expected p50, p75, p90, p95, p99, p99.9, p99.99, p100, max, mean, errors or rate";
+                    let expected =
+                        "expected p50, p75, p90, p95, p99, p99.9, p99.99, p100, max, mean, errors or rate";
                     let start = text.len() - text.trim_start().len();
                     pointed(text, start..start + name.len(), expected)
                 })?;
@@ -141,11 +142,23 @@ mod tests {
     #[test]
     fn carets_point_at_what_is_wrong() {
         let reported = |text: &str| text.parse::<Condition>().unwrap_err();
-        assert!(reported("p98>1ms").starts_with("\n\n  p98>1ms\n  ^^^ expected p50"), "{}", reported("p98>1ms"));
+        assert!(
+            reported("p98>1ms").starts_with("\n\n  p98>1ms\n  ^^^ expected p50"),
+            "{}",
+            reported("p98>1ms")
+        );
         let text = reported(" p99 >= 10µ ");
         assert!(text.starts_with("\n\n   p99 >= 10µ \n          ^^^ expected a time"), "{text}");
-        assert!(reported("p99").starts_with("\n\n  p99\n     ^ expected a comparison"), "{}", reported("p99"));
-        assert!(reported("errors>200%").contains("\n         ^^^^ expected a share"), "{}", reported("errors>200%"));
+        assert!(
+            reported("p99").starts_with("\n\n  p99\n     ^ expected a comparison"),
+            "{}",
+            reported("p99")
+        );
+        assert!(
+            reported("errors>200%").contains("\n         ^^^^ expected a share"),
+            "{}",
+            reported("errors>200%")
+        );
     }
 
     #[test]

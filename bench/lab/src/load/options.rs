@@ -522,7 +522,9 @@ fn arrivals(text: &str, seconds: f64) -> Result<(LoadModel, Vec<Stage>), String>
                 return Err(format!("a period of {period} s: expected at least {SHORTEST_PERIOD} s"));
             }
             if amplitude > middle {
-                return Err(format!("the rate would fall below 0: expected an amplitude of at most {middle}"));
+                return Err(format!(
+                    "the rate would fall below 0: expected an amplitude of at most {middle}"
+                ));
             }
             sine(seconds, middle, amplitude, period)
         }

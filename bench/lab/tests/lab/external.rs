@@ -220,7 +220,17 @@ fn what_cannot_be_reached_is_a_row_with_its_reason() {
 /// Creates a self-signed certificate of an elliptic curve in a folder.
 fn certificate(folder: &Path, key: &str, file: &str) {
     let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"])
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "2",
+        ])
         .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
         .args(["-keyout", key, "-out", file])
         .current_dir(folder)

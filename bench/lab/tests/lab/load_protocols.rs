@@ -79,7 +79,11 @@ fn certificates_that_do_not_fit_are_told_before_the_load() {
     let other = rcgen::generate_simple_self_signed(vec!["me".to_owned()]).unwrap();
     bench.write("me.pem", &other.cert.pem());
     bench.write("me.key", &other.signing_key.serialize_pem());
-    refused(strict, &["-k", "--cert", "me.pem", "--key", "me.key"], "does not accept the client's certificate");
+    refused(
+        strict,
+        &["-k", "--cert", "me.pem", "--key", "me.key"],
+        "does not accept the client's certificate",
+    );
 }
 
 #[test]

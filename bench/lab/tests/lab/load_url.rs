@@ -317,7 +317,11 @@ fn what_cannot_be_loaded_is_refused_with_what_to_do() {
     refused(&[&url, "-H", "nothing"], 2, &["-H \"nothing\": expected `Name: value`"]);
     refused(&[&url, "-b", "nothing"], 2, &["-b \"nothing\": expected `name=value`"]);
     refused(&[&url, "-n", "1", "--speed", "2"], 2, &["--speed 2: expected a recording with --replay FILE"]);
-    refused(&[&format!("{url}{{{{id}}}}")], 2, &["/{{id}}\": expected --csv FILE with the values for {{...}}"]);
+    refused(
+        &[&format!("{url}{{{{id}}}}")],
+        2,
+        &["/{{id}}\": expected --csv FILE with the values for {{...}}"],
+    );
     refused(&[&url, "--json", "no/such/folder"], 1, &["no/such/folder: No such file"]);
     refused(&[&url, "--csv", "empty.csv"], 1, &["empty.csv: expected a line of names, and at least one row"]);
     refused(&[&format!("{url}{{{{id}}}}"), "--csv", "none.csv"], 1, &["none.csv: "]);

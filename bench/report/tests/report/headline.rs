@@ -234,8 +234,7 @@ fn the_false_headlines_of_the_published_studies_are_gone() {
 #[test]
 fn the_page_leads_with_what_was_learned_and_keeps_its_contents_in_view() {
     let mut results = kept("sidecar");
-    let commentary =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/commentary/sidecar.md");
+    let commentary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/commentary/sidecar.md");
     comment(&mut results, &std::fs::read_to_string(commentary).unwrap()).unwrap();
     let page = html(&results);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is lacking"));

@@ -80,11 +80,13 @@ pub(super) fn forwarded(
     evidence: &Evidence,
 ) -> Option<VerdictKind> {
     let counted = evidence.upstream.requests;
-    if let Some(kind) = counted.and_then(|received| astray(findings, facts, load, evidence, received as f64)) {
+    if let Some(kind) = counted.and_then(|received| astray(findings, facts, load, evidence, received as f64))
+    {
         return Some(kind);
     }
     facts.early_answers.then(|| {
-        let text = "one client's requests were answered before the origin answered: from a cache, or in advance";
+        let text =
+            "one client's requests were answered before the origin answered: from a cache, or in advance";
         findings.add(text.to_owned());
         VerdictKind::OwnAnswers
     })
@@ -131,10 +133,7 @@ pub(super) fn counted(
     evidence: &Evidence,
 ) -> Option<VerdictKind> {
     let used = evidence.target.cpu_us();
-    let gone = facts.has_cpu
-        && evidence.wall_us > 0.0
-        && load.ok >= MANY
-        && used < LEAST_US * load.ok as f64;
+    let gone = facts.has_cpu && evidence.wall_us > 0.0 && load.ok >= MANY && used < LEAST_US * load.ok as f64;
     gone.then(|| {
         // The counter of a gateway that already runs may be read from a copy, such as Prometheus'.
         let or = if facts.unseen { ", or the counter was not updated meanwhile" } else { "" };

@@ -4,6 +4,8 @@ Usage: fake.py MODE HOST PORT ORIGIN_HOST ORIGIN_PORT
 """
 
 import itertools
+import os
+import signal
 import socket
 import sys
 import threading
@@ -58,6 +60,8 @@ def answer(origin, head, path):
         return b"HTTP/1.1 500 A bad spell\r\nContent-Length: 0\r\n\r\n"
     if MODE == "cache" and path in cache:
         return cache[path]
+    if MODE == "half" and path in cache and next(numbers) % 2:
+        return cache[path]
     if MODE == "twice":
         ask(origin, head)
     start, body = ask(origin, head)
@@ -98,8 +102,37 @@ def burn():
         pass
 
 
-if MODE == "burn":
-    threading.Thread(target=burn, daemon=True).start()
+def generators():
+    """Returns the load generators of this test: tests that run beside it have another home."""
+    home = f"TOLLGATE_LAB_HOME={os.environ['TOLLGATE_LAB_HOME']}".encode()
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{process}/cmdline", "rb") as line, open(f"/proc/{process}/environ", "rb") as environ:
+                if line.read().endswith(b"/plan.json\0") and home in environ.read().split(b"\0"):
+                    yield int(process)
+        except OSError:
+            pass
+
+
+def freeze():
+    """Stops the generator a dozen times, for 60 ms each."""
+    left = 12
+    while left > 0:
+        for process in generators():
+            try:
+                os.kill(process, signal.SIGSTOP)
+                time.sleep(0.06)
+                os.kill(process, signal.SIGCONT)
+                left -= 1
+            except OSError:
+                # It ended.
+                pass
+        time.sleep(0.2)
+
+
+for mode, work in (("burn", burn), ("freeze", freeze)):
+    if MODE == mode:
+        threading.Thread(target=work, daemon=True).start()
 with socket.create_server((HOST, int(PORT)), backlog=512) as listener:
     while True:
         threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()

@@ -78,10 +78,12 @@ fn only<'a>(results: &'a Results, system: &'a str) -> &'a Trial {
 fn a_cache_and_copies_are_named_by_what_the_origin_received() {
     let bench = Bench::new();
     add(&bench, "cache");
+    add(&bench, "half");
     add(&bench, "twice");
-    let results = run(&bench, &study("direct, wire, cache, twice", &[], "{title: Once}"));
+    let results = run(&bench, &study("direct, wire, cache, half, twice", &[], "{title: Once}"));
     let words = "the origin received ";
     named(&results, "1-1", "cache", VerdictKind::OwnAnswers, words);
+    named(&results, "1-1", "half", VerdictKind::OwnAnswers, words);
     named(&results, "1-1", "twice", VerdictKind::ExtraRequests, words);
     for system in ["direct", "wire"] {
         assert!(
@@ -94,7 +96,7 @@ fn a_cache_and_copies_are_named_by_what_the_origin_received() {
     let terms = |system: &str| {
         results.received.iter().find(|one| one.system == system).unwrap().differences.join("; ")
     };
-    assert!(terms("cache").contains("adds the response header x-fake (2 of 3 do)"), "{}", terms("cache"));
+    assert!(terms("cache").contains("adds the response header x-fake (3 of 4 do)"), "{}", terms("cache"));
     assert!(terms("wire").is_empty(), "{}", terms("wire"));
 }
 
@@ -242,6 +244,16 @@ fn a_full_generator_side_shows_the_cost_and_no_latency() {
     named(&results, "1-1", "wire", VerdictKind::LoadSide, words);
     let trial = only(&results, "wire");
     assert!(trial.load.as_ref().unwrap().keeps_its_rate(), "{trial:?}");
+    assert!(trial.figure(Metric::Cpu).is_some() && trial.figure(Metric::P99).is_none(), "{trial:?}");
+}
+
+#[test]
+fn a_generator_that_stalls_has_no_latency_of_the_system() {
+    let bench = Bench::new();
+    add(&bench, "freeze");
+    let results = run(&bench, &study("freeze", &[("rate", "200"), ("seconds", "6")], "{title: Once}"));
+    named(&results, "1-1", "freeze", VerdictKind::Generator, "the generator sent late");
+    let trial = only(&results, "freeze");
     assert!(trial.figure(Metric::Cpu).is_some() && trial.figure(Metric::P99).is_none(), "{trial:?}");
 }
 

@@ -32,15 +32,18 @@ pub struct Names {
     pub features: Vec<String>,
 }
 
-/// The settings that an arm may have for itself: they configure the system, or its start. All others are of the load and
-/// of the origin, and a comparison of systems under different loads says nothing about the systems.
-const OF_A_SYSTEM: [&str; 12] = [
+/// The settings that an arm may have for itself: they configure the system or its start, or say where requests find it.
+/// All others are of the load and of the origin, and a comparison of systems under different loads says nothing about the
+/// systems.
+const OF_A_SYSTEM: [&str; 14] = [
     "chain",
     "cold",
     "features",
+    "host",
     "hosts",
     "memory_mib",
     "origin_kept",
+    "path",
     "quota",
     "routes",
     "target_cores",
@@ -305,7 +308,7 @@ sections:
             let error = with(settings).unwrap_err();
             assert!(error.starts_with(&format!("arms.easy.settings: `{key}` is of the load")), "{error}");
         }
-        let own = "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log]";
+        let own = "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log], host: a.test, path: /a";
         assert_eq!(with(own).unwrap().arms["easy"].settings.workers(), 2);
     }
 

@@ -115,19 +115,19 @@ def generators():
 
 
 def freeze():
-    """Stops the generator a dozen times, for 60 ms each."""
-    left = 12
+    """Stops the generator five times, for longer than a busy machine delays an answer."""
+    left = 5
     while left > 0:
         for process in generators():
             try:
                 os.kill(process, signal.SIGSTOP)
-                time.sleep(0.06)
+                time.sleep(0.4)
                 os.kill(process, signal.SIGCONT)
                 left -= 1
             except OSError:
                 # It ended.
                 pass
-        time.sleep(0.2)
+        time.sleep(0.4)
 
 
 for mode, work in (("burn", burn), ("freeze", freeze)):

@@ -251,7 +251,7 @@ fn a_full_generator_side_shows_the_cost_and_no_latency() {
 fn a_generator_that_stalls_has_no_latency_of_the_system() {
     let bench = Bench::new();
     add(&bench, "freeze");
-    let results = run(&bench, &study("freeze", &[("rate", "200"), ("seconds", "6")], "{title: Once}"));
+    let results = run(&bench, &study("freeze", &[("rate", "50"), ("seconds", "7")], "{title: Once}"));
     named(&results, "1-1", "freeze", VerdictKind::Generator, "the generator sent late");
     let trial = only(&results, "freeze");
     assert!(trial.figure(Metric::Cpu).is_some() && trial.figure(Metric::P99).is_none(), "{trial:?}");

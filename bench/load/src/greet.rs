@@ -92,8 +92,8 @@ fn refusal(plan: &Plan, error: &io::Error) -> String {
             if other.to_string().contains("CaUsedAsEndEntity") =>
         {
             format!(
-                "the certificate of {name} is that of an authority (CA:TRUE), which is none of a server; `--insecure` accepts \
-                 it all the same"
+                "the certificate of {name} belongs to an authority (CA:TRUE), not to a server; `--insecure` accepts it all the \
+                 same"
             )
         }
         Some(Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_)) => {

@@ -72,7 +72,7 @@ fn certificates_that_do_not_fit_are_told_before_the_load() {
     let authority = params.self_signed(&key).unwrap();
     bench.write("ca.pem", &authority.pem());
     let address = serve_tls(&authority, &key, None);
-    refused(address, &["--cacert", "ca.pem"], "is that of an authority (CA:TRUE)");
+    refused(address, &["--cacert", "ca.pem"], "belongs to an authority (CA:TRUE), not to a server");
     // A server with TLS 1.3 says after the handshake that it wants a certificate.
     let strict = serve_tls(&authority, &key, Some(&authority));
     refused(strict, &["-k"], "wants a certificate of the client: name it with `--cert FILE --key FILE`");

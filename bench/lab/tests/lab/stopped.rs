@@ -155,8 +155,11 @@ fn a_run_is_not_continued_with_another_program() {
     fs::remove_file(&gate).unwrap();
     fs::copy(LAB, &gate).unwrap();
     bench.run(&arguments).refused(1, &["gate of wire is newer than the last line of r.jsonl", "--fresh"]);
-    // Touched after the program, the file is continued.
-    fs::write(&file, fs::read(&file).unwrap()).unwrap();
+    let kept = fs::read_to_string(&file).unwrap();
+    fs::write(&file, kept.replace("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")).unwrap();
+    bench.run(&arguments).refused(1, &["wire was 0.0.9 (", "and is 0.1.0 (", "--fresh"]);
+    // Written after the program, the file is continued.
+    fs::write(&file, kept).unwrap();
     bench.run(&arguments).well();
 }
 

@@ -83,8 +83,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output and flushes. If the reader has closed it (`| head`), the rest is not written, and the exit
-/// status stays that of the command: a gate that fails must not pass because nobody reads its reasons.
+/// Writes to standard output and flushes. If the reader has closed it (`| head`), the rest is not written, and the command
+/// keeps its exit status: a gate that fails must not pass because its reasons are not read.
 fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

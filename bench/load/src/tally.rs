@@ -85,8 +85,8 @@ impl Tally {
             self.service.record(times.service(done));
             self.lag.record(times.lag());
         } else if times.sent >= self.start {
-            // A request that was sent before the measurement was in flight at its start, and one that is answered after
-            // the end was in flight there. Both groups hold more slow requests than the rest, so only one of them counts.
+            // The requests in flight at the start and those in flight at the end hold more slow ones than the rest, so only
+            // the second group counts.
             self.slice.times.record(times.service(done));
         }
     }

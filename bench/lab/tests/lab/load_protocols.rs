@@ -65,7 +65,7 @@ fn certificates_that_do_not_fit_are_told_before_the_load() {
         let url = format!("https://localhost:{}/", address.port());
         bench.run(&[&["load", &url, "-n", "1"], arguments].concat()).refused(1, &[words]);
     };
-    // What `openssl req -x509` makes.
+    // `openssl req -x509` makes such certificates.
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tollgate_config::{
-    CombinedResources, DocumentProblem, GatewayServices, Kubeconfig, KubernetesSettings, LogLevel, Problem,
-    ResourceKind, ServiceType, Severity, Undo, kind,
+    CombinedResources, DocumentProblem, GatewayServices, Kubeconfig, KubernetesSettings, LogLevel,
+    NamespacedName, Problem, ResourceKind, ServiceType, Severity, Undo, kind,
 };
 use tollgate_documents::{Compact, DocumentChanges, DocumentKey, Refused, SourceEvent};
 use tollgate_fleet::FleetThread;
@@ -278,6 +278,8 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
             controller: from.controller.clone(),
             addresses: AddressPool::new(blocks.collect()),
             services: from.services.as_ref().map(services),
+            publish_service: from.publish_service.as_ref().map(object_name),
+            default_certificate: from.default_certificate.as_ref().map(object_name),
             external_names: from.external_names,
         },
     }
@@ -285,7 +287,6 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
 
 /// Returns the settings of the Services of Gateways.
 fn services(from: &GatewayServices) -> ServiceSettings {
-    let pods = from.pods.as_ref();
     ServiceSettings {
         kind: match from.kind {
             ServiceType::LoadBalancer => ServiceKind::LoadBalancer,
@@ -293,8 +294,12 @@ fn services(from: &GatewayServices) -> ServiceSettings {
             ServiceType::ClusterIp => ServiceKind::ClusterIp,
             ServiceType::Headless => ServiceKind::Headless,
         },
-        pods: pods.map(|pods| ObjectName::new(&pods.namespace, &pods.name)).unwrap_or_default(),
+        pods: from.pods.as_ref().map(object_name).unwrap_or_default(),
     }
+}
+
+fn object_name(name: &NamespacedName) -> ObjectName {
+    ObjectName::new(&name.namespace, &name.name)
 }
 
 /// Returns the Lease of the gateways with this controller name.

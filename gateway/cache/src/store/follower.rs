@@ -52,9 +52,9 @@ impl Follower {
         Self { store, shared, id: Some(id) }
     }
 
-    /// Waits for the head. `request` is the follower's own: a response that `Vary` does not allow for it, or that
-    /// each request must validate for itself, is [`Start::Fetch`]. After another result than [`Start::Streaming`],
-    /// the follower has no further use.
+    /// Waits for the head. `request` is the follower's own: if `Vary` does not select the response for it, or each
+    /// request must validate the response for itself, the result is [`Start::Fetch`]. Drop the follower after any
+    /// result but [`Start::Streaming`].
     pub fn poll_start(&mut self, cx: &mut Context<'_>, request: &Head) -> Poll<Start> {
         let Some(id) = self.id else { return Poll::Ready(Start::Fetch) };
         let fits = |head: &StoredHead| head.freshness().can_be_shared() && head.is_selected_by(request);
@@ -73,7 +73,7 @@ impl Follower {
             }
             Phase::Failed => Start::Failed,
             Phase::Vacant => {
-                // Under the same lock, so that one follower alone becomes the leader.
+                // Under the same lock, so that only one follower becomes the leader.
                 state.phase = Phase::Waiting;
                 state.readers[id] = None;
                 self.id = None;
@@ -93,7 +93,7 @@ impl Follower {
         state.publish();
         let offset = state.readers[id].as_ref().map_or(state.length, |reader| reader.offset);
         let data = match &state.phase {
-            // It began as a stream, and a stream is not read from disk.
+            // The follower reads a stream, which cannot continue from disk.
             Phase::Stored(stored) if stored.disk_body().is_some() => return Poll::Ready(Chunk::Cut),
             Phase::Stored(stored) => stored.body().piece(offset).map(|(piece, start)| piece.slice(start..)),
             _ => state.piece(offset),
@@ -137,7 +137,7 @@ impl Drop for Follower {
     }
 }
 
-/// Has a follower woken at the next change.
+/// Registers a follower to be woken at the next change.
 fn wait(state: &mut FillState, id: usize, cx: &Context<'_>) {
     if let Some(reader) = &mut state.readers[id] {
         match &mut reader.waker {

@@ -1,4 +1,7 @@
 //! Answers a request that the store cannot answer: leads a new fetch, or follows a running fetch of another request.
+//!
+//! [`serve`](super::serve) calls [`fetch`] after a look-up without a usable response. Invariant: among the requests
+//! that may share a response, one at a time leads a fetch of it.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -82,7 +85,7 @@ pub(super) async fn fetch<S: ClientSide>(
                 if let Some(next) = follow(client, worker, state, active, caching, streams).await {
                     return next;
                 }
-                // The client wants a part, and the whole is stored by now, or not.
+                // The client wants a range, and the fetch of the whole ended: look again.
             }
             Start::Lead(fill) => return lead(client, worker, state, active, caching, fill, stale).await,
             Start::Fetch => break,
@@ -105,7 +108,7 @@ pub(super) async fn fetch<S: ClientSide>(
     lead(client, worker, state, active, caching, store.begin_alone(&key), stale).await
 }
 
-/// Waits until the response that another request fetches begins.
+/// Waits for the head of the response that another request fetches.
 ///
 /// # Errors
 /// If the client leaves first.
@@ -121,7 +124,7 @@ pub(super) async fn wait_for_start<S: ClientSide>(
     .await
 }
 
-/// Fetches the response for this client, and for all who follow.
+/// Fetches the response for this client, and for all requests that follow.
 async fn lead<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -132,7 +135,7 @@ async fn lead<S: ClientSide>(
     stale: Option<Arc<Stored>>,
 ) -> ConnectionFate {
     let wants_part = asks_for_part(&state.request.head);
-    // The client's own head, which the log shows, and from which the client is answered.
+    // The client's own head: the log shows it, and the client is answered by it.
     let own_head = (wants_part || stale.is_some()).then(|| state.request.clone());
     if wants_part {
         remove_conditions(&mut state.request);
@@ -140,7 +143,7 @@ async fn lead<S: ClientSide>(
     if let Some(stale) = &stale {
         add_conditions(&mut state.request, stale);
     }
-    // Others may wait for this response: a slow client must not delay it.
+    // Other requests may follow this fetch, so a slow client must not delay it.
     let memory = caching.cache.rules.max_object;
     state.to_client.spool_into(Spool::new(BufferBounds { memory, file: 0 }));
     let outcome = if stale.is_some() { CacheOutcome::Expired } else { CacheOutcome::Miss };
@@ -198,7 +201,7 @@ async fn answer<S: ClientSide>(
     respond(client, worker, state, active, caching, Served { stored, outcome, now }).await
 }
 
-/// Answers a client that got nothing of a response that was cut.
+/// Answers a client that got no byte of a response that was cut.
 async fn nothing<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,

@@ -20,9 +20,11 @@ pub enum Start {
     Streaming(Arc<StoredHead>, Option<u64>),
     /// The leader is gone; this request leads now.
     Lead(Fill),
-    /// The response is not for this request: fetch by [`Store::begin_alone`], or begin again if its varying fields
-    /// differ.
+    /// The response is not for this request: fetch by [`Store::begin_alone`].
     Fetch,
+    /// The response is for requests with other values of the fields that its `Vary` names: [begin](Store::begin) again, now
+    /// that these are known.
+    OtherVariant,
     /// The leader got no response, so this request would get none either.
     Failed,
 }
@@ -52,8 +54,8 @@ impl Follower {
         Self { store, shared, id: Some(id) }
     }
 
-    /// Waits for the head. `request` is the follower's own: a response that `Vary` does not allow for it, or that
-    /// each request must validate for itself, is [`Start::Fetch`]. After another result than [`Start::Streaming`],
+    /// Waits for the head. `request` is the follower's own: a response that `Vary` does not allow for it is
+    /// [`Start::OtherVariant`], and one that each request must validate for itself is [`Start::Fetch`]. After another result than [`Start::Streaming`],
     /// the follower has no further use.
     pub fn poll_start(&mut self, cx: &mut Context<'_>, request: &Head) -> Poll<Start> {
         let Some(id) = self.id else { return Poll::Ready(Start::Fetch) };
@@ -68,6 +70,10 @@ impl Follower {
                 return Poll::Ready(Start::Streaming(head.clone(), state.declared));
             }
             Phase::Stored(stored) if fits(stored.head()) => Start::Stored(stored.clone()),
+            Phase::Streaming(head) | Phase::Complete(head) if !head.is_selected_by(request) => {
+                Start::OtherVariant
+            }
+            Phase::Stored(stored) if !stored.head().is_selected_by(request) => Start::OtherVariant,
             Phase::Streaming(_) | Phase::Complete(_) | Phase::Stored(_) | Phase::Refused | Phase::Cut => {
                 Start::Fetch
             }

@@ -79,8 +79,11 @@ impl Store {
         match mode {
             PurgeMode::MarkStale => concerned.iter().for_each(|stored| stored.mark_stale()),
             PurgeMode::Remove => {
-                let mut queues = self.queues();
-                concerned.iter().for_each(|stored| queues.forget(stored));
+                {
+                    let mut queues = self.queues();
+                    concerned.iter().for_each(|stored| queues.forget(stored));
+                }
+                concerned.iter().for_each(|stored| self.lent.add(stored));
             }
         }
         concerned.iter().filter(|stored| !stored.is_uncacheable()).count() as u64

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_cache::{Admission, Store};
+use tollgate_cache::{Admission, Forward, Store};
+use tollgate_http::Head;
 
 use super::conditions::Conditions;
 use super::key::{KEY_SEPARATOR, KeyRules};
@@ -57,6 +58,18 @@ impl CacheRules {
         self.key.with_target(key, path, query)
     }
 
+    /// Returns the key that a request with this key has on another route, whose rules these are. The path is in normal form.
+    #[must_use]
+    pub fn key_on_route(
+        &self,
+        key: &[u8],
+        target: (&[u8], Option<&[u8]>),
+        head: &Head,
+        route: &str,
+    ) -> Vec<u8> {
+        self.key.on_route(key, target, head, route)
+    }
+
     /// Returns what is stored of responses with this status.
     #[must_use]
     pub fn admission(&self, status: u16) -> &Admission {
@@ -88,6 +101,11 @@ pub struct CacheUse {
     pub cache: Arc<ActiveCache>,
     /// The permitted use.
     pub intent: CacheIntent,
+    /// Why the request is forwarded without a fetch for the store, for `Cache-Status`; `None` until that is known.
+    pub forwarded: Option<Forward>,
+    /// Keys besides the request's own under which responses to a GET of its URL are stored. The success of an unsafe
+    /// method removes them too.
+    pub further_keys: Vec<Vec<u8>>,
     /// The outcome, once it is known.
     pub outcome: Option<CacheOutcome>,
 }

@@ -140,8 +140,18 @@ impl Policy for CachePolicy {
             self.0.rules.key.write(&mut key, &keyed);
         }
         request.context.cache_key = key;
-        request.context.cache = Some(CacheUse { cache: self.0.clone(), intent, outcome: None });
+        request.context.cache = Some(CacheUse {
+            cache: self.0.clone(),
+            intent,
+            forwarded: None,
+            further_keys: Vec::new(),
+            outcome: None,
+        });
         Verdict::Continue
+    }
+
+    fn cache(&self) -> Option<&ActiveCache> {
+        Some(&self.0)
     }
 }
 

@@ -4,13 +4,17 @@
 //! that is killed after the response does not bring it back.
 
 use tollgate_cache::{AnnouncedRecord, AnnouncedRemoval, Invalidated, Purge, PurgeMode, invalidated};
-use tollgate_policy::ActiveCache;
-use tollgate_route::{Normalised, PathRules, normalise};
+use tollgate_http::{RequestHead, ResponseHead};
+use tollgate_policy::{ActiveCache, CacheUse, KEY_SEPARATOR};
+use tollgate_route::{Normalised, PathRules, Request, normalise};
 
 use super::on_disk::{DISK_WAIT, TooSlow, on_thread};
 use super::slices::manifest_key;
+use crate::exchange::forward_target::RoutedRequest;
+use crate::state::active::ActivePlan;
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
+use crate::state::request_path::{Routed, normal_path};
 use crate::state::request_state::RequestState;
 
 /// Announces the removal of the request's URL to the disk tier, if there is one.
@@ -29,22 +33,92 @@ pub(super) async fn await_record<S: ClientSide>(
     }
 }
 
-/// Removes the stored responses of the request's URL, and of those that its response names on the same host.
-pub(super) fn after(state: &RequestState, cache: &ActiveCache, paths: &PathRules) {
-    // A response of the gateway itself says nothing about the resource.
-    if state.record.status != state.response.status || state.record.upstream.is_none() {
-        return;
+/// The view of a request as a GET, for the router.
+struct AsGet<'a>(Routed<'a>);
+
+impl Request for AsGet<'_> {
+    fn method(&self) -> &[u8] {
+        b"GET"
     }
-    let Some(context) = &state.policy_context else { return };
-    let key = &context.cache_key;
-    let is_secure = key.starts_with(b"https:");
-    for target in invalidated(&state.request, is_secure, &state.response) {
+
+    fn host(&self) -> &[u8] {
+        self.0.host()
+    }
+
+    fn path(&self) -> &[u8] {
+        self.0.path()
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.0.query()
+    }
+
+    fn header(&self, lower_case_name: &str) -> Option<&[u8]> {
+        self.0.header(lower_case_name)
+    }
+}
+
+/// Returns the keys under which responses to a GET of the request's URL are stored, besides its own one: a GET may take
+/// another route, and any upstream of that. Called before the key gets the name of the request's upstream.
+pub(super) fn further_keys<S: ClientSide>(
+    client: &Client<S>,
+    state: &RequestState,
+    active: &ActivePlan,
+    cache: &ActiveCache,
+    routed: RoutedRequest,
+) -> Vec<Vec<u8>> {
+    let Some(context) = &state.policy_context else { return Vec::new() };
+    let request = &state.request;
+    let path = normal_path(request, &state.path);
+    let router = active.plan.routers.get(state.router);
+    let index = router.find(&AsGet(Routed { request, path })).unwrap_or(routed.route);
+    let route = active.route(index);
+    let own = &context.cache_key;
+    let key = if index == routed.route {
+        own.clone()
+    } else {
+        let listener = &client.connection_context.listener;
+        let chain = route.policies.as_ref().and_then(|chains| chains.at(listener));
+        let policies = chain.map_or(&[][..], |chain| active.plan.chain(chain));
+        let rules =
+            policies.iter().find_map(|policy| policy.policy.cache()).map_or(&cache.rules, |of| &of.rules);
+        let query = request.query.map(|query| request.slice(query));
+        rules.key_on_route(own, (path, query), &request.head, &route.name)
+    };
+    match route.shares().filter(|shares| shares.len() > 1) {
+        Some(shares) => {
+            let names = shares.iter().map(|share| active.plan.upstreams[share.upstream].name.as_bytes());
+            names.map(|name| [key.as_slice(), &[KEY_SEPARATOR], name].concat()).collect()
+        }
+        None if index == routed.route => Vec::new(),
+        None => vec![key],
+    }
+}
+
+/// Notes the keys that the success of the request removes.
+pub(super) fn prepare(state: &mut RequestState, further: Vec<Vec<u8>>) {
+    if let Some(used) = state.policy_context.as_mut().and_then(|context| context.cache.as_mut()) {
+        used.further_keys = further;
+    }
+}
+
+/// Removes the stored responses of the request's URL, and of those that its response names on the same host.
+pub(super) fn remove_outdated(
+    used: &CacheUse,
+    own: &[u8],
+    request: &RequestHead,
+    response: &ResponseHead,
+    paths: &PathRules,
+) {
+    let cache = &used.cache;
+    let keys = || std::iter::once(own).chain(used.further_keys.iter().map(Vec::as_slice));
+    for target in invalidated(request, own.starts_with(b"https:"), response) {
         match target {
-            Invalidated::Own => remove(cache, key),
+            Invalidated::Own => keys().for_each(|key| remove(cache, key)),
             Invalidated::Target(target) => {
-                if let Some(key) = key_of(key, &target, cache, paths) {
-                    remove(cache, &key);
-                }
+                keys()
+                    .filter_map(|key| key_of(key, &target, cache, paths))
+                    .for_each(|key| remove(cache, &key));
             }
         }
     }

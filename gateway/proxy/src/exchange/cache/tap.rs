@@ -6,15 +6,16 @@
 //! response of which the client asked for a part. The caller then answers from the store, or sends the client's own request
 //! if the response is not stored.
 //!
-//! While others may wait for the response, a client that leaves or is slow stops nothing: the exchange goes on, and the
-//! backlog keeps what the client has not taken, up to the policy's bound of an object.
+//! While others may wait for the response and it may be stored, a client that leaves or is slow stops nothing: the exchange
+//! goes on, and the backlog keeps what the client has not taken. That counts against the bound of all fetches. Otherwise
+//! the exchange waits for the client, as without a cache.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tollgate_cache::{Fill, Pushed, Stored, Updated};
+use tollgate_cache::{Fill, Pushed, Stored, Unsent, Updated};
 use tollgate_http::h1::BodyReader;
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_net::Negotiated;
@@ -39,14 +40,22 @@ pub(super) struct Tap<'a> {
     has_head: bool,
     /// Whether the body goes to the fill.
     is_filling: bool,
+    /// Whether the response may still be stored, as far as is known.
+    is_kept: bool,
     /// Bytes that went there.
     copied: u64,
+    /// What the client has yet to take of a response that it must not delay; `None` as long as it is not slow.
+    unsent: Option<Unsent>,
+    /// Whether the backlog accumulates bytes for that reason.
+    accumulates: bool,
     withheld: Option<Withheld>,
     /// Bytes of a response that is of no use.
     skipped: u64,
     /// Whether the client has left, so that nothing is written to it any more.
     is_gone: bool,
     stored: Option<Arc<Stored>>,
+    /// The status of the endpoint's response, once there is one.
+    status: Option<u16>,
 }
 
 /// Why a response is withheld from the client.
@@ -71,8 +80,9 @@ pub(super) enum Fetched {
     Gone,
     /// The client has nothing yet, and is to be answered with this, which was validated or fetched.
     Stored(Arc<Stored>, Option<CacheOutcome>),
-    /// The client has nothing yet, and is to be answered with the stale response in place of an error.
-    Stale,
+    /// The client has nothing yet, and is to be answered with the stale response in place of an error: the endpoint's, with
+    /// its status, or one of the gateway.
+    Stale(Option<u16>),
     /// The client has nothing yet, and its own request is to be sent.
     Again,
     /// The client has nothing yet, and there is nothing for it.
@@ -87,11 +97,15 @@ impl<'a> Tap<'a> {
             fill: Some(fill),
             has_head: false,
             is_filling: false,
+            is_kept: true,
             copied: 0,
+            unsent: None,
+            accumulates: false,
             withheld: None,
             skipped: 0,
             is_gone: false,
             stored: None,
+            status: None,
         }
     }
 
@@ -105,7 +119,7 @@ impl<'a> Tap<'a> {
             }
             (Some(Withheld::Useless), _) => Fetched::Again,
             (Some(_), Some(stored)) => Fetched::Stored(stored, None),
-            (Some(Withheld::Error), None) => Fetched::Stale,
+            (Some(Withheld::Error), None) => Fetched::Stale(self.status),
             (Some(Withheld::NotModified | Withheld::Whole), None) => Fetched::Nothing,
         }
     }
@@ -113,6 +127,33 @@ impl<'a> Tap<'a> {
     /// Returns whether what the client does must not end the exchange.
     fn is_for_others(&self) -> bool {
         self.fill.is_some()
+    }
+
+    /// Returns whether the exchange must not wait for the client.
+    fn may_run_ahead(&self) -> bool {
+        self.fill.is_some() && self.is_kept
+    }
+
+    /// Bounds what the client has not taken.
+    fn bound(&mut self, backlog: &mut Backlog) {
+        if self.may_run_ahead() && !backlog.is_empty() {
+            self.accumulates |= backlog.accumulate(self.fetch.rules().max_object);
+            if let Some(fill) = &self.fill {
+                self.unsent.get_or_insert_with(|| fill.unsent()).set(backlog.len());
+            }
+        } else if let Some(unsent) = &mut self.unsent {
+            unsent.set(backlog.len());
+            if std::mem::take(&mut self.accumulates) {
+                backlog.stop_accumulating();
+            }
+        }
+    }
+
+    /// Has the client's own request sent if the client asked for a part of a response that is not stored after all.
+    fn do_without_whole(&mut self) {
+        if self.withheld == Some(Withheld::Whole) {
+            self.withheld = Some(Withheld::Useless);
+        }
     }
 
     fn writes_nothing(&self) -> bool {
@@ -143,12 +184,18 @@ impl<'a> Tap<'a> {
                 self.fetch.remember_too_long();
             }
         }
-        if !data.is_empty() && fill.push(data) == Pushed::Unused {
+        let pushed = if data.is_empty() { Pushed::Stored } else { fill.push(data) };
+        self.is_kept &= pushed == Pushed::Stored;
+        if pushed == Pushed::Unused {
             self.fill = None;
+            self.do_without_whole();
         } else if body.is_done()
             && let Some(fill) = self.fill.take()
         {
             self.stored = fill.finish();
+            if self.stored.is_none() {
+                self.do_without_whole();
+            }
         }
     }
 
@@ -234,7 +281,7 @@ impl ClientStream for Tap<'_> {
             return Poll::Ready(usize::MAX);
         }
         match self.client.poll_room(cx) {
-            Poll::Pending if self.is_for_others() => Poll::Ready(READ_AHEAD_BYTES),
+            Poll::Pending if self.may_run_ahead() => Poll::Ready(READ_AHEAD_BYTES),
             room => room,
         }
     }
@@ -249,6 +296,7 @@ impl ClientStream for Tap<'_> {
 
     fn endpoint_responds(&mut self, request: &RequestHead, response: &ResponseHead) {
         self.has_head = true;
+        self.status = Some(response.status);
         let Some(mut fill) = self.fill.take() else { return };
         match self.fetch.admit(request, response) {
             Admitted::NotModified(valid, updated) => {
@@ -277,6 +325,9 @@ impl ClientStream for Tap<'_> {
                     self.is_filling = true;
                     self.fill = Some(fill);
                     self.withheld = is_part_wanted.then_some(Withheld::Whole);
+                } else if is_part_wanted {
+                    self.fetch.remember_too_long();
+                    self.withheld = Some(Withheld::Useless);
                 }
             }
             Admitted::Refused => fill.refuse(),
@@ -326,7 +377,7 @@ impl ClientStream for Tap<'_> {
         if self.withheld == Some(Withheld::Useless) {
             self.skipped = self.skipped.saturating_add(data.len() as u64);
             let length = self.skipped.saturating_add(body.remaining().unwrap_or(0));
-            if !body.is_done() && length > USELESS_BYTES_MAX {
+            if !self.is_for_others() && !body.is_done() && length > USELESS_BYTES_MAX {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
@@ -334,6 +385,7 @@ impl ClientStream for Tap<'_> {
             return Ok(());
         }
         let sent = self.client.respond(backlog, head, body, chunked, data);
+        self.bound(backlog);
         self.written(backlog, sent)
     }
 

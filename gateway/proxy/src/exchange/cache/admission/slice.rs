@@ -95,5 +95,5 @@ pub(in crate::exchange::cache) fn do_without(
     seconds: u32,
 ) {
     store.purge(Purge::Key(manifest_key), PurgeMode::Remove);
-    store.mark_uncacheable(manifest_key, now, seconds);
+    store.mark_uncacheable(manifest_key, now, seconds, None);
 }

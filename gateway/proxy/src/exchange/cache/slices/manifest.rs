@@ -124,7 +124,7 @@ pub(super) async fn find<S: ClientSide>(
                         _ => Found::Nothing,
                     };
                 }
-                Ok(Start::Fetch | Start::Streaming(..)) => break,
+                Ok(Start::Fetch | Start::OtherVariant | Start::Streaming(..)) => break,
             }
         }
         let now = Moment::from(tollgate_net::wall_clock());

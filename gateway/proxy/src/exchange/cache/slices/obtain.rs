@@ -119,7 +119,7 @@ pub(super) async fn obtain<S: ClientSide>(
                 start(client, worker, state, active, caching, slices, fetch);
             }
             // It was a validation, and this slice is stored still; or it was refused, or cut.
-            Ok(Start::Fetch) => {
+            Ok(Start::Fetch | Start::OtherVariant) => {
                 let (found, _) = look_up(client, store, &key, &state.request.head).await;
                 if let Lookup::Hit(stored) = found {
                     if is_stored(&stored) {

@@ -41,7 +41,7 @@ pub(super) async fn send<S: ClientSide>(
     let mut outcome = worse(manifest.outcome, first_outcome);
     let stored = manifest.stored.clone();
     let now = Moment::from(tollgate_net::wall_clock());
-    let mut own = own_lines(stored.head(), caching, outcome, now);
+    let mut own = own_lines(stored.head(), caching, outcome, None, now);
     own.content_range = part.content_range(manifest.length);
     if let Some(status) = &mut own.status
         && status.forward.is_some()

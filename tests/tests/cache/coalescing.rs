@@ -303,3 +303,30 @@ fn a_response_for_one_client_leaves_the_variants_of_others() {
     drop(origin);
     assert_eq!(text(""), "1", "it still replaces an error");
 }
+
+/// RFC 9111, 4.4: a client that has changed a resource gets no response from before.
+#[test]
+fn a_client_does_not_follow_a_fetch_from_before_a_change() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        super::answering(move |number, request| {
+            if number == 1 {
+                gate.wait();
+            }
+            let rule = if request.method == "POST" { "no-store" } else { "max-age=60" };
+            format!("HTTP/1.1 200 OK\r\nCache-Control: {rule}\r\nContent-Length: 1\r\n\r\n{number}")
+        })
+    };
+    let gateway = start(&origin, "on");
+    let mut before = asking(&gateway, 1).remove(0);
+    eventually("the first request", || origin.count() == 1);
+    assert_eq!(super::ask(&gateway, "POST", "/", "Content-Length: 0\r\n").text(), "2");
+    assert_eq!(super::get(&gateway, "/", "").text(), "3");
+    let all = r#"{"all": true}"#;
+    assert_eq!(api::call(&gateway, "POST", "/cache/purge", api::JSON, all).status, 200);
+    assert_eq!(super::get(&gateway, "/", "").text(), "4", "nor one from before a purge");
+    gate.open();
+    assert_eq!(before.response().text(), "1");
+    assert_eq!(super::get(&gateway, "/", "").text(), "4", "the old response is not stored");
+}

@@ -382,7 +382,7 @@ mod tests {
             ("gzip", "gzip, *;q=0", false),
             ("gzip", "gzip, identity;q=0", false),
             ("", "identity;q=0", false),
-            // Whoever accepts any coding may still refuse one.
+            // A client that accepts any coding may still refuse one.
             ("*", "gzip;q=0, *", false),
             ("gzip;q=0, *", "*;q=0.5, gzip;q=0", true),
             ("gzip;q=0, *", "br;q=0, *", false),

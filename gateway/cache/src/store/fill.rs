@@ -179,8 +179,12 @@ impl FillShared {
         Self { hash, variant, key: key.into(), is_purged: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// Whether a request with this key and these varying fields can follow it. Once its response is known, that decides.
+    /// Whether a request with this key and these varying fields can follow it. Once its response is known, that decides. A
+    /// request that arrives after a purge wants nothing from before.
     pub(super) fn is_joined_by(&self, variant: u64, key: &[u8], request: &Head) -> bool {
+        if self.is_purged.load(Ordering::Relaxed) {
+            return false;
+        }
         self.variant.is_some_and(|own| match self.head_for(key) {
             Some(head) => head.is_selected_by(request),
             None => own == variant && *self.key == *key,
@@ -326,7 +330,7 @@ impl Fill {
         if state.is_kept {
             self.counted += data.len() as u64;
             let filling = self.store.filling.add(data.len() as u64);
-            let has_room = self.store.may_fill(filling, state.length);
+            let has_room = self.store.may_fill(filling, self.counted);
             if state.length > self.store.settings.object_bytes_max || !has_room {
                 state.is_kept = false;
                 self.store.counters.count_refused();

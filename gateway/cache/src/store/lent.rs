@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use super::counters::Bytes;
 use super::stored::Stored;
 
-/// Objects that cost less are not counted: the buffers of a connection take as much.
+/// Objects that cost less are not counted: the buffers of a connection cost no less.
 pub(super) const SHORT_BYTES: u64 = 64 * 1024;
 
 /// The objects, each with its cost.

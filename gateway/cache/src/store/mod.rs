@@ -291,21 +291,14 @@ impl Store {
         }
     }
 
-    /// The most bytes besides the capacity, of what is being fetched and of what is lent: a quarter of it, but one body at
-    /// least.
-    fn filling_max(&self) -> u64 {
-        let quarter = self.capacity_bytes.load(Ordering::Relaxed) / 4;
-        quarter.max(self.settings.object_bytes_max)
-    }
-
-    /// Whether a fetch whose body has this length so far may go on to be stored. `filling`: the bytes of all fetches. A
-    /// short body may in spite of what is lent, so that slow clients of long ones do not end all storing.
-    fn may_fill(&self, filling: u64, length: u64) -> bool {
-        let most = self.filling_max();
-        filling <= most
-            && (length <= lent::SHORT_BYTES
-                || filling.saturating_add(self.lent.bytes()) <= most
-                || filling.saturating_add(self.lent.recount()) <= most)
+    /// Whether a fetch that holds `own` bytes may go on to be stored. All fetches hold `filling` bytes: a quarter of the
+    /// capacity at most, or those of one body. What is lent counts too, except for a short body, so that slow clients of long
+    /// ones do not end all storing.
+    fn may_fill(&self, filling: u64, own: u64) -> bool {
+        let most = self.capacity_bytes.load(Ordering::Relaxed) / 4;
+        let fits = |lent: u64| lent == 0 || filling.saturating_add(lent) <= most;
+        (filling <= most || filling == own)
+            && (own <= lent::SHORT_BYTES || fits(self.lent.bytes()) || fits(self.lent.recount()))
     }
 
     /// Whether an object would have room, with all others gone.

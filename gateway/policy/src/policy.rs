@@ -75,7 +75,7 @@ pub trait Policy: Debug + Send + Sync {
     fn skipped(&self, _: &mut Request<'_>) {}
 
     /// Returns the cache, if it is one.
-    fn cache(&self) -> Option<&ActiveCache> {
+    fn cache(&self) -> Option<&Arc<ActiveCache>> {
         None
     }
 

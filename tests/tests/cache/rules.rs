@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use time::{Duration, OffsetDateTime};
-use tollgate_tests::{Gate, Gateway, Origin};
+use tollgate_tests::{Gate, Gateway, Origin, eventually};
 
 use super::{answering, ask, digits, gateway, get};
 
@@ -694,4 +694,20 @@ fn cache_status_of_requests_that_are_forwarded_for_other_causes() {
     drop(origin);
     let stale = status("GET", "/error", "");
     assert!(stale.starts_with("\"tollgate\"; fwd=stale; ttl=-"), "without a response, no status: {stale}");
+}
+
+#[test]
+fn an_unsafe_method_removes_what_is_stored_for_other_values_of_the_key() {
+    let origin = super::numbered("Cache-Control: max-age=60\r\n");
+    let gateway = gateway(&origin, "{key: {headers: X-Tenant, cookies: lang}}");
+    let clients = ["", "X-Tenant: a\r\n", "X-Tenant: b\r\n", "Cookie: lang=de\r\n"];
+    let all = |target: &str| clients.map(|lines| get(&gateway, target, lines).text());
+    let (before, other) = (all("/x"), all("/other"));
+    assert_eq!(all("/x"), before);
+    assert_eq!(ask(&gateway, "POST", "/x", "X-Tenant: a\r\nContent-Length: 0\r\n").status, 200);
+    assert_ne!(get(&gateway, "/x", clients[1]).text(), before[1], "its own at once");
+    eventually("the removal of the others", || {
+        clients.iter().zip(&before).all(|(lines, before)| get(&gateway, "/x", lines).text() != *before)
+    });
+    assert_eq!(all("/other"), other, "another URL");
 }

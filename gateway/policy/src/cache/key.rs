@@ -74,6 +74,11 @@ impl KeyRules {
         self.write_place(out, request.head, request.route);
     }
 
+    /// Returns whether one URL can have several keys on one route.
+    pub fn has_values(&self) -> bool {
+        !(self.headers.is_empty() && self.cookies.is_empty())
+    }
+
     /// Returns the key that a request with this key has on another route, whose rules these are.
     pub fn on_route(
         &self,
@@ -160,6 +165,11 @@ impl KeyRules {
             QueryRule::Without(names) => !names.iter().any(|name| is(name)),
         }
     }
+}
+
+/// Returns the URL of a key.
+pub(super) fn url_of(key: &[u8]) -> &[u8] {
+    &key[..end_of_url(key)]
 }
 
 /// Where the URL of a key ends.

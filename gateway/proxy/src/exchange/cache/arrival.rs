@@ -1,4 +1,4 @@
-//! What the cache does with the head of a response to a request that it forwards and neither answers nor stores.
+//! Handles the head of a response to a request that the cache forwards and neither answers nor stores.
 //!
 //! The exchange calls [`head_arrives`] before it sends anything of the response. Invariant: a client that has got a part
 //! of the response to an unsafe method gets nothing older from the store, however long the rest of the response takes.

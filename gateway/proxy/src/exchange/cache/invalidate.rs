@@ -3,6 +3,8 @@
 //! If the disk tier has something for the URL, the removal is in its log before the request is forwarded, so that a process
 //! that is killed after the response does not bring it back.
 
+use std::sync::Arc;
+
 use tollgate_cache::{AnnouncedRecord, AnnouncedRemoval, Invalidated, Purge, PurgeMode, invalidated};
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_policy::{ActiveCache, CacheUse, KEY_SEPARATOR};
@@ -58,47 +60,48 @@ impl Request for AsGet<'_> {
     }
 }
 
-/// Returns the keys under which responses to a GET of the request's URL are stored, besides its own one: a GET may take
+/// Finds the keys under which responses to a GET of the request's URL are stored, besides its own one: a GET may take
 /// another route, and any upstream of that. Called before the key gets the name of the request's upstream.
-pub(super) fn further_keys<S: ClientSide>(
+pub(super) fn find_further<S: ClientSide>(
     client: &Client<S>,
     state: &RequestState,
     active: &ActivePlan,
-    cache: &ActiveCache,
+    cache: &Arc<ActiveCache>,
     routed: RoutedRequest,
-) -> Vec<Vec<u8>> {
-    let Some(context) = &state.policy_context else { return Vec::new() };
+) -> Option<(Arc<ActiveCache>, Vec<Vec<u8>>)> {
+    let own = &state.policy_context.as_ref()?.cache_key;
     let request = &state.request;
     let path = normal_path(request, &state.path);
     let router = active.plan.routers.get(state.router);
     let index = router.find(&AsGet(Routed { request, path })).unwrap_or(routed.route);
     let route = active.route(index);
-    let own = &context.cache_key;
-    let key = if index == routed.route {
-        own.clone()
+    let shares = route.shares().filter(|shares| shares.len() > 1);
+    let (cache, key) = if index == routed.route {
+        shares?;
+        (cache, own.clone())
     } else {
         let listener = &client.connection_context.listener;
         let chain = route.policies.as_ref().and_then(|chains| chains.at(listener));
         let policies = chain.map_or(&[][..], |chain| active.plan.chain(chain));
-        let rules =
-            policies.iter().find_map(|policy| policy.policy.cache()).map_or(&cache.rules, |of| &of.rules);
+        // Without one, its upstream has the policy.
+        let cache = policies.iter().find_map(|policy| policy.policy.cache()).unwrap_or(cache);
         let query = request.query.map(|query| request.slice(query));
-        rules.key_on_route(own, (path, query), &request.head, &route.name)
+        (cache, cache.rules.key_on_route(own, (path, query), &request.head, &route.name))
     };
-    match route.shares().filter(|shares| shares.len() > 1) {
+    let keys = match shares {
         Some(shares) => {
             let names = shares.iter().map(|share| active.plan.upstreams[share.upstream].name.as_bytes());
             names.map(|name| [key.as_slice(), &[KEY_SEPARATOR], name].concat()).collect()
         }
-        None if index == routed.route => Vec::new(),
         None => vec![key],
-    }
+    };
+    Some((cache.clone(), keys))
 }
 
-/// Notes the keys that the success of the request removes.
-pub(super) fn prepare(state: &mut RequestState, further: Vec<Vec<u8>>) {
+/// Notes what else the success of the request removes.
+pub(super) fn prepare(state: &mut RequestState, further: Option<(Arc<ActiveCache>, Vec<Vec<u8>>)>) {
     if let Some(used) = state.policy_context.as_mut().and_then(|context| context.cache.as_mut()) {
-        used.further_keys = further;
+        used.further = further;
     }
 }
 
@@ -110,24 +113,29 @@ pub(super) fn remove_outdated(
     response: &ResponseHead,
     paths: &PathRules,
 ) {
-    let cache = &used.cache;
-    let keys = || std::iter::once(own).chain(used.further_keys.iter().map(Vec::as_slice));
+    let further =
+        used.further.iter().flat_map(|(cache, keys)| keys.iter().map(move |key| (cache, key.as_slice())));
+    let all: Vec<_> = std::iter::once((&used.cache, own)).chain(further).collect();
     for target in invalidated(request, own.starts_with(b"https:"), response) {
-        match target {
-            Invalidated::Own => keys().for_each(|key| remove(cache, key)),
-            Invalidated::Target(target) => {
-                keys()
-                    .filter_map(|key| key_of(key, &target, cache, paths))
-                    .for_each(|key| remove(cache, &key));
+        for (cache, key) in &all {
+            match &target {
+                Invalidated::Own => remove(cache, key),
+                Invalidated::Target(target) => {
+                    if let Some(key) = key_of(key, target, cache, paths) {
+                        remove(cache, &key);
+                    }
+                }
             }
         }
     }
 }
 
-/// Removes the whole response with a key, and the manifest without which no slice of it is used.
+/// Removes the whole response with a key, and the manifest without which no slice of it is used. Responses with other values
+/// of the fields and cookies in the key follow soon.
 fn remove(cache: &ActiveCache, key: &[u8]) {
     cache.store.purge(Purge::Key(key), PurgeMode::Remove);
     cache.store.purge(Purge::Key(&manifest_key(key)), PurgeMode::Remove);
+    cache.remove_other_values(key);
 }
 
 /// Returns the key of another target on the same host. `None`: no request could have such a path.

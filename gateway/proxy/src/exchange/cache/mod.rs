@@ -93,7 +93,7 @@ pub(crate) async fn serve<S: ClientSide>(
     let (may_store, is_identified) = match intent {
         CacheIntent::Lookup { may_store, is_identified } if !is_call => (may_store, is_identified),
         CacheIntent::Invalidate if !is_call => {
-            let further = invalidate::further_keys(client, state, active, &cache, routed);
+            let further = invalidate::find_further(client, state, active, &cache, routed);
             name_upstream(state, active, routed);
             invalidate::prepare(state, further);
             // Until what the request removes is removed, nothing of it is written to disk.

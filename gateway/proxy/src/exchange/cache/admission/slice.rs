@@ -16,7 +16,7 @@ use crate::exchange::cache::caching::Caching;
 const WITHOUT_RANGES_SECONDS: u32 = 600;
 
 /// The parts of a fetch of a slice besides its own fill.
-pub(in crate::exchange::cache) struct SliceFetch {
+pub(in super::super) struct SliceFetch {
     /// The range that the endpoint is asked for.
     pub wanted: Range<u64>,
     /// The manifest, which each slice brings again: its fields are newer.
@@ -26,7 +26,7 @@ pub(in crate::exchange::cache) struct SliceFetch {
 }
 
 /// Decides about the endpoint's response to a request for a slice.
-pub(in crate::exchange::cache) fn admit_for_slice(
+pub(in super::super) fn admit_for_slice(
     slice: SliceFetch,
     caching: &Caching<'_>,
     requested: Moment,
@@ -83,12 +83,12 @@ pub(in crate::exchange::cache) fn admit_for_slice(
 }
 
 /// Returns whether a request may share a response with this head.
-pub(in crate::exchange::cache) fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
+pub(in super::super) fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
     !caching.is_identified || head.freshness().is_open()
 }
 
 /// Has requests answered in the usual way for a while.
-pub(in crate::exchange::cache) fn do_without(
+pub(in super::super) fn do_without(
     store: &Arc<Store>,
     manifest_key: &[u8],
     now: Moment,

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use memchr::memchr;
 use tollgate_http::{Head, Name, is_entity_tag, parse_date};
 
 use crate::Moment;
@@ -29,14 +30,43 @@ pub struct StoredHead {
     status: u16,
 }
 
+/// What a head keeps of its first `ETag`, `Last-Modified` and `Date`.
+struct Validators {
+    etag: (u32, u32),
+    modified: u64,
+    date: u64,
+}
+
+impl Validators {
+    /// Reads them in one pass over the lines.
+    fn read(lines: &[u8]) -> Self {
+        let (mut etag, mut modified, mut date) = (None, None, None);
+        for (name, value) in ranges_of(lines) {
+            let (name, text) = (&lines[name], &lines[value.clone()]);
+            match name.len() {
+                4 if name.eq_ignore_ascii_case(b"etag") => {
+                    let tag = || if is_entity_tag(text) { value } else { 0..0 };
+                    etag.get_or_insert_with(tag);
+                }
+                4 if name.eq_ignore_ascii_case(b"date") => {
+                    date.get_or_insert_with(|| parse_date(text));
+                }
+                13 if name.eq_ignore_ascii_case(b"last-modified") => {
+                    modified.get_or_insert_with(|| parse_date(text));
+                }
+                _ => {}
+            }
+        }
+        let seconds = |date: Option<Option<u64>>| date.flatten().unwrap_or(NO_DATE);
+        let etag = etag.map_or((0, 0), |value: Range<usize>| (value.start as u32, value.end as u32));
+        Self { etag, modified: seconds(modified), date: seconds(date) }
+    }
+}
+
 impl StoredHead {
     /// Creates a head. `tags` are separated by single blanks.
     pub(crate) fn new(status: u16, lines: Vec<u8>, freshness: Freshness, vary: Vary, tags: Vec<u8>) -> Self {
-        let date_in = |name: &[u8]| field(&lines, name).and_then(|value| parse_date(&lines[value]));
-        let modified = date_in(b"last-modified").unwrap_or(NO_DATE);
-        let date = date_in(b"date").unwrap_or(NO_DATE);
-        let etag = field(&lines, b"etag").filter(|value| is_entity_tag(&lines[value.clone()]));
-        let etag = etag.map_or((0, 0), |value| (value.start as u32, value.end as u32));
+        let Validators { etag, modified, date } = Validators::read(&lines);
         let vary = (!vary.is_empty()).then(|| Box::new(vary));
         let tags = (!tags.is_empty()).then(|| Box::new(tags.into_boxed_slice()));
         Self { lines: lines.into_boxed_slice(), etag, modified, date, freshness, vary, tags, status }
@@ -138,6 +168,11 @@ impl Lines {
         Self { bytes: Vec::with_capacity(bytes) }
     }
 
+    /// The length of a line, with its CRLF.
+    pub fn bytes_of(name: &[u8], value: &[u8]) -> usize {
+        name.len() + 2 + value.len() + 2
+    }
+
     /// Appends a line. The caller has them from a parsed head, so neither part ends the line.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         for part in [name, b": ", value, b"\r\n"] {
@@ -168,9 +203,21 @@ impl Lines {
 
 /// The names and values of a block of lines that this crate wrote.
 fn fields_of(block: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    block.split(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\r")).map(|line| {
-        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
-        (&line[..colon], line.get(colon + 1..).unwrap_or_default().trim_ascii())
+    ranges_of(block).map(|(name, value)| (&block[name], &block[value]))
+}
+
+/// The same as ranges of the block.
+fn ranges_of(block: &[u8]) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let line = &block[start..start + memchr(b'\n', block.get(start..)?)?];
+        let name_end = memchr(b':', line).unwrap_or(line.len());
+        let value = line.get(name_end + 1..).unwrap_or_default();
+        let value_start = start + line.len() - value.trim_ascii_start().len();
+        let value_end = value_start + value.trim_ascii().len();
+        let name = start..start + name_end;
+        start += line.len() + 1;
+        Some((name, value_start..value_end))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Dates in fields (RFC 9110, 5.6.7).
 
+use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 /// The last second of the year 9999, counted from 1970: the year of a date has four digits.
@@ -9,8 +10,20 @@ const LAST_SECOND: u64 = 253_402_300_799;
 /// malformed, or before 1970.
 #[must_use]
 pub fn parse_date(value: &[u8]) -> Option<u64> {
+    thread_local! {
+        /// The last date in the preferred format, with its seconds. Responses of one second have the same `Date`.
+        static LAST: Cell<([u8; 29], u64)> = const { Cell::new((*b"Thu, 01 Jan 1970 00:00:00 GMT", 0)) };
+    }
+    let (last, seconds) = LAST.get();
+    if value == last {
+        return Some(seconds);
+    }
     let text = std::str::from_utf8(value).ok()?.trim();
-    parse_in_any_case(text).or_else(|| parse_in_the_2070s(text))
+    let seconds = parse_in_any_case(text).or_else(|| parse_in_the_2070s(text))?;
+    if let Ok(preferred) = value.try_into() {
+        LAST.set((preferred, seconds));
+    }
+    Some(seconds)
 }
 
 fn parse_in_any_case(text: &str) -> Option<u64> {

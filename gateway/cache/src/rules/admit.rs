@@ -134,17 +134,21 @@ pub(super) fn admit_as(
     }
     let head = &response.head;
     let fields = head.fields().iter().map(|field| (head.slice(field.name), head.slice(field.value)));
-    let facts = Facts::read(fields, &admission.targeted_fields);
+    let facts = Facts::read(fields, admission);
     may_be_stored(request, response.status, &facts, admission)?;
     let vary =
         Vary::new(facts.vary.iter().copied(), &request.head, &admission.vary).ok_or(NotStored::Vary)?;
-    let mut lines = Lines::with_capacity(head.bytes().len() + 40);
-    for field in head.fields() {
-        let (name, value) = (head.slice(field.name), head.slice(field.value));
-        if !is_left_out(field.id, name) && !response.is_nominated(field) && !facts.is_withheld(name) {
-            lines.push(name, value);
-        }
-    }
+    let kept = head.fields().iter().filter_map(|field| {
+        let name = head.slice(field.name);
+        let is_kept =
+            !is_left_out(field.id, name) && !response.is_nominated(field) && !facts.is_withheld(name);
+        is_kept.then(|| (name, head.slice(field.value)))
+    });
+    // The exact length, so that the lines need not be copied into a smaller allocation.
+    let date_bytes = if facts.dates.date.is_none() { DATE_LINE_BYTES } else { 0 };
+    let bytes = kept.clone().map(|(name, value)| Lines::bytes_of(name, value)).sum::<usize>();
+    let mut lines = Lines::with_capacity(bytes + date_bytes);
+    kept.for_each(|(name, value)| lines.push(name, value));
     let head = build(response.status, lines, &facts, vary, admission, times);
     if is_of_use(&head, &facts) { Ok(head) } else { Err(NotStored::NoLifetime) }
 }
@@ -196,6 +200,9 @@ pub(super) fn is_of_use(head: &StoredHead, facts: &Facts<'_>) -> bool {
         || facts.dates.modified.is_some()
 }
 
+/// The length of a line `Date: Sun, 06 Nov 1994 08:49:37 GMT`, with its CRLF.
+const DATE_LINE_BYTES: usize = 37;
+
 /// Makes a head of field lines.
 pub(super) fn build(
     status: u16,
@@ -221,7 +228,7 @@ pub(super) fn build(
         lines.remove(b"date");
         lines.push(b"Date", tollgate_http::format_date(received).as_bytes());
     }
-    let tags = tags(&mut lines, admission);
+    let tags = if facts.has_tags { tags(&mut lines, admission) } else { Vec::new() };
     StoredHead::new(status, lines.into_bytes(), freshness, vary, tags)
 }
 

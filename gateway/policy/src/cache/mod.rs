@@ -17,7 +17,7 @@ mod uses;
 use std::sync::Arc;
 
 use tollgate_http::h1::BodyLength;
-use tollgate_http::{Method, Name};
+use tollgate_http::{Head, Method, Name};
 
 use self::key::Keyed;
 use self::uses::Uses;
@@ -91,7 +91,7 @@ impl ActiveCache {
         if !matches!(head.length, BodyLength::None | BodyLength::Exactly(0)) {
             return CacheIntent::Bypass("it has a body");
         }
-        if OVERRIDES.iter().any(|name| request.header(name).is_some()) {
+        if has_override(&head.head) {
             return CacheIntent::Bypass("a field replaces its method or URL");
         }
         if rules.bypass.hold(request.head) {
@@ -101,20 +101,25 @@ impl ActiveCache {
             && (request.context.consumer.is_some()
                 || request.context.is_personal
                 || request.origin.certificate.is_some()
-                || request.header("authorization").is_some());
+                || head.head.has(Name::Authorization));
         CacheIntent::Lookup { may_store: !rules.no_store.hold(request.head), is_identified }
     }
 }
 
 /// Fields by which some frameworks replace the method or the URL of a request. They are no part of a key, so a response
 /// to such a request would be stored for the URL that it seems to be for.
-const OVERRIDES: [&str; 5] =
-    ["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
+const OVERRIDES: [&[u8]; 5] =
+    [b"x-http-method-override", b"x-http-method", b"x-method-override", b"x-original-url", b"x-rewrite-url"];
+
+fn has_override(head: &Head) -> bool {
+    // Most requests have no field under which the parser files these names.
+    (head.has(Name::Other) || head.has(Name::ProxyClaim)) && head.has_any_by_text(&OVERRIDES)
+}
 
 /// Returns whether requests with this field bypass the cache.
 #[must_use]
 pub fn bypasses_cache(field: &str) -> bool {
-    OVERRIDES.iter().any(|name| name.eq_ignore_ascii_case(field))
+    OVERRIDES.iter().any(|name| name.eq_ignore_ascii_case(field.as_bytes()))
 }
 
 fn is_grpc(content_type: Option<&[u8]>) -> bool {

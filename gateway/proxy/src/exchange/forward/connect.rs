@@ -4,7 +4,7 @@
 //! short of file descriptors, it pauses and tries again for a short time.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -78,8 +78,10 @@ pub(crate) async fn connected<U: OpenedConnection>(
         // The queue has its own bound.
         let now = tollgate_net::now();
         deadline.set(now, bounds.due.within(now, None));
-        let turn =
-            unless_over(deadline, &mut client_left, ConnectStep::Queue, U::wait_for_connection(pool)).await;
+        let turn = {
+            let wait = pin!(U::wait_for_connection(pool));
+            unless_over(deadline, &mut client_left, ConnectStep::Queue, wait).await
+        };
         let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
             Ok(Acquired::Permit(opening)) => opening,
             Ok(Acquired::Connection(free)) => return Ok((free, None)),
@@ -89,8 +91,10 @@ pub(crate) async fn connected<U: OpenedConnection>(
         };
         let start = tollgate_net::now();
         deadline.set(start, bounds.due.within(start, bounds.connect));
-        let opened =
-            unless_over(deadline, &mut client_left, ConnectStep::Open, U::open(opening, client_header)).await;
+        let opened = {
+            let wait = pin!(U::open(opening, client_header));
+            unless_over(deadline, &mut client_left, ConnectStep::Open, wait).await
+        };
         let opened = opened.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
         match opened {
             Ok(Some(connection)) => {
@@ -177,14 +181,14 @@ enum ConnectStep {
     Open,
 }
 
-/// Returns the result of `wait`, unless the client leaves or the time is up (`None`) before.
+/// Returns the result of `wait`, unless the client leaves or the time is up (`None`) before. It borrows the future,
+/// because an async function keeps a future that moves into it twice: 1,100 bytes for each request.
 async fn unless_over<T>(
     deadline: &Deadline,
     client_left: &mut impl FnMut(&mut Context<'_>) -> bool,
     step: ConnectStep,
-    wait: impl Future<Output = Result<T, ConnectError>>,
+    mut wait: Pin<&mut impl Future<Output = Result<T, ConnectError>>>,
 ) -> Result<T, Option<Reason>> {
-    let mut wait = pin!(wait);
     let mut waits = false;
     poll_fn(|cx| {
         // The queue may have granted a connection since. If the client has left, that goes to the next in the

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tollgate_http::h2::fields;
-use tollgate_http::{Name, find_field_line};
+use tollgate_http::find_field_line;
 use tollgate_observe::Reason;
 
 use crate::state::peer_error::PeerError;
@@ -45,19 +45,14 @@ impl<'a> Http2Request<'a> {
         let mut words = head[..end].split(|byte| *byte == b' ');
         let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         let lines = &head[end + 1..];
-        let (mut host, mut protocol) = (None, None);
-        for (name, value) in fields(lines) {
-            match Name::of(name) {
-                Name::Host => host = Some(value),
-                Name::Upgrade => protocol = Some(value),
-                _ => {}
-            }
-        }
-        let switch = protocol.map(|protocol| Switch {
+        let value_of = |name: &[u8]| {
+            let line = find_field_line(head, name, 0)?;
+            fields(&head[line]).next().map(|(_, value)| value)
+        };
+        let host = value_of(b"host");
+        let switch = value_of(b"upgrade").map(|protocol| Switch {
             protocol: protocol.to_vec(),
-            key: find_field_line(lines, WEBSOCKET_KEY, 0)
-                .and_then(|line| fields(&lines[line]).next())
-                .map(|(_, key)| key.to_vec()),
+            key: value_of(WEBSOCKET_KEY).map(<[u8]>::to_vec),
         });
         let method = if switch.is_some() { b"CONNECT" } else { method };
         Ok(Self { method, target: escaped(target)?, host: host.ok_or_else(invalid)?, lines, switch })
@@ -65,11 +60,16 @@ impl<'a> Http2Request<'a> {
 
     /// Returns the fields that follow the pseudo-fields. `switches`: it has a [`Switch`].
     pub fn fields(&self, switches: bool) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-        fields(self.lines).filter(move |(name, _)| match Name::of(name) {
+        fields(self.lines).filter(move |(name, _)| {
+            let is = |own: &[u8]| name.eq_ignore_ascii_case(own);
             // `Host` is `:authority`; the others are fields that only HTTP/1 has (RFC 9113, 8.2.2).
-            Name::Host | Name::Connection | Name::TransferEncoding | Name::Upgrade => false,
-            Name::Other => !(switches && name.eq_ignore_ascii_case(WEBSOCKET_KEY)),
-            _ => true,
+            !match name.len() {
+                4 => is(b"host"),
+                7 => is(b"upgrade"),
+                10 => is(b"connection"),
+                17 => is(b"transfer-encoding") || switches && is(WEBSOCKET_KEY),
+                _ => false,
+            }
         })
     }
 }

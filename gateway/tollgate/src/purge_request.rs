@@ -55,6 +55,14 @@ impl PurgeRequest {
             }
         }
         let target = target.ok_or_else(|| format!("the request names nothing: {EXPECTED}"))?;
+        if let Target::Key(url) | Target::Prefix(url) = &target
+            && !url.contains("://")
+        {
+            return Err(
+                "no key begins so: give a URL with its scheme and host, such as `https://shop.example/x`"
+                    .to_owned(),
+            );
+        }
         Ok(Self { target, is_soft })
     }
 
@@ -125,6 +133,8 @@ mod tests {
             (json!({ "tags": "b" }), "`tags`"),
             (json!({ "tag": ["b"] }), "`tag` is not a text"),
             (json!({ "key": "" }), "`key` is not a text"),
+            (json!({ "key": "/x" }), "its scheme and host"),
+            (json!({ "prefix": "shop.example/x" }), "its scheme and host"),
             (json!({ "all": false }), "`all`"),
             (json!({ "all": true, "soft": 1 }), "`soft`"),
         ] {

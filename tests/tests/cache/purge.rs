@@ -75,6 +75,8 @@ fn a_wrong_purge_says_what_is_wrong() {
     for body in [
         json!({}),
         json!({ "key": "/", "tag": "x" }),
+        json!({ "key": "/x" }),
+        json!({ "prefix": "a.example/" }),
         json!({ "keys": "/" }),
         json!({ "all": false }),
         json!({ "key": 1 }),

@@ -204,6 +204,7 @@ impl<'a> Tap<'a> {
         match result {
             Err(_) if self.is_for_others() => {
                 self.is_gone = true;
+                self.unsent = None;
                 backlog.clear();
                 Ok(())
             }

@@ -88,12 +88,7 @@ pub(in super::super) fn may_share(caching: &Caching<'_>, head: &StoredHead) -> b
 }
 
 /// Has requests answered in the usual way for a while.
-pub(in super::super) fn do_without(
-    store: &Arc<Store>,
-    manifest_key: &[u8],
-    now: Moment,
-    seconds: u32,
-) {
+pub(in super::super) fn do_without(store: &Arc<Store>, manifest_key: &[u8], now: Moment, seconds: u32) {
     store.purge(Purge::Key(manifest_key), PurgeMode::Remove);
     store.mark_uncacheable(manifest_key, now, seconds, None);
 }

@@ -29,6 +29,8 @@ pub(super) struct Manifest {
     pub length: u64,
     /// How it was found.
     pub outcome: CacheOutcome,
+    /// Whether it is stale, and stands in for an error of the endpoint.
+    pub replaces_error: bool,
     /// The slice that was asked for together with it, with its number.
     pub own: Option<(u64, Follower)>,
 }
@@ -117,9 +119,10 @@ pub(super) async fn find<S: ClientSide>(
                     led = Some(lead(client, worker, state, active, caching, slices, fetch));
                 }
                 Ok(Start::Failed) => {
-                    return match stale {
-                        Some(stale) if Fetch::may_serve(&stale, caching) => {
-                            usable(stale, CacheOutcome::Stale, None)
+                    let stale = stale.filter(|stale| Fetch::may_serve(stale, caching));
+                    return match stale.map(|stale| usable(stale, CacheOutcome::Stale, None)) {
+                        Some(Found::Manifest(found)) => {
+                            Found::Manifest(Manifest { replaces_error: true, ..found })
                         }
                         _ => Found::Nothing,
                     };
@@ -145,7 +148,7 @@ fn is_stored_whole(store: &Store, slices: &Slices, state: &RequestState) -> bool
 
 fn usable(stored: Arc<Stored>, outcome: CacheOutcome, own: Option<(u64, Follower)>) -> Found {
     match stored.manifest_length() {
-        Some(length) => Found::Manifest(Manifest { stored, length, outcome, own }),
+        Some(length) => Found::Manifest(Manifest { stored, length, outcome, replaces_error: false, own }),
         None => Found::Nothing,
     }
 }

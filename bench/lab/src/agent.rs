@@ -14,7 +14,7 @@ use tollgate_lab_trial::{Failure, Ground};
 pub fn run(options: &AgentOptions, data: &dyn Fn() -> Result<PathBuf, String>) -> Result<(), String> {
     if let Some(file) = &options.new_key {
         Identity::create(file).map_err(|failure| failure.to_string())?;
-        eprintln!("written: {}; copy it to each host, and let only its owner read it", file.display());
+        say!("written: {}; copy it to each host, and let only its owner read it", file.display());
         return Ok(());
     }
     let key = options.key.as_deref().ok_or("an agent needs the shared key: --key FILE")?;
@@ -29,7 +29,7 @@ pub fn run(options: &AgentOptions, data: &dyn Fn() -> Result<PathBuf, String>) -
     let listener = TcpListener::bind(options.listen)
         .map_err(|error| format!("listening on {}: {error}", options.listen))?;
     let address = listener.local_addr().map_err(|error| error.to_string())?;
-    stop_all_on_signal(|| eprintln!("stopping")).map_err(|error| error.to_string())?;
+    stop_all_on_signal(|| say!("stopping")).map_err(|error| error.to_string())?;
     let gateway = options.gateway.clone();
     let cgroup_root = options.cgroup_root.clone();
     let ground = move |cores: Option<&[usize]>| {
@@ -40,8 +40,8 @@ pub fn run(options: &AgentOptions, data: &dyn Fn() -> Result<PathBuf, String>) -
         ground.cgroup_root.clone_from(&cgroup_root);
         Ok(ground)
     };
-    eprintln!("agent: listening on {address}");
-    match serve(&listener, &identity, ground, |text| eprintln!("agent: {text}")) {
+    say!("agent: listening on {address}");
+    match serve(&listener, &identity, ground, |text| say!("agent: {text}")) {
         Err(failure) => Err(failure.to_string()),
     }
 }

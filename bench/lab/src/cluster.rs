@@ -69,13 +69,13 @@ impl InCluster {
         let key = self.scratch.path().join("lab.pem");
         Identity::create(&key).map_err(|failure| failure.to_string())?;
         let text = fs::read_to_string(&key).map_err(|error| format!("{}: {error}", key.display()))?;
-        eprintln!("  cluster: creating the agents in the namespace {}", self.cluster.namespace());
+        say!("  cluster: creating the agents in the namespace {}", self.cluster.namespace());
         study.hosts = self.cluster.start(&self.wanted, &text)?;
         let folder = study.file.parent().unwrap_or(Path::new("")).to_owned();
         let systems = deployed(study, plan);
         if !systems.is_empty() {
             let names: Vec<&str> = systems.iter().map(|(name, _)| *name).collect();
-            eprintln!("  cluster: creating {}", names.join(", "));
+            say!("  cluster: creating {}", names.join(", "));
         }
         let descriptions: Vec<&Deployed> = systems.iter().map(|(_, system)| *system).collect();
         let placed = self.cluster.deploy(&folder, &descriptions)?;

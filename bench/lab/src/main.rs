@@ -6,6 +6,14 @@
 //! as a study's child process; [`parts`] are the origin, forwarder, relay and the generator at an agent, which
 //! are child processes only.
 
+/// Writes a line to standard error. A reader that has closed it (`2>&1 | head`) is no reason to end a measurement.
+macro_rules! say {
+    ($($arguments:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($arguments)*);
+    }};
+}
+
 mod agent;
 mod cluster;
 mod command;
@@ -42,7 +50,7 @@ fn main() -> ExitCode {
                 Ok(code) => return code,
                 // Exit status 1 means that the gate failed.
                 Err(text) => {
-                    eprintln!("tollgate bench: {text}");
+                    say!("tollgate bench: {text}");
                     return ExitCode::from(2);
                 }
             }
@@ -69,17 +77,18 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("tollgate bench: {text}");
+            say!("tollgate bench: {text}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Writes to standard output and flushes. If the reader has closed it (`| head`), exits without a message.
+/// Writes to standard output and flushes. If the reader has closed it (`| head`), the rest is not written, and the command
+/// keeps its exit status: a gate that fails must not pass because its reasons are not read.
 fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|error| format!("standard output: {error}")),
     }
 }

@@ -21,13 +21,13 @@ impl Printed {
 
 impl Progress for Printed {
     fn say(&mut self, text: &str) {
-        eprintln!("{text}");
+        say!("{text}");
     }
 
     fn trial(&mut self, share: f64, cell: &PlannedCell, trial: &Trial) {
         let title = format!("{}: {}", cell.cell.section, cell.cell.title);
         if title != self.cell {
-            eprintln!("\n{title}");
+            say!("\n{title}");
             self.cell = title;
         }
         let left = if share > 0.0 { self.begun.elapsed().as_secs_f64() * (1.0 - share) / share } else { 0.0 };
@@ -47,7 +47,7 @@ impl Progress for Printed {
             (Status::Bad { reason }, _) => reason.clone(),
             (Status::Good, None) => "no result".into(),
         };
-        eprintln!(
+        say!(
             "  {:3.0} %, {:.0} min left  round {}  {:24} {figures}",
             share * 100.0,
             (left / 60.0).ceil(),

@@ -29,7 +29,7 @@ pub fn write_reports(results: &Results, more: &[Results], pages: &Pages) -> Resu
     let Pages { html, markdown, svg, condensed } = pages;
     let write = |file: &Path, text: String| {
         fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-        eprintln!("written: {}", file.display());
+        say!("written: {}", file.display());
         Ok::<(), String>(())
     };
     if let Some(file) = html {

@@ -7,15 +7,18 @@ use crate::command::RunOptions;
 use crate::lists::{catalogue, limits, minutes, roles, study};
 use crate::progress::Printed;
 use crate::reports::{load_results, write_reports};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tollgate_lab_meter::child::stop_all_on_signal;
 use tollgate_lab_meter::machine::{Roles, Topology};
 use tollgate_lab_record::Results;
 use tollgate_lab_study::{CoreList, Cores, Limits, Plan, Study, plan as make_plan};
+use tollgate_lab_system::{Catalogue, Status, System};
 use tollgate_lab_tools::Places;
 use tollgate_lab_trial::agent::Identity;
 use tollgate_lab_trial::host::Hosts;
@@ -71,9 +74,9 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     }
     announce(&study, &plan);
     if study.hosts.is_empty() {
-        eprintln!("  cores: {}", roles.describe());
+        say!("  cores: {}", roles.describe());
         for text in &warnings {
-            eprintln!("  warning: {text}");
+            say!("  warning: {text}");
         }
     }
     if options.dry_run {
@@ -83,16 +86,17 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         options.out.clone().unwrap_or_else(|| PathBuf::from(format!("tollgate-bench/{}.jsonl", study.name)));
     let earlier = earlier(&out, &study, options)?;
     if let Some(earlier) = &earlier {
-        eprintln!("{}: goes on after {} trials", out.display(), earlier.trials.len());
+        unchanged(&out, &study, &plan, &catalogue)?;
+        say!("{}: goes on after {} trials", out.display(), earlier.trials.len());
     }
     let file = open(&out, earlier.is_some())?;
     let mut cluster = in_cluster.map(|wanted| InCluster::connect(wanted, &plan)).transpose()?;
     let created = cluster.as_ref().map(InCluster::created);
     let shown = out.display().to_string();
     stop_all_on_signal(move || {
-        eprintln!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
+        say!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
         if let Some(Err(text)) = created.as_ref().map(|created| created.delete()) {
-            eprintln!("not everything was deleted from the cluster: {text}");
+            say!("not everything was deleted from the cluster: {text}");
         }
     })
     .map_err(|error| error.to_string())?;
@@ -116,14 +120,14 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         use_cores(&mut limits, &hosts);
         let again = make_plan(&study, &limits);
         for text in again.scaled.iter().filter(|text| !plan.scaled.contains(text)) {
-            eprintln!("  made smaller: {text}");
+            say!("  made smaller: {text}");
         }
         plan = again;
         ground.use_hosts(hosts);
         notes = places;
         notes.extend(more);
         for text in &notes {
-            eprintln!("  {text}");
+            say!("  {text}");
         }
     }
     let begun = Instant::now();
@@ -142,6 +146,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         out: file,
         progress: Printed::new(),
         earlier,
+        early: BTreeSet::new(),
     };
     session.run().map_err(|failure| failure.to_string())?;
     for line in tollgate_lab_analysis::analyse(&study, &load_results(&out)?) {
@@ -226,12 +231,12 @@ fn cells(plan: &Plan) -> String {
 }
 
 fn announce(study: &Study, plan: &Plan) {
-    eprintln!("{}: {} cells, about {}", study.title, plan.cells.len(), minutes(plan.seconds));
+    say!("{}: {} cells, about {}", study.title, plan.cells.len(), minutes(plan.seconds));
     for title in &plan.experiments {
-        eprintln!("  then: {title}");
+        say!("  then: {title}");
     }
     for text in &plan.scaled {
-        eprintln!("  made smaller: {text}");
+        say!("  made smaller: {text}");
     }
 }
 
@@ -255,6 +260,37 @@ fn earlier(out: &Path, study: &Study, options: &RunOptions) -> Result<Option<Res
         ));
     }
     Ok(Some(results))
+}
+
+/// Refuses to continue a result file with a program that was built or installed since its last line: the rounds of a
+/// cell would be of two programs.
+fn unchanged(out: &Path, study: &Study, plan: &Plan, catalogue: &Catalogue) -> Result<(), String> {
+    let say = |error: std::io::Error| format!("{}: {error}", out.display());
+    let written = fs::metadata(out).and_then(|data| data.modified()).map_err(say)?;
+    let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let names: BTreeSet<&String> = plan.cells.iter().flat_map(|planned| &planned.cell.systems).collect();
+    for name in names {
+        let system = study.arms.get(name).map_or(name, |arm| &arm.system);
+        let Some(Status::Ready { programs, .. }) = catalogue.get(system).ok().map(System::status) else {
+            continue;
+        };
+        let newer = programs.values().find(|file| {
+            // The time of a change of the inode: a package manager sets the other times back.
+            fs::metadata(file).is_ok_and(|data| {
+                let nanoseconds = u32::try_from(data.ctime_nsec()).unwrap_or(0);
+                Duration::new(u64::try_from(data.ctime()).unwrap_or(0), nanoseconds) > written
+            })
+        });
+        if let Some(file) = newer {
+            return Err(format!(
+                "{} of {name} is newer than the last line of {}: its rounds would be of two programs; name another file \
+                 with --out, or begin anew with --fresh",
+                file.display(),
+                out.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn open(out: &Path, append: bool) -> Result<File, String> {

@@ -5,10 +5,13 @@
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::tls::Client;
-use rustls::{CertificateError, ClientConnection, Error};
+use rustls::{AlertDescription, CertificateError, ClientConnection, Error};
 use std::io;
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long an alert is awaited after a handshake. A server with TLS 1.3 says only then that it wants a certificate.
+const ALERT_WITHIN: Duration = Duration::from_millis(50);
 
 /// Connects once and, if the plan uses TLS, completes a handshake. Returns the TLS version and cipher.
 ///
@@ -28,6 +31,7 @@ pub fn greet(plan: &Plan) -> Result<Option<String>, Failure> {
     while tls.is_handshaking() {
         tls.complete_io(&mut stream).map_err(ended)?;
     }
+    await_alert(&mut tls, &mut stream).map_err(ended)?;
     if plan.protocol.is_over_http2() && tls.alpn_protocol() != Some(b"h2") {
         return Err(Failure::Greeting(format!(
             "{} does not speak HTTP/2 over TLS: it did not choose `h2` (ALPN)",
@@ -43,6 +47,24 @@ pub fn greet(plan: &Plan) -> Result<Option<String>, Failure> {
     tls.send_close_notify();
     let _ = tls.complete_io(&mut stream);
     Ok(Some(format!("{version}, {}", cipher.unwrap_or_default().replace("TLS13_", "TLS_"))))
+}
+
+fn reported(cause: Option<&Error>) -> String {
+    cause.map(ToString::to_string).unwrap_or_default()
+}
+
+/// Reads what the server sends right after the handshake, such as tickets, and returns an error if it is an alert.
+fn await_alert(tls: &mut ClientConnection, stream: &mut TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(ALERT_WITHIN))?;
+    let begun = Instant::now();
+    while begun.elapsed() < ALERT_WITHIN {
+        // A server that sends nothing, or ends the connection without an alert, is judged by its answers.
+        match tls.read_tls(stream) {
+            Ok(0) | Err(_) => break,
+            Ok(_) => tls.process_new_packets().map_err(io::Error::other)?,
+        };
+    }
+    Ok(())
 }
 
 /// Says why a handshake failed and what to do.
@@ -62,6 +84,40 @@ fn refusal(plan: &Plan, error: &io::Error) -> String {
         Some(Error::InvalidCertificate(
             CertificateError::Expired | CertificateError::ExpiredContext { .. },
         )) => format!("the certificate of {name} has expired; `--insecure` accepts it all the same"),
+        Some(Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => format!("the certificate of {name} is not valid yet; `--insecure` accepts it all the same"),
+        // The library has no variant of its own for it.
+        Some(Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            format!(
+                "the certificate of {name} belongs to an authority (CA:TRUE), not to a server; `--insecure` accepts it all the \
+                 same"
+            )
+        }
+        Some(Error::AlertReceived(AlertDescription::ProtocolVersion) | Error::PeerIncompatible(_)) => {
+            format!("{} speaks neither TLS 1.2 nor TLS 1.3 with what this program offers", plan.target)
+        }
+        Some(Error::AlertReceived(AlertDescription::CertificateRequired)) => {
+            format!(
+                "{} wants a certificate of the client: name it with `--cert FILE --key FILE`",
+                plan.target
+            )
+        }
+        Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => format!(
+            "{} refused the handshake: it wants a certificate of the client (`--cert FILE --key FILE`), or offers no \
+             cipher of this program",
+            plan.target
+        ),
+        Some(Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::DecryptError
+            | AlertDescription::CertificateExpired
+            | AlertDescription::UnsupportedCertificate,
+        )) => format!("{} does not accept the client's certificate: {}", plan.target, reported(cause)),
         Some(Error::InvalidMessage(_)) => {
             format!("{} does not speak TLS; did you mean http:// instead of https://?", plan.target)
         }

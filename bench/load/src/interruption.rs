@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether runs of this process end early.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Ends every run of this process within a fraction of a second. Its result then covers what was measured up
-/// to that moment. May be called from a signal handler's thread.
+/// Ends every run of this process within a second or so. Its result then covers what was measured up to that moment;
+/// requests that are not answered within a second after it are left out. May be called from a signal handler's thread.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::Relaxed);
 }
 
 /// Returns whether [`interrupt`] was called.
-pub(crate) fn interrupted() -> bool {
+pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

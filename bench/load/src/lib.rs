@@ -58,7 +58,7 @@ pub use failure::Failure;
 pub use files::{most_connections, raise_limit};
 pub use greet::greet;
 pub use head::Malformed;
-pub use interruption::interrupt;
+pub use interruption::{interrupt, interrupted};
 pub use plan::{
     Body, Data, Expect, Extract, Https, Length, Plan, Protocol, Replay, Request, Think, Tls, Trust,
 };

@@ -55,7 +55,8 @@ pub fn mean(stages: &[Stage], seconds: f64) -> f64 {
 /// Parts of a period into which a sine wave is divided; the rate is then within 0.13 % of its amplitude.
 const SINE_PARTS: u32 = 64;
 
-/// Returns the stages of a sine wave around `middle` requests per second.
+/// Returns the stages of a sine wave around `middle` requests per second. There are 64 in each `period`, which must be
+/// above 0.
 pub fn sine(seconds: f64, middle: f64, amplitude: f64, period: f64) -> Vec<Stage> {
     let step = period / f64::from(SINE_PARTS);
     let rate = |at: f64| (middle + amplitude * (TAU * at / period).sin()).max(0.0);

@@ -84,9 +84,17 @@ impl Tally {
             self.slice.times.record(times.response(done));
             self.service.record(times.service(done));
             self.lag.record(times.lag());
-        } else {
+        } else if times.sent >= self.start {
+            // The requests in flight at the start and those in flight at the end hold more slow ones than the rest, so only
+            // the second group counts.
             self.slice.times.record(times.service(done));
         }
+    }
+
+    /// Counts the time of a request of a closed loop that was answered after the end of the measurement.
+    pub(crate) fn held(&mut self, times: Times, done: u64) {
+        self.tick(done);
+        self.slice.times.record(times.service(done));
     }
 
     /// Counts a failed request. A request without a whole response counts among the times with the time for

@@ -106,10 +106,11 @@ fn in_a_field(value: &str, out: &mut String) {
     out.extend(value.chars().filter(|char| !char.is_control()));
 }
 
-/// Encodes bytes that cannot stand in a request target.
+/// Encodes bytes that cannot stand in a request target (RFC 3986 section 2). Delimiters stay, so that a value may be a
+/// whole path or a query; `%` stays, so that it may be encoded already. `#` would begin a fragment, which is never sent.
 fn in_a_path(value: &str, out: &mut String) {
     for byte in value.bytes() {
-        if byte.is_ascii_graphic() {
+        if byte.is_ascii_alphanumeric() || b"-._~:/?[]@!$&'()*+,;=%".contains(&byte) {
             out.push(char::from(byte));
         } else {
             out.push_str(&format!("%{byte:02X}"));
@@ -277,6 +278,8 @@ mod tests {
         assert_eq!(parts.headers, [("X-Who".to_owned(), "a bX: é".to_owned())]);
         assert_eq!(parts.body.as_deref(), Some(&b"{\"id\":7}"[..]));
         assert_eq!(parts.host, "host");
+        let parts = rendering.parts(&["a/b?c=d&e%20".into(), "\"<#>{|}\\^`".into()], "host");
+        assert_eq!(parts.path, "/items/a/b?c=d&e%20?by=%22%3C%23%3E%7B%7C%7D%5C%5E%60");
     }
 
     #[test]

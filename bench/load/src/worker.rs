@@ -46,6 +46,9 @@ const OPENING_AT_ONCE: u32 = 64;
 /// bodies would keep the loop polling.
 const LOOKS: u32 = 4;
 
+/// How long (ns) an interrupted run waits for the requests in flight: a user who pressed Ctrl-C wants the result now.
+const LAST_WAIT: u64 = 1_000_000_000;
+
 /// Marks the timer among the events.
 const TIMER: u64 = u64::MAX;
 
@@ -128,6 +131,8 @@ pub(crate) struct Run<'a> {
     pace: Option<Pace<'a>>,
     /// Measured requests that may still begin.
     left: u64,
+    /// When an interrupted run no longer waits for the requests in flight; `u64::MAX` before.
+    cut: u64,
     pub(crate) tally: Tally,
 }
 
@@ -143,6 +148,7 @@ impl<'a> Run<'a> {
                 Length::Seconds(_) => u64::MAX,
                 Length::Requests(count) => share(count, thread, plan.threads),
             },
+            cut: u64::MAX,
             tally,
         }
     }
@@ -158,7 +164,14 @@ impl<'a> Run<'a> {
         if interrupted() {
             self.left = 0;
             self.moments.end = self.moments.end.min(time);
+            self.cut = self.cut.min(time.saturating_add(LAST_WAIT));
         }
+    }
+
+    /// Returns whether an interrupted run gives up the requests in flight. They are not counted: they might have been
+    /// answered within the time limit.
+    pub(crate) fn is_cut(&self, time: u64) -> bool {
+        time > self.cut
     }
 
     /// Returns the index, in the recording, of the exchange that was taken last.
@@ -185,14 +198,15 @@ impl<'a> Run<'a> {
     ) {
         let moments = self.moments;
         // In a closed loop, a response belongs to no schedule, so what completes after the end is not
-        // counted.
-        let measured = if self.open_loop || moments.end == u64::MAX {
-            times.intended >= moments.start
-        } else {
-            (moments.start..moments.end).contains(&time)
-        };
-        if measured {
+        // counted. But its latency is: otherwise a system could hold a request until the end at no charge.
+        if self.open_loop || moments.end == u64::MAX {
+            if times.intended >= moments.start {
+                self.tally.response(response, judged, times, time);
+            }
+        } else if (moments.start..moments.end).contains(&time) {
             self.tally.response(response, judged, times, time);
+        } else if time >= moments.end && times.sent >= moments.start && judged.is_ok() {
+            self.tally.held(times, time);
         }
     }
 
@@ -351,6 +365,9 @@ impl<'a> Worker<'a> {
             let due = self.dispatch(&mut run);
             time = now();
             if self.waiting == 0 && run.stopped(time) {
+                break;
+            }
+            if run.is_cut(time) {
                 break;
             }
             if time > run.moments.end.saturating_add(run.limit + tick) {

@@ -110,10 +110,12 @@ pub fn compare(first: &Results, second: &Results, choice: &Choice<'_>) -> Compar
         if let Some((other, _)) = before
             && set(other) != set(cell)
         {
-            out.only_in_one.push(format!(
-                "{} in {}: the cell is set otherwise in the first file",
-                row.title, cell.title
-            ));
+            let text =
+                format!("{} in {}: the cell is set otherwise in the first file", row.title, cell.title);
+            match before.and_then(|(_, row)| row.figures()) {
+                Some(_) => out.lose(row, false, text),
+                None => out.only_in_one.push(text),
+            }
             continue;
         }
         let before_figures = before.and_then(|(_, row)| row.figures());
@@ -127,8 +129,11 @@ pub fn compare(first: &Results, second: &Results, choice: &Choice<'_>) -> Compar
                     }
                     match files.lost(cell, row, metric) {
                         // The latency of a trial is not the system's if the generator's side was full.
-                        Some((0, text)) if !metric.is_latency() => out.lose(row, true, text),
-                        Some((_, text)) => out.only_in_one.push(text),
+                        Some((_, _, text)) if metric.is_latency() => out.only_in_one.push(text),
+                        Some((0, _, text)) => out.lose(row, true, text),
+                        // A run that was stopped, or shorter than asked for, from which nothing follows.
+                        Some((_, true, text)) => out.lose(row, false, text),
+                        Some((_, false, text)) => out.only_in_one.push(text),
                         None => {}
                     }
                     let was = before.and_then(|(_, row)| row.control);
@@ -272,19 +277,19 @@ impl<'a> Files<'a> {
         })
     }
 
-    /// Returns how many rounds of the second file have a figure, and a sentence about them, if they are none,
-    /// or too few although that file has enough trials and the first one enough rounds.
-    fn lost(&self, cell: &CellReport, row: &Row, metric: Metric) -> Option<(u32, String)> {
+    /// Returns how many rounds of the second file have a figure, whether that file has too few trials for a conclusion,
+    /// and a sentence about them, if the rounds are none, or too few although the first file has enough.
+    fn lost(&self, cell: &CellReport, row: &Row, metric: Metric) -> Option<(u32, bool, String)> {
         let (had, has) = self.counts(cell, row, metric);
         let ran = self.second.trials_of(&cell.id, &row.system).filter(|trial| trial.round > 0).count();
-        let few = had >= FEWEST_ROUNDS && has < FEWEST_ROUNDS && ran >= FEWEST_ROUNDS as usize;
+        let few = had >= FEWEST_ROUNDS && has < FEWEST_ROUNDS;
         (ran > 0 && had > 0 && (has == 0 || few)).then(|| {
             let name = metric.title();
             let text = format!(
                 "{} in {}: {name} in {has} of {ran} rounds of the second file",
                 row.title, cell.title
             );
-            (has, text)
+            (has, ran < FEWEST_ROUNDS as usize, text)
         })
     }
 }

@@ -32,6 +32,26 @@ pub struct Names {
     pub features: Vec<String>,
 }
 
+/// The settings that an arm may have for itself: they configure the system or its start, or say where requests find it.
+/// All others are of the load and of the origin, and a comparison of systems under different loads says nothing about the
+/// systems.
+const OF_A_SYSTEM: [&str; 14] = [
+    "chain",
+    "cold",
+    "features",
+    "host",
+    "hosts",
+    "memory_mib",
+    "origin_kept",
+    "path",
+    "quota",
+    "routes",
+    "target_cores",
+    "until_steady",
+    "warm_up",
+    "workers",
+];
+
 /// Checks a study.
 pub(crate) fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
     if study.target.is_none() && (study.cpu.is_some() || study.certificate.is_some()) {
@@ -87,6 +107,14 @@ impl Checks<'_> {
         let Names { systems, tools, features } = self.exist;
         for (name, arm) in &self.study.arms {
             let place = format!("arms.{name}");
+            if let Some(key) = arm.settings.given().find(|key| !OF_A_SYSTEM.contains(key)) {
+                let text = format!(
+                    "{place}.settings: `{key}` is of the load or the origin, which all systems of a cell share: set it in \
+                     the section or the point; an arm may have {}",
+                    OF_A_SYSTEM.join(", ")
+                );
+                return Err(text.into());
+            }
             if let Some(deployed) = &arm.kubernetes {
                 if arm.target.is_some()
                     || arm.cpu.is_some()
@@ -266,6 +294,23 @@ sections:
     fn a_good_study_is_read() {
         let study = study(GOOD).unwrap();
         assert_eq!(study.sections[0].points[0].published["nginx"].rps, [2_454.0, 2_505.0]);
+    }
+
+    #[test]
+    fn systems_of_a_cell_have_one_load() {
+        let with = |settings: &str| {
+            let arm = format!("arms: {{easy: {{system: nginx, settings: {{{settings}}}}}}}\n");
+            study(&format!("{arm}{}", GOOD.replace("[direct, nginx]", "[nginx, easy]")))
+        };
+        for settings in ["rate: 5", "connections: 2", "response_body: 1", "seconds: 1", "origin_delay_ms: 5"]
+        {
+            let (key, _) = settings.split_once(':').unwrap();
+            let error = with(settings).unwrap_err();
+            assert!(error.starts_with(&format!("arms.easy.settings: `{key}` is of the load")), "{error}");
+        }
+        let own =
+            "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log], host: a.test, path: /a";
+        assert_eq!(with(own).unwrap().arms["easy"].settings.workers(), 2);
     }
 
     #[test]

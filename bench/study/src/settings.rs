@@ -54,6 +54,13 @@ macro_rules! settings {
             pub fn with(&self, over: &Self) -> Self {
                 Self { $($name: over.$name.clone().or_else(|| self.$name.clone()),)* }
             }
+
+            /// Returns the names of the settings that are given.
+            pub(crate) fn given(&self) -> impl Iterator<Item = &'static str> {
+                [$((stringify!($name), self.$name.is_some())),*]
+                    .into_iter()
+                    .filter_map(|(name, given)| given.then_some(name))
+            }
         }
     };
 }

@@ -3,12 +3,13 @@
 //! the systems in random order. A trial whose limits cannot be attributed is recorded as bad, so its figures
 //! are not used.
 
-use crate::arm::Arm;
+use crate::arm::{Arm, original};
 use crate::failure::Failure;
 use crate::fleet::{Fleet, Slot};
 use crate::generator::{Aim, Run, plan as load_plan};
 use crate::ground::Ground;
 use crate::measure::{Measured, measure};
+use crate::received::makes_answers;
 use crate::run::{Progress, Session, append_line};
 use crate::schedule::{Turn, left, order};
 use crate::summary::{Attributed, verdicts};
@@ -18,9 +19,7 @@ use std::io::Write;
 use std::time::Instant;
 use tollgate_lab_meter::process::Snapshot;
 use tollgate_lab_origin::body;
-use tollgate_lab_record::{
-    Ceiling, Evidence, Finding, Line, LoadModel, LoadResult, Status, Trial, VerdictKind,
-};
+use tollgate_lab_record::{Ceiling, Evidence, Finding, Line, LoadModel, Status, Trial};
 use tollgate_lab_study::{CEILING_SECONDS, PlannedCell, Settings};
 
 /// Features that send more than one request to the origin for a client's request, and services that the
@@ -46,10 +45,10 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         for trial in &trials {
             let arm = arms.iter().find(|arm| arm.name == trial.system);
             if let Some(arm) = arm.filter(|_| trial.load.is_some()) {
-                let facts = facts(self.ground, &arm.settings(&planned.settings), arm);
+                let facts = self.facts(&arm.settings(&planned.settings), arm);
                 attributed.insert(
                     (trial.system.clone(), trial.round),
-                    judge(&facts, arm, trial.load.as_ref(), &trial.evidence),
+                    attribute(&facts, trial.load.as_ref(), &trial.evidence),
                 );
             }
         }
@@ -67,8 +66,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let settings = arm.settings(&planned.settings);
             let Some(mut trial) = self.turn(fleet, planned, arm, &settings, turn, begun)? else { continue };
             if trial.is_good() {
-                let facts = facts(self.ground, &settings, arm);
-                let (kind, findings) = judge(&facts, arm, trial.load.as_ref(), &trial.evidence);
+                let facts = self.facts(&settings, arm);
+                let (kind, findings) = attribute(&facts, trial.load.as_ref(), &trial.evidence);
                 trial.evidence.kind = Some(kind);
                 if let (false, Some(last)) = (kind.has_figures(), findings.last()) {
                     trial.status = Status::Bad { reason: last.text.clone() };
@@ -93,6 +92,12 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             append_line(&mut self.out, &Line::Verdict(verdict))?;
         }
         Ok(())
+    }
+
+    fn facts(&self, settings: &Settings, arm: &Arm) -> Facts {
+        let facts = facts(self.ground, settings, arm);
+        let early_answers = !facts.own_answers && self.early.contains(original(&arm.name));
+        Facts { early_answers, ..facts }
     }
 
     fn turn(
@@ -193,33 +198,26 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 }
 
-/// Attributes a trial. The limit of a gateway that already runs is not visible from here, so a trial in which
-/// no other part was at its limit keeps its figures.
-fn judge(
-    facts: &Facts,
-    arm: &Arm,
-    load: Option<&LoadResult>,
-    evidence: &Evidence,
-) -> (VerdictKind, Vec<Finding>) {
-    let (kind, mut findings) = attribute(facts, load, evidence);
-    if arm.external.is_none() || kind != VerdictKind::Invalid || load.is_none() {
-        return (kind, findings);
-    }
-    findings.pop();
-    let text = "the generator was not at its limit; where the gateway and its origin are, is not measured";
-    findings.push(Finding { text: text.to_owned() });
-    (VerdictKind::Nothing, findings)
-}
-
 fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
-    if arm.external.is_some() {
+    if let Some(external) = &arm.external {
         // Its cores and its origin are not known here; the generator's are.
-        return Facts { load_cores: ground.cores.load.clone(), ..Facts::default() };
+        return Facts {
+            load_cores: ground.cores.load.clone(),
+            has_cpu: external.cpu.is_some(),
+            unseen: true,
+            ..Facts::default()
+        };
     }
     let direct = arm.system == "direct";
     let may = f64::from(settings.target_cores().min(settings.workers() * settings.chain().max(1)));
     Facts {
         target_cores: if direct { 0.0 } else { may },
+        has_cpu: !direct,
+        unseen: false,
+        system_cores: match direct || !ground.hosts.are_local() || ground.shares(settings.target_cores()) {
+            true => Vec::new(),
+            false => ground.target_cores(settings.target_cores()),
+        },
         load_cores: ground.cores.load.clone(),
         origin_cores: ground.origin_cores(),
         shared: ground.shares(settings.target_cores()),
@@ -229,7 +227,8 @@ fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
         response_bytes: settings.response_body() as f64 + HEAD_BYTES,
         streams: settings.streams(),
         before: settings.ramp() + settings.warm_up(),
-        own_answers: settings.answer.is_some() || settings.features().iter().any(|name| name == "cache"),
+        own_answers: makes_answers(settings),
+        early_answers: false,
         extra_requests: settings.features().iter().any(|name| COPIES.contains(&name.as_str())),
     }
 }

@@ -12,7 +12,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
-use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest, Tls, recording};
+use tollgate_lab_load::{
+    Done, Expect, Length as PlanLength, Plan, Protocol, Request as PlanRequest, Tls, recording,
+};
 use tollgate_lab_meter::child::{Ended, Group, Launch};
 use tollgate_lab_record::{LoadModel, Tree, Verification};
 use tollgate_lab_study::{Settings, Url, Verify};
@@ -392,7 +394,7 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     });
     plan.model = model_instead.unwrap_or_else(|| model(settings));
     if settings.grpc_streams() {
-        plan.protocol = tollgate_lab_load::Protocol::GrpcStream;
+        plan.protocol = Protocol::GrpcStream;
         plan.streams = settings.streams();
     }
     plan.requests = paths(settings, aim.url)
@@ -446,8 +448,9 @@ pub(crate) fn first_request(settings: &Settings, aim: Aim<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Returns the plan of `count` verified requests of the settings' own kind, for a check beside a load tool.
-/// The built-in generator writes the fields that frame a message itself, and sends HTTP/1.1.
+/// Returns the plan of `count` verified requests of the settings' own kind, for a check beside a load tool: HTTP/1.1,
+/// also for a tool with HTTP/1.0, HTTP/2 or unary gRPC calls. The built-in generator writes the fields that frame a
+/// message itself.
 pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
     let named = |line: &str| line.split_once(':').map_or("", |(name, _)| name.trim()).to_ascii_lowercase();
     let framing = ["connection", "content-length", "host", "transfer-encoding"];
@@ -470,6 +473,17 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
     };
     let mut plan = plan(&kept, aim, 1.0, Some(LoadModel::Closed));
     plan.length = PlanLength::Requests(count.max(plan.requests.len() as u64));
+    if settings.http() == 2 && !settings.grpc_streams() {
+        plan.protocol = if settings.grpc() { Protocol::Grpc } else { Protocol::Http2 };
+        plan.keep_alive = true;
+    }
+    if let (Protocol::Grpc, Some(body)) = (plan.protocol, aim.body) {
+        // A call is answered by one message, which has a prefix.
+        let message = tollgate_lab_origin::message(body);
+        for request in &mut plan.requests {
+            request.expect = Expect::exactly(aim.status, &message);
+        }
+    }
     plan
 }
 

@@ -287,7 +287,7 @@ fn with_phases(
     evidence.generator = done.used;
     evidence.workers = workers;
     evidence.upstream = upstream(counted, unseen_us);
-    evidence.checks = checked.then_some(checks).filter(|_| can_check(settings));
+    evidence.checks = checked.then_some(checks);
     let used = evidence.target.clone();
     Ok(Ran { load: done.load, evidence, used })
 }
@@ -361,7 +361,7 @@ fn blind(
     };
     evidence.workers = workers;
     evidence.upstream = upstream(counted, 0.0);
-    evidence.checks = can_check(settings).then_some(checks);
+    evidence.checks = Some(checks);
     Ok(Ran { load: done.load, evidence, used })
 }
 
@@ -403,17 +403,8 @@ fn upstream(counted: Option<Counted>, unseen_us: f64) -> Connections {
     }
 }
 
-/// Returns whether the built-in generator can send requests of the cell's kind. It speaks HTTP/1 only: a cell
-/// over HTTP/2 is checked by HTTP/1 at the same port, and a cell with gRPC is not checked.
-fn can_check(settings: &Settings) -> bool {
-    !settings.grpc()
-}
-
 /// Sends verified requests of the cell's own kind and adds the result to `checks`.
 fn check(ground: &Ground, settings: &Settings, aim: Aim<'_>, checks: &mut Checks) -> Result<(), Failure> {
-    if !can_check(settings) {
-        return Ok(());
-    }
     let load = Run::builtin(ground, &check_plan(settings, aim, CHECKED))
         .and_then(|run| run.finish(|| ()))
         .map_err(|failure| Failure(format!("verified requests beside {}: {failure}", settings.tool())))?

@@ -7,7 +7,7 @@ use crate::datagrams::{Echoed, Sending, datagrams};
 use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::idle::{Idle, idle, judged};
-use crate::received::{distinct, probe};
+use crate::received::{distinct, is_early, probe};
 use crate::run::{Progress, Session, append_line};
 use crate::runtime_route::{Way, add_route};
 use crate::search::search;
@@ -25,6 +25,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         if !self.ground.hosts.are_local() {
             return Ok(());
         }
+        let earlier = self.earlier.iter().flat_map(|earlier| &earlier.received);
+        let early: Vec<String> = earlier.filter(|one| is_early(one)).map(|one| one.system.clone()).collect();
+        self.early.extend(early);
         let mut asked = BTreeSet::new();
         let mut sections = BTreeSet::new();
         for planned in &self.plan.cells {
@@ -50,6 +53,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             }
             self.progress.say(&format!("{}: asking what the origin receives", planned.cell.section));
             for received in probe(self.ground, &arms, planned)? {
+                if is_early(&received) {
+                    self.early.insert(received.system.clone());
+                }
                 append_line(&mut self.out, &Line::Received(received))?;
             }
         }

@@ -3,7 +3,9 @@
 //!
 //! For each distinct set-up, the probe starts every system once more in front of an origin that records
 //! requests, and sends it a few requests on one connection. The recorded request, and the head of a response,
-//! are compared with the direct ones and with the ones of the other systems.
+//! are compared with the direct ones and with the ones of the other systems. The origin delays each of its
+//! responses, so that a response that arrives sooner is not its response: the system answers from a cache, or in
+//! advance while it asks the origin in the background, which no count of requests shows.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -21,11 +23,20 @@ use std::io::{self, Write};
 use std::rc::Rc;
 use std::time::Duration;
 use tollgate_lab_load::{Length, tls_config};
-use tollgate_lab_record::Received;
+use tollgate_lab_record::{LoadModel, Received};
 use tollgate_lab_study::{OriginKind, PlannedCell, Settings};
 
 /// Requests of a probe.
 const REQUESTS: u64 = 8;
+
+/// Milliseconds by which the recording origin delays each response.
+const DELAY_MS: u64 = 20;
+
+/// The part of that delay before which a response is surely not the origin's: histograms round times.
+const SURELY: f64 = 0.95;
+
+/// The difference of a system that answers before the origin does.
+const EARLY: &str = "answers before the origin does: from a cache, or in advance";
 
 /// Time limit of each read and write of the response whose headers are compared.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,6 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// If the recording origin does not start.
 pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec<Received>, Failure> {
     let mut all = Vec::new();
+    let mut early = Vec::new();
     for arm in arms {
         let own = of_probe(&arm.settings(&planned.settings));
         let origin = Origin::start(ground, &own, &ground.cores.origin, None)?;
@@ -49,9 +61,14 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
         let aim = target.aim(&own, &body);
         let mut plan = plan(&own, aim, 5.0, None);
         plan.length = Length::Requests(REQUESTS);
+        // Apart, so that a system that answers in advance has no request to the origin left when the next one comes.
+        plan.model = LoadModel::Constant { rps: 1e3 / (2 * DELAY_MS) as f64 };
+        plan.time_limit = PATIENCE.as_secs_f64();
         // A system that cannot be loaded is left out too; its trials report the reason.
-        if Run::builtin(ground, &plan).and_then(|run| run.finish(|| ())).is_err() {
-            continue;
+        let Ok(done) = Run::builtin(ground, &plan).and_then(|run| run.finish(|| ())) else { continue };
+        let soonest_us = done.load.service_time.and_then(|times| times.min_us);
+        if soonest_us.is_some_and(|us| us < DELAY_MS as f64 * 1e3 * SURELY) && !makes_answers(&own) {
+            early.push(arm.name.clone());
         }
         let after = target.origin.borrow().counted().unwrap_or_default();
         let counted = target.origin.borrow().between(before, after, 1);
@@ -71,7 +88,20 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
         }
     }
     compare(&mut all);
+    for received in all.iter_mut().filter(|received| early.contains(&received.system)) {
+        received.differences.push(EARLY.to_owned());
+    }
     Ok(all)
+}
+
+/// Returns whether the settings ask the system to make the answers itself, or to store the origin's.
+pub(crate) fn makes_answers(settings: &Settings) -> bool {
+    settings.answer.is_some() || settings.features().iter().any(|name| name == "cache")
+}
+
+/// Returns whether the probe found that a system answers before the origin does.
+pub(crate) fn is_early(received: &Received) -> bool {
+    received.differences.iter().any(|difference| difference == EARLY)
 }
 
 /// Returns a key of the set-up of a probe. Probes with equal keys have the same result.
@@ -85,7 +115,7 @@ fn of_probe(settings: &Settings) -> Settings {
     Settings {
         origin: Some(OriginKind::Builtin),
         origins: Some(1),
-        origin_delay_ms: None,
+        origin_delay_ms: Some(DELAY_MS),
         origin_quota: None,
         origin_beside_target: None,
         quota: None,

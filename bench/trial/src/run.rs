@@ -44,6 +44,8 @@ pub struct Session<'a, W: Write, P: Progress> {
     pub progress: P,
     /// The results of an earlier run of the same file; `None` for a new file.
     pub earlier: Option<Results>,
+    /// The systems that answered the probe before the origin did; empty at the start.
+    pub early: BTreeSet<String>,
 }
 
 impl<W: Write, P: Progress> Session<'_, W, P> {
@@ -57,8 +59,17 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         if let Some(warning) = self.ground.is_busy() {
             self.progress.say(&warning);
         }
-        if self.earlier.is_none() {
-            self.header()?;
+        match self.earlier.as_ref().map(|earlier| earlier.trials.len()) {
+            None => self.header()?,
+            // The reader of a report must know that someone saw the figures before the rest was measured.
+            Some(count) => {
+                let text = format!(
+                    "The run was stopped after {count} trials and continued at {}; a trial that was under way was \
+                     measured again.",
+                    self.started
+                );
+                self.line(&Line::Note { section: String::new(), text })?;
+            }
         }
         self.probe()?;
         let mut fleet: Option<Fleet> = None;
@@ -189,6 +200,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let mut fleet = Fleet::start(self.ground, arms, &planned.settings, self.clients(planned))?;
         let rows = fleet.used.iter().zip(arms).filter(|(_, arm)| !arm.is_copy());
         for (used, _) in rows {
+            self.same_as_before(used)?;
             if used.missing.is_none() || reported.insert(used.name.clone()) {
                 self.progress.say(&describe(used));
                 append_line(&mut self.out, &Line::System(used.clone()))?;
@@ -245,6 +257,31 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         }
         Ok(fleet)
     }
+}
+
+impl<W: Write, P: Progress> Session<'_, W, P> {
+    /// Refuses to continue a run with another program: the rounds of a cell would be of two.
+    fn same_as_before(&self, used: &SystemUsed) -> Result<(), Failure> {
+        let earlier = self.earlier.iter().flat_map(|earlier| &earlier.systems);
+        let runs = |one: &SystemUsed| one.missing.is_none();
+        let mut before = earlier.filter(|was| was.name == used.name && runs(was) && runs(used));
+        match before.find(|was| identity(was) != identity(used)) {
+            None => Ok(()),
+            Some(was) => {
+                let ((version, program), (now, program_now)) = (identity(was), identity(used));
+                Err(Failure(format!(
+                    "{} was {version} ({program}) before the run was stopped, and is {now} ({program_now}) now: begin \
+                     anew with --fresh",
+                    used.name
+                )))
+            }
+        }
+    }
+}
+
+/// Returns the version and the program of a system.
+fn identity(used: &SystemUsed) -> (&str, &str) {
+    (&used.version, used.command.first().map_or("", String::as_str))
 }
 
 fn turns_of(study: &Study, planned: &PlannedCell) -> usize {

@@ -44,6 +44,13 @@ pub fn attribute(
             return (kind, findings.into_vec());
         }
     }
+    if facts.unseen {
+        // No other part was at its limit, so the figures are the system's.
+        let text =
+            "the generator was not at its limit; where the gateway and its origin are, is not measured";
+        findings.add(text.to_owned());
+        return (VerdictKind::Nothing, findings.into_vec());
+    }
     findings.add("nobody was seen at a limit: not attributed".to_owned());
     (VerdictKind::Invalid, findings.into_vec())
 }
@@ -52,7 +59,7 @@ pub fn attribute(
 fn describe(findings: &mut Findings, facts: &Facts, evidence: &Evidence) {
     let share = |us: f64| if evidence.wall_us > 0.0 { us / evidence.wall_us } else { 0.0 };
     let mut parts = Vec::new();
-    if facts.target_cores > 0.0 {
+    if facts.has_cpu {
         parts.push(format!("system {} of a core", percent(share(evidence.target.cpu_us()))));
     }
     // The CPU time of an origin that the laboratory did not start is not read.
@@ -61,10 +68,29 @@ fn describe(findings: &mut Findings, facts: &Facts, evidence: &Evidence) {
     }
     parts.push(format!("generator {}", percent(share(evidence.generator.cpu_us()))));
     findings.add(parts.join(", "));
+    if let Some(others) = beside(facts, evidence) {
+        let text = "of a core beside the system on its cores: not in its cost";
+        findings.add(format!("other processes and the kernel used {} {text}", percent(others)));
+    }
     let stolen = evidence.machine.steal.iter().copied().fold(0.0, f64::max);
     if stolen > 0.02 {
         findings.add(format!("the hypervisor took {} of a core", percent(stolen)));
     }
+}
+
+/// The part of a core, used by others on the system's cores, from which the findings mention it.
+const BESIDE: f64 = 0.1;
+
+/// Returns how many of the cores of the system were busy without it, if they are worth a sentence. A process that the
+/// system started elsewhere and threads of the kernel work there too, and no cost includes them.
+fn beside(facts: &Facts, evidence: &Evidence) -> Option<f64> {
+    if !facts.has_cpu || facts.system_cores.is_empty() || evidence.wall_us <= 0.0 {
+        return None;
+    }
+    let busy = facts.system_cores.iter().filter_map(|core| evidence.machine.busy.get(*core)).sum::<f64>();
+    let origin = if facts.origin_on_system { evidence.origin.cpu_us() } else { 0.0 };
+    let others = busy - (evidence.target.cpu_us() + origin) / evidence.wall_us;
+    (others >= BESIDE).then_some(others)
 }
 
 #[cfg(test)]

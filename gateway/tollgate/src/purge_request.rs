@@ -1,4 +1,5 @@
-//! A purge of stored responses, as the body of a request to the admin API and as the record of a fleet.
+//! A purge of stored responses: the body of a request to the admin API, and the record in etcd and in the fleet's
+//! stream.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tollgate_cache::{Purge, PurgeMode, Store};
 use tollgate_policy::KEY_SEPARATOR;
 use tollgate_route::{Normalised, PathRules, normalise};
 
-/// How long a purge waits until the disk tier has written it. Several that are carried out together share it.
+/// How long a purge waits for the disk tier to write it. Purges of one batch share this time.
 pub const DISK_WAIT: Duration = Duration::from_secs(10);
 
 /// The responses to purge.
@@ -66,8 +67,8 @@ impl PurgeRequest {
         Ok(Self { target, is_soft })
     }
 
-    /// Carries it out, and waits at most this long until the disk tier has written it. Returns how many responses in memory
-    /// it concerned, and whether it holds after a restart too.
+    /// Carries it out, and waits for at most `most` until the disk tier has written it. Returns how many responses in
+    /// memory it matched, and whether it also survives a restart.
     pub fn carry_out(&self, store: &Store, most: Duration) -> (u64, bool) {
         let mode = if self.is_soft { PurgeMode::MarkStale } else { PurgeMode::Remove };
         let purge = |what: Purge<'_>| store.purge_durably(what, mode, most);

@@ -31,7 +31,7 @@ fn date(at: OffsetDateTime) -> String {
     format!("{day} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
-/// A gateway before an origin that answers a request for `/N` as row N of a table says. The body is the number of the
+/// A gateway before an origin that answers a request for `/N` with row N of a table. The body is the number of the
 /// request for that target.
 pub(super) struct Table {
     pub gateway: Gateway,
@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-/// Asks for each row twice, and compares which rows the second request got from the store.
+/// Requests each row twice, and compares which rows the second request got from the store.
 pub(super) fn reused(rows: &[(&str, &str, bool)], settings: &str) {
     let table = Table::start(
         rows.iter().map(|(status, fields, _)| ((*status).to_owned(), (*fields).to_owned())).collect(),
@@ -109,12 +109,12 @@ fn explicit_freshness() {
             ("200", "Cache-Control: max-age=\r\n", false),
             ("200", "Cache-Control: xmax-age=60\r\n", false),
             ("200", "Cache-Control: max-age-x=60\r\n", false),
-            // A directive in the value of another one.
+            // A directive inside the value of another one.
             ("200", "Cache-Control: foo=\"max-age=60\"\r\n", false),
             ("200", "Cache-Control: foo=\"a, max-age=60\"\r\n", false),
             ("200", "Cache-Control: foo=\"\\\", max-age=60\"\r\n", false),
             ("200", "Cache-Control: foo=\"bar\", max-age=60\r\n", true),
-            // Of two values, the first.
+            // The first of two values counts.
             ("200", "Cache-Control: max-age=60, max-age=0\r\n", true),
             ("200", "Cache-Control: max-age=60\r\nCache-Control: max-age=0\r\n", true),
             ("200", "Cache-Control: max-age=0, max-age=60\r\n", false),
@@ -123,7 +123,7 @@ fn explicit_freshness() {
             ("200", "Cache-Control: max-age=60, s-maxage=0\r\n", false),
             ("200", "Cache-Control: s-maxage=60, s-maxage=0\r\n", true),
             ("200", "Cache-Control: S-Maxage=60\r\n", true),
-            // No default.
+            // There is no default lifetime.
             ("200", "", false),
             ("200", "Cache-Control: public\r\n", false),
             ("200", "Cache-Control: immutable\r\n", false),
@@ -166,7 +166,7 @@ fn expires() {
             ("200", "Cache-Control: s-maxage=60\r\nExpires: {-60}\r\n", true),
             ("200", "Cache-Control: max-age=0\r\nExpires: {+60}\r\n", false),
             ("200", "Cache-Control: max-age=x\r\nExpires: {+60}\r\n", false),
-            // It counts from the date of the response, not from the clock of the gateway.
+            // The lifetime counts from the date of the response, not from the clock of the gateway.
             ("200", "Date: {-3600}\r\nExpires: {-3540}\r\n", false),
             ("200", "Date: {+3600}\r\nExpires: {+3660}\r\n", true),
             ("200", "Date: {+3600}\r\nExpires: {+3600}\r\n", false),

@@ -130,7 +130,7 @@ fn an_unsafe_method_removes_what_is_stored() {
     assert_eq!(text("/"), "7");
 }
 
-/// Starts an origin with two variants, `"de"` and `"en"`, that answers each validation as `validated` says: the entity tag
+/// Starts an origin with two variants, `"de"` and `"en"`, that answers each validation with `validated`: the entity tag
 /// and further lines.
 fn variants(validated: &'static str) -> tollgate_tests::Origin {
     answering(move |_, request| {

@@ -22,11 +22,11 @@ pub struct Found {
     pub failed: Option<f64>,
 }
 
-/// Searches. `try_rate` runs one rate and returns whether the objectives held.
+/// Searches. `try_rate` runs one rate and returns whether the objectives held; `None` ends the search.
 ///
 /// # Errors
 /// The first error of `try_rate`.
-pub fn find<E>(mut try_rate: impl FnMut(f64) -> Result<bool, E>) -> Result<Found, E> {
+pub fn find<E>(mut try_rate: impl FnMut(f64) -> Result<Option<bool>, E>) -> Result<Found, E> {
     let mut found = Found { held: None, failed: None };
     for _ in 0..MOST_TRIALS {
         let rate = match found {
@@ -44,10 +44,10 @@ pub fn find<E>(mut try_rate: impl FnMut(f64) -> Result<bool, E>) -> Result<Found
             }
             Found { .. } => break,
         };
-        if try_rate(rate)? {
-            found.held = Some(rate);
-        } else {
-            found.failed = Some(rate);
+        match try_rate(rate)? {
+            Some(true) => found.held = Some(rate),
+            Some(false) => found.failed = Some(rate),
+            None => break,
         }
     }
     Ok(found)
@@ -63,7 +63,7 @@ mod tests {
             let mut trials = 0;
             let found = find(|rate| {
                 trials += 1;
-                Ok::<bool, ()>(rate <= limit)
+                Ok::<_, ()>(Some(rate <= limit))
             })
             .unwrap();
             let held = found.held.unwrap();
@@ -74,9 +74,16 @@ mod tests {
 
     #[test]
     fn nothing_holds_and_everything_holds() {
-        assert_eq!(find(|_| Ok::<bool, ()>(false)), Ok(Found { held: None, failed: Some(1.0) }));
-        let endless = find(|_| Ok::<bool, ()>(true)).unwrap();
+        assert_eq!(find(|_| Ok::<_, ()>(Some(false))), Ok(Found { held: None, failed: Some(1.0) }));
+        let endless = find(|_| Ok::<_, ()>(Some(true))).unwrap();
         assert!(endless.held.is_some() && endless.failed.is_none());
-        assert_eq!(find(|_| Err::<bool, &str>("gone")), Err("gone"));
+        assert_eq!(find(|_| Err::<Option<bool>, &str>("gone")), Err("gone"));
+    }
+
+    #[test]
+    fn a_search_that_is_stopped_claims_only_what_it_tried() {
+        let found = find(|rate| Ok::<_, ()>((rate < 500.0).then_some(true))).unwrap();
+        assert_eq!(found, Found { held: Some(400.0), failed: None });
+        assert_eq!(find(|_| Ok::<_, ()>(None)), Ok(Found { held: None, failed: None }));
     }
 }

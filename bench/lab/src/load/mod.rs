@@ -13,19 +13,26 @@ mod page;
 mod summary;
 
 pub use options::LoadOptions;
+use options::Wrong;
 
 use clap::parser::ValueSource;
 use std::fs;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use tollgate_lab_load::{Done, Phase, Plan, Progress, greet, interrupt, run_watched};
+use tollgate_lab_load::{Done, Failure, Phase, Plan, Progress, greet, interrupt, interrupted, run_watched};
 use tollgate_lab_record::{LoadModel, LoadResult};
 use tollgate_lab_report::number::{plain, time, whole};
 use tollgate_lab_trial::generator::Phase as Told;
 
+/// The exit status if the command line asks for something that cannot be.
+const MISUSED: u8 = 2;
+
 /// The exit status if a condition of `--fail-if` holds, or no rate holds those of `--find-rate`.
 const FAILED: u8 = 3;
+
+/// The exit status of a search that Ctrl-C ended before any rate held.
+const STOPPED: u8 = 130;
 
 /// Implements `tollgate bench load`. `given` says where the value of an option came from.
 pub fn load(options: &LoadOptions, given: impl Fn(&str) -> Option<ValueSource>) -> Result<ExitCode, String> {
@@ -39,10 +46,10 @@ pub fn load(options: &LoadOptions, given: impl Fn(&str) -> Option<ValueSource>) 
             "cookies" => "cookie".to_owned(),
             option => option.replace('_', "-"),
         };
-        return Err(format!(
+        return Ok(misused(&format!(
             "--{option} describes a load on a URL, but {} is the file of a plan: set it there; a URL begins with http://",
             options.target
-        ));
+        )));
     }
     let plan = read_plan(Path::new(&options.target))?;
     if options.print_plan {
@@ -95,15 +102,35 @@ fn json(done: &Done) -> Result<String, String> {
     serde_json::to_string(done).map_err(|error| error.to_string())
 }
 
+fn misused(text: &str) -> ExitCode {
+    say!("tollgate bench: {text}");
+    ExitCode::from(MISUSED)
+}
+
 fn for_people(options: &LoadOptions) -> Result<ExitCode, String> {
-    let mut plan = options.plan()?;
+    let mut plan = match options.plan() {
+        Ok(plan) => plan,
+        Err(Wrong::Misuse(text)) => return Ok(misused(&text)),
+        Err(Wrong::Trouble(text)) => return Err(text),
+    };
     if !options.find_rate.is_empty() {
         plan.model = LoadModel::Constant { rps: 1.0 };
+    }
+    match plan.check() {
+        Ok(()) => {}
+        Err(Failure::Plan(text)) => return Ok(misused(&text)),
+        Err(failure) => return Err(failure.to_string()),
     }
     if options.print_plan {
         return print_plan(&plan).map(|()| ExitCode::SUCCESS);
     }
     let tls = greet(&plan).map_err(|failure| failure.to_string())?;
+    // A load of minutes is not lost because its result cannot be written.
+    let files = options.json.iter().filter(|file| file.as_path() != Path::new("-")).chain(&options.html);
+    for file in files {
+        let opened = fs::File::options().create(true).append(true).open(file);
+        opened.map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     end_on_signal();
     if !options.find_rate.is_empty() {
         return find(options, plan);
@@ -111,7 +138,7 @@ fn for_people(options: &LoadOptions) -> Result<ExitCode, String> {
     let about = summary::about(&plan, tls.as_deref());
     let quiet = options.quiet;
     if !quiet {
-        eprintln!("{}: {about}", options.target);
+        say!("{}: {about}", options.target);
     }
     let done = watched(options, &plan)?;
     if options.json.as_deref() != Some(Path::new("-")) {
@@ -137,7 +164,7 @@ fn watched(options: &LoadOptions, plan: &Plan) -> Result<Done, String> {
         }
     });
     if dirty {
-        eprintln!();
+        say!();
     }
     done.map_err(|failure| failure.to_string())
 }
@@ -174,7 +201,7 @@ fn finish(options: &LoadOptions, plan: &Plan, about: &str, done: &Done) -> Resul
             Some(true) => "holds",
             None => "cannot be decided: no request was answered",
         };
-        eprintln!("failed: {condition} {reported}");
+        say!("failed: {condition} {reported}");
         code = ExitCode::from(FAILED);
     }
     Ok(code)
@@ -186,9 +213,13 @@ fn find(options: &LoadOptions, mut plan: Plan) -> Result<ExitCode, String> {
     let found = find_rate::find(|rate| {
         plan.model = LoadModel::Constant { rps: rate };
         let done = run_watched(&plan, |_| {}).map_err(|failure| failure.to_string())?;
+        // A trial that was cut off says nothing about its rate.
+        if interrupted() {
+            return Ok(None);
+        }
         let reason = broken(options, &done.load);
         let p99 = done.load.latency().and_then(|times| times.percentile(99.0));
-        eprintln!(
+        say!(
             "{:>10}/s  {}  p99 {}, {} failed{}",
             plain(rate),
             if reason.is_none() { "holds" } else { "fails" },
@@ -200,15 +231,23 @@ fn find(options: &LoadOptions, mut plan: Plan) -> Result<ExitCode, String> {
         if held {
             best = Some(done);
         }
-        Ok::<bool, String>(held)
+        Ok::<_, String>(Some(held))
     })?;
     let objectives: Vec<String> = options.find_rate.iter().map(ToString::to_string).collect();
     let objectives = objectives.join(", ");
     let (Some(held), Some(done)) = (found.held, best) else {
-        eprintln!("no rate holds {objectives}");
+        if interrupted() {
+            say!("stopped before a rate held {objectives}");
+            return Ok(ExitCode::from(STOPPED));
+        }
+        say!("no rate holds {objectives}");
         return Ok(ExitCode::from(FAILED));
     };
     let beyond = match found.failed {
+        Some(failed) if interrupted() => {
+            format!("; {}/s does not; stopped before the rates between were tried", plain(failed))
+        }
+        None if interrupted() => "; stopped before higher rates were tried".into(),
         Some(failed) => format!("; {}/s does not", plain(failed)),
         None => "; the search ended without a rate that does not".into(),
     };

@@ -2,6 +2,7 @@
 
 use super::options::{number, span};
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use tollgate_lab_record::LoadResult;
 use tollgate_lab_stats::histogram::PERCENTILES;
@@ -79,9 +80,10 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let at = text
-            .find(['<', '>'])
-            .ok_or("expected a comparison, such as `p99>10ms`, `errors>0.1%` or `rate<1k`")?;
+        let at = text.find(['<', '>']).ok_or_else(|| {
+            let expected = "expected a comparison, such as `p99>10ms`, `errors>0.1%` or `rate<1k`";
+            pointed(text, text.len()..text.len(), expected)
+        })?;
         let (name, rest) = (text[..at].trim(), &text[at..]);
         let (comparison, rest) = match (rest.strip_prefix(">="), rest.strip_prefix("<=")) {
             (Some(rest), _) => (Comparison::AtLeast, rest),
@@ -89,12 +91,15 @@ impl FromStr for Condition {
             _ if rest.starts_with('>') => (Comparison::Above, &rest[1..]),
             _ => (Comparison::Below, &rest[1..]),
         };
+        // The limit is the end of the text, but for white space.
+        let limit = text.trim_end().len() - rest.trim().len()..text.trim_end().len();
         let rest = rest.trim();
+        let wrong = |what: &str| pointed(text, limit.clone(), what);
         let time = || match rest.parse::<f64>() {
-            Ok(_) => Err(format!("{text}: expected a unit after the number, such as 10ms")),
-            Err(_) => span(rest).map_err(|what| format!("{text}: {what}")),
+            Ok(_) => Err(wrong("expected a unit after the number, such as 10ms")),
+            Err(_) => span(rest).map_err(|what| wrong(&what)),
         };
-        let count = || number(rest).ok_or_else(|| format!("{text}: expected a number, such as 100 or 5k"));
+        let count = || number(rest).ok_or_else(|| wrong("expected a number, such as 100 or 5k"));
         let (figure, limit) = match name {
             "max" => (Figure::Max, time()?),
             "mean" => (Figure::Mean, time()?),
@@ -103,7 +108,7 @@ impl FromStr for Condition {
                 Some(share) => {
                     let share =
                         share.trim().parse::<f64>().ok().filter(|share| (0.0..=100.0).contains(share));
-                    let share = share.ok_or_else(|| format!("{text}: expected a share of 0% to 100%"))?;
+                    let share = share.ok_or_else(|| wrong("expected a share of 0% to 100%"))?;
                     (Figure::ErrorShare, share / 100.0)
                 }
                 None => (Figure::Errors, count()?),
@@ -111,7 +116,10 @@ impl FromStr for Condition {
             _ => {
                 let percentile = name.strip_prefix('p').and_then(|number| number.parse::<f64>().ok());
                 let known = percentile.filter(|at| PERCENTILES.contains(at)).ok_or_else(|| {
-                    format!("{name}: expected p50, p75, p90, p95, p99, p99.9, p99.99, p100, max, mean, errors or rate")
+                    let expected =
+                        "expected p50, p75, p90, p95, p99, p99.9, p99.99, p100, max, mean, errors or rate";
+                    let start = text.len() - text.trim_start().len();
+                    pointed(text, start..start + name.len(), expected)
                 })?;
                 (Figure::Percentile(known), time()?)
             }
@@ -120,9 +128,38 @@ impl FromStr for Condition {
     }
 }
 
+/// Returns the text with carets below a part of it, and what is expected there.
+fn pointed(text: &str, part: Range<usize>, what: &str) -> String {
+    let before = text[..part.start].chars().count();
+    let carets = text[part].chars().count().max(1);
+    format!("\n\n  {text}\n  {}{} {what}", " ".repeat(before), "^".repeat(carets))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn carets_point_at_what_is_wrong() {
+        let reported = |text: &str| text.parse::<Condition>().unwrap_err();
+        assert!(
+            reported("p98>1ms").starts_with("\n\n  p98>1ms\n  ^^^ expected p50"),
+            "{}",
+            reported("p98>1ms")
+        );
+        let text = reported(" p99 >= 10µ ");
+        assert!(text.starts_with("\n\n   p99 >= 10µ \n          ^^^ expected a time"), "{text}");
+        assert!(
+            reported("p99").starts_with("\n\n  p99\n     ^ expected a comparison"),
+            "{}",
+            reported("p99")
+        );
+        assert!(
+            reported("errors>200%").contains("\n         ^^^^ expected a share"),
+            "{}",
+            reported("errors>200%")
+        );
+    }
 
     #[test]
     fn conditions_are_parsed_with_their_units() {
@@ -137,8 +174,10 @@ mod tests {
         assert_eq!(parsed("rate<1k"), (Figure::Rate, Comparison::Below, 1_000.0));
         for (text, words) in [
             ("p99", "expected a comparison"),
-            ("p98>1ms", "p98: expected p50"),
-            ("latency>1ms", "latency: expected"),
+            ("p98>1ms", "^^^ expected p50"),
+            ("latency>1ms", "^^^^^^^ expected p50"),
+            ("p99>", "^ expected a time"),
+            (">1ms", "^ expected p50"),
             ("p99>10", "expected a unit"),
             ("p99>slow", "expected a time"),
             ("errors>200%", "0% to 100%"),

@@ -3,8 +3,9 @@
 use clap::Args;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tollgate_lab_load::shape::{Stage, sine};
 use tollgate_lab_load::{Body, Data, Https, Length, Plan, Protocol, Request, Think, Trust, recording};
 use tollgate_lab_record::{LoadModel, Verification};
@@ -169,6 +170,21 @@ pub const OF_A_URL: [&str; 30] = [
     "verify_body",
 ];
 
+/// Why options make no plan.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// The options ask for something that cannot be.
+    Misuse(String),
+    /// A file cannot be read, or a name cannot be resolved.
+    Trouble(String),
+}
+
+impl From<String> for Wrong {
+    fn from(text: String) -> Self {
+        Self::Misuse(text)
+    }
+}
+
 /// Whether a target is a URL: everything else is the file of a plan.
 pub fn is_url(target: &str) -> bool {
     target.contains("://")
@@ -216,12 +232,23 @@ fn destination(url: &str) -> Result<Destination, String> {
     Ok(Destination { https, web_socket, authority: authority.to_owned(), host, port, path })
 }
 
-/// Resolves `HOST:PORT`. Of several addresses, an IPv4 one is preferred.
+/// The shortest period of a sine wave, in seconds. The wave is divided into stages, each of which has some requests.
+const SHORTEST_PERIOD: f64 = 0.1;
+
+/// How long each address of a name with several may take to accept a connection.
+const REACHABLE_WITHIN: Duration = Duration::from_secs(2);
+
+/// Resolves `HOST:PORT`. Of several addresses, the first that accepts a connection is taken, IPv4 first: a server on
+/// `localhost` may listen on one of its two alone.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
-    let found: Vec<SocketAddr> =
+    let mut found: Vec<SocketAddr> =
         (host, port).to_socket_addrs().map_err(|error| format!("cannot resolve {host}: {error}"))?.collect();
-    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| format!("cannot resolve {host}: the name has no address"))
+    found.sort_by_key(SocketAddr::is_ipv6);
+    found.dedup();
+    let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, REACHABLE_WITHIN).is_ok();
+    let reached = if found.len() > 1 { found.iter().find(answers) } else { None };
+    let chosen = reached.or(found.first()).copied();
+    chosen.ok_or_else(|| format!("cannot resolve {host}: the name has no address"))
 }
 
 /// Replaces the URL in a plan's `target` by the address, the host and TLS that it stands for.
@@ -251,20 +278,22 @@ pub fn expand(plan: &mut serde_json::Value) -> Result<(), String> {
 
 impl LoadOptions {
     /// Returns the plan of a URL.
-    pub fn plan(&self) -> Result<Plan, String> {
+    pub fn plan(&self) -> Result<Plan, Wrong> {
         let to = destination(&self.target)?;
+        self.check(&to)?;
         let mut plan = Plan::new(match &self.connect_to {
-            None => resolve(&to.host, to.port)?,
+            None => resolve(&to.host, to.port).map_err(Wrong::Trouble)?,
             Some(other) => {
                 let (host, port) = other
                     .rsplit_once(':')
                     .and_then(|(host, port)| Some((host, port.parse().ok()?)))
                     .ok_or_else(|| format!("--connect-to {other}: expected HOST:PORT"))?;
-                resolve(host.trim_start_matches('[').trim_end_matches(']'), port)?
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                resolve(host, port).map_err(Wrong::Trouble)?
             }
         });
         plan.threads = self.threads;
-        plan.connections = self.connections.max(self.threads);
+        plan.connections = self.connections;
         plan.protocol = self.protocol(&to)?;
         plan.streams = self.streams;
         plan.keep_alive = !self.no_keep_alive;
@@ -290,7 +319,7 @@ impl LoadOptions {
                 key: self.key.clone(),
             });
         } else if self.insecure || self.cacert.is_some() || self.cert.is_some() {
-            return Err(format!("{}: options of TLS need https:// or wss://", self.target));
+            return Err(format!("{}: options of TLS need https:// or wss://", self.target).into());
         }
         plan.requests = self.requests_to(&to)?;
         if let Some(rate) = &self.rate {
@@ -298,12 +327,13 @@ impl LoadOptions {
                 arrivals(rate, seconds).map_err(|what| format!("--rate {rate}: {what}"))?;
         }
         if let Some(file) = &self.csv {
-            plan.data = Some(table(file)?);
+            plan.data = Some(table(file).map_err(Wrong::Trouble)?);
         }
         if let Some(file) = &self.replay {
-            let recording::Recording { requests, replay, skipped } = recording::read(file, self.speed)?;
+            let recording::Recording { requests, replay, skipped } =
+                recording::read(file, self.speed).map_err(Wrong::Trouble)?;
             if skipped > 0 {
-                eprintln!("{}: {skipped} entries cannot be repeated and are left out", file.display());
+                say!("{}: {skipped} entries cannot be repeated and are left out", file.display());
             }
             let more = self.fields()?;
             plan.requests = requests;
@@ -323,6 +353,19 @@ impl LoadOptions {
             plan.replay = Some(replay);
         }
         Ok(plan)
+    }
+
+    /// Checks what a plan would not show any more.
+    fn check(&self, to: &Destination) -> Result<(), String> {
+        // The parser does not ask for the recording if other options exclude one.
+        if self.replay.is_none() && self.speed != 1.0 {
+            return Err(format!("--speed {}: expected a recording with --replay FILE", self.speed));
+        }
+        let templates = self.mix.iter().chain([&to.path, &to.authority]).find(|text| text.contains("{{"));
+        if let (None, Some(text)) = (&self.csv, templates) {
+            return Err(format!("{text:?}: expected --csv FILE with the values for {{{{...}}}}"));
+        }
+        Ok(())
     }
 
     fn protocol(&self, to: &Destination) -> Result<Protocol, String> {
@@ -351,13 +394,16 @@ impl LoadOptions {
                 text.split_once(':').ok_or_else(|| format!("-H {text:?}: expected `Name: value`"))?;
             fields.push((name.trim().to_owned(), value.trim().to_owned()));
         }
+        if let Some(text) = self.cookies.iter().find(|text| !text.contains('=')) {
+            return Err(format!("-b {text:?}: expected `name=value`"));
+        }
         if !self.cookies.is_empty() {
             fields.push(("Cookie".into(), self.cookies.join("; ")));
         }
         Ok(fields)
     }
 
-    fn requests_to(&self, to: &Destination) -> Result<Vec<Request>, String> {
+    fn requests_to(&self, to: &Destination) -> Result<Vec<Request>, Wrong> {
         let mut headers = self.fields()?;
         let mut host = to.authority.clone();
         headers.retain(|(name, value)| {
@@ -370,7 +416,8 @@ impl LoadOptions {
         let body = match self.body.as_deref().map(|data| (data, data.strip_prefix('@'))) {
             None => None,
             Some((_, Some(file))) => {
-                Some(Body::Raw(fs::read(file).map_err(|error| format!("--body @{file}: {error}"))?))
+                let wrong = |error| Wrong::Trouble(format!("--body @{file}: {error}"));
+                Some(Body::Raw(fs::read(file).map_err(wrong)?))
             }
             Some((text, None)) => Some(Body::Text(text.to_owned())),
         };
@@ -396,7 +443,7 @@ impl LoadOptions {
         }
         self.mix
             .iter()
-            .map(|text| {
+            .map(|text| -> Result<Request, Wrong> {
                 let wrong = || format!("--mix {text:?}: expected `WEIGHT:PATH` or `WEIGHT:METHOD PATH`, such as `3:POST /orders`");
                 let (weight, rest) = text.split_once(':').ok_or_else(wrong)?;
                 let weight = weight.trim().parse().map_err(|_| wrong())?;
@@ -405,7 +452,7 @@ impl LoadOptions {
                     None => (None, rest.trim()),
                 };
                 if !path.starts_with('/') {
-                    return Err(wrong());
+                    return Err(wrong().into());
                 }
                 let method = method.or_else(|| self.method.clone()).unwrap_or_else(|| "GET".to_owned());
                 // The body belongs to the requests that have one.
@@ -470,7 +517,16 @@ fn arrivals(text: &str, seconds: f64) -> Result<(LoadModel, Vec<Stage>), String>
             let [middle, amplitude, period] = rest.split(',').collect::<Vec<_>>()[..] else {
                 return Err(expected.into());
             };
-            sine(seconds, number(middle)?, number(amplitude)?, span(period)?)
+            let (middle, amplitude, period) = (number(middle)?, number(amplitude)?, span(period)?);
+            if period < SHORTEST_PERIOD {
+                return Err(format!("a period of {period} s: expected at least {SHORTEST_PERIOD} s"));
+            }
+            if amplitude > middle {
+                return Err(format!(
+                    "the rate would fall below 0: expected an amplitude of at most {middle}"
+                ));
+            }
+            sine(seconds, middle, amplitude, period)
         }
         _ => return Err("expected a rate, or poisson:, ramp:, step:, spike: or sine: before it".into()),
     };
@@ -569,6 +625,9 @@ mod tests {
             ("spike:1-2,20s", "not shorter"),
             ("square:5", "poisson:"),
             ("sine:5", "sine:MIDDLE"),
+            ("sine:5,6,1s", "an amplitude of at most 5"),
+            ("sine:5,5,0s", "a period of 0 s: expected at least 0.1 s"),
+            ("sine:5,5,1us", "expected at least 0.1 s"),
         ] {
             assert!(arrivals(text, 10.0).unwrap_err().contains(words), "{text}");
         }

@@ -117,6 +117,9 @@ pub fn summary(load: &LoadResult, plan: &Plan) -> String {
             }
         }
     }
+    if let Some(advice) = advice(load, plan) {
+        row("note", advice.to_owned());
+    }
     if let Some(p99) = load.send_lag.as_ref().and_then(|lag| lag.percentile(99.0)).filter(|us| *us > 1_000.0)
     {
         row(
@@ -132,6 +135,21 @@ pub fn summary(load: &LoadResult, plan: &Plan) -> String {
         row("note", "the rate was not kept: the latencies are those of a queue that grows".into());
     }
     text
+}
+
+/// Returns what may be wrong if a server that accepts connections gave no good answer at all.
+fn advice(load: &LoadResult, plan: &Plan) -> Option<&'static str> {
+    let Failures { read, protocol, .. } = load.failures;
+    let plain = plan.tls.is_none() && plan.https.is_none();
+    if load.ok > 0 || !plain || read + protocol == 0 || read + protocol < load.failures.total() {
+        return None;
+    }
+    Some(match plan.protocol {
+        Protocol::Http2 | Protocol::Grpc | Protocol::GrpcStream => {
+            "the server may not speak HTTP/2 with prior knowledge; with TLS the URL begins with https://"
+        }
+        _ => "if the server speaks TLS, the URL begins with https:// (or wss://)",
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::bench::{Bench, results};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use tollgate_lab_record::{FORMAT, Line, append};
 
 /// Returns the complete result file with which the reports are tested.
@@ -55,6 +56,12 @@ fn the_gate_tells_by_its_exit_status() {
     assert!(nothing.stdout.starts_with("nothing to compare: expected"), "{nothing:?}");
     // A lower cost is no failure.
     bench.run(&["gate", "before", "--baseline", "after"]).well();
+
+    // A failure stays one if its reasons are not read, as after `| head`.
+    let mut command = bench.command(&["gate", "after", "--baseline", "before"]);
+    let mut unread = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(unread.stdout.take());
+    assert_eq!(unread.wait().unwrap().code(), Some(1));
 }
 
 #[test]

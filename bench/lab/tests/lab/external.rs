@@ -89,6 +89,7 @@ fn costs(bench: &Bench, study: &str) -> (Vec<f64>, String) {
         assert!(trial.load.as_ref().unwrap().ok > 100, "{:?}", trial.load);
     }
     assert!(results.ceilings.is_empty(), "an origin that is not ours is not driven at full speed");
+    // On a busy machine a rate may not be kept, and then it has no cost.
     let costs = trials.iter().filter_map(|trial| trial.cost).map(|cost| cost.total_us()).collect();
     (costs, fs::read_to_string(bench.path("r.md")).unwrap())
 }
@@ -98,7 +99,7 @@ fn a_process_of_this_host_is_charged() {
     let bench = Bench::new();
     let site = Site::new(&bench);
     let (costs, report) = costs(&bench, &site.study(&format!("cpu: {{pid: {}}}", site.of_gateway.0.id())));
-    assert!(costs.len() == 2 && costs.iter().sum::<f64>() > 0.0, "{costs:?}");
+    assert!(!costs.is_empty() && costs.iter().sum::<f64>() > 0.0, "{costs:?}");
     assert!(report.contains("Its CPU time is read from process"), "{report}");
 }
 
@@ -111,7 +112,7 @@ fn a_process_is_read_over_ssh() {
     let pid = site.of_gateway.0.id();
     let (costs, report) = costs(&bench, &site.study(&format!("cpu: {{ssh: far, pid: {pid}}}")));
     // The kernel counts in ticks here, so a gateway that forwards bytes may use none.
-    assert!(costs.len() == 2 && costs.iter().all(|cost| *cost >= 0.0), "{costs:?}");
+    assert!(!costs.is_empty() && costs.iter().all(|cost| *cost >= 0.0), "{costs:?}");
     assert!(report.contains("on far, over ssh"), "{report}");
     bench.nobody_is_left();
 }
@@ -158,6 +159,24 @@ fn without_a_source_no_toll_is_shown_and_the_report_says_so() {
 }
 
 #[test]
+fn a_source_that_names_another_process_shows_no_toll_of_zero() {
+    let bench = Bench::new();
+    let site = Site::new(&bench);
+    let idle = Running(Command::new("sleep").arg("1000").spawn().unwrap());
+    // From 4,000 answers on, a missing CPU time is no matter of the clock.
+    let study = site
+        .study(&format!("cpu: {{pid: {}}}", idle.0.id()))
+        .replace("rate: 400, seconds: 1, rounds: 2", "requests: 4500, rounds: 1");
+    bench.write("mine.yaml", &study);
+    bench.run(&["run", "mine.yaml", "--out", "r.jsonl"]).well();
+    let results = bench.results("r.jsonl");
+    let trial = results.trials.iter().find(|trial| trial.system == "target").unwrap();
+    assert!(trial.load.as_ref().unwrap().ok >= 4_500, "{trial:?}");
+    let reason = reason(trial).unwrap_or_else(|| panic!("{trial:?}"));
+    assert!(reason.contains("other processes than the counted ones served them"), "{reason}");
+}
+
+#[test]
 fn requests_of_a_gateway_that_runs_are_not_sought_at_the_laboratorys_origin() {
     let bench = Bench::new();
     let site = Site::new(&bench);
@@ -199,17 +218,9 @@ fn what_cannot_be_reached_is_a_row_with_its_reason() {
     bench.run(&["run", "mine.yaml"]).refused(1, &["mine.yaml:4:", "the scheme `ftp` is not supported"]);
 }
 
-#[test]
-fn a_gateway_with_tls_is_expected_to_keep_its_certificate() {
-    let (Some(nginx), Some(openssl)) = (program("nginx"), program("openssl")) else {
-        eprintln!("SKIPPED: nginx and openssl are needed");
-        return;
-    };
-    let bench = Bench::new();
-    let at = port();
-    let folder = bench.path("tls");
-    fs::create_dir_all(&folder).unwrap();
-    let made = Command::new(openssl)
+/// Creates a self-signed certificate of an elliptic curve in a folder.
+fn certificate(folder: &Path, key: &str, file: &str) {
+    let made = Command::new("openssl")
         .args([
             "req",
             "-x509",
@@ -222,28 +233,81 @@ fn a_gateway_with_tls_is_expected_to_keep_its_certificate() {
             "2",
         ])
         .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
-        .args(["-keyout", "key.pem", "-out", "cert.pem"])
-        .current_dir(&folder)
+        .args(["-keyout", key, "-out", file])
+        .current_dir(folder)
         .output()
         .unwrap();
     assert!(made.status.success(), "{made:?}");
+}
+
+/// Starts an nginx with TLS in the folder `tls` of a test. `listen` are options of its listener, `http` is
+/// configuration, and `answer` the body of its answers. `None` if the programs are missing.
+fn nginx_with_tls(bench: &Bench, listen: &str, http: &str, answer: &str) -> Option<(Running, SocketAddr)> {
+    let (Some(nginx), Some(_)) = (program("nginx"), program("openssl")) else {
+        eprintln!("SKIPPED: nginx and openssl are needed");
+        return None;
+    };
+    let at = port();
+    let folder = bench.path("tls");
+    fs::create_dir_all(&folder).unwrap();
+    certificate(&folder, "key.pem", "cert.pem");
     let path = folder.display();
     bench.write(
         "tls/nginx.conf",
         &format!(
             "daemon off; master_process off; pid {path}/pid; error_log {path}/error.log; events {{}} http {{ access_log off; \
              client_body_temp_path {path}/b; proxy_temp_path {path}/p; fastcgi_temp_path {path}/f; \
-             uwsgi_temp_path {path}/u; scgi_temp_path {path}/s; server {{ listen {at} ssl; ssl_protocols TLSv1.3; \
-             ssl_certificate {path}/cert.pem; ssl_certificate_key {path}/key.pem; location / {{ return 200 ok; }} }} }}"
+             uwsgi_temp_path {path}/u; scgi_temp_path {path}/s; {http} server {{ listen {at} ssl {listen}; \
+             ssl_protocols TLSv1.3; ssl_certificate {path}/cert.pem; ssl_certificate_key {path}/key.pem; \
+             location / {{ return 200 {answer}; }} }} }}"
         ),
     );
-    let child = Command::new(nginx).arg("-c").arg(folder.join("nginx.conf")).spawn().unwrap();
-    let nginx = Running(child);
+    let nginx = Running(Command::new(nginx).arg("-c").arg(folder.join("nginx.conf")).spawn().unwrap());
     let begun = Instant::now();
     while TcpStream::connect(at).is_err() {
         assert!(begun.elapsed() < Duration::from_secs(10));
         sleep(Duration::from_millis(10));
     }
+    Some((nginx, at))
+}
+
+#[test]
+fn wrong_answers_over_http_2_alone_are_found_beside_a_tool_with_http_2() {
+    let bench = Bench::new();
+    // The same body over HTTP/1.1, another one for each request of a connection over HTTP/2.
+    let http = "keepalive_requests 1000000000; map $server_protocol $answer { default 1; HTTP/2.0 $connection_requests; }";
+    let Some((_nginx, at)) = nginx_with_tls(&bench, "http2", http, "$answer") else { return };
+    if program("h2load").is_none() {
+        eprintln!("SKIPPED: h2load is needed");
+        return;
+    }
+    let study = format!(
+        "
+title: With HTTP/2
+about: It runs already.
+target: https://localhost:{}/
+settings: {{features: [tls], http: 2, streams: 2, tool: h2load, connections: 2, seconds: 1, rounds: 1, warm_up: 0}}
+sections: [{{title: As it is, systems: [target], points: [{{}}]}}]
+",
+        at.port()
+    );
+    bench.write("mine.yaml", &study);
+    bench.run(&["run", "mine.yaml", "--out", "r.jsonl"]).well();
+    let results = bench.results("r.jsonl");
+    let trial = results.trials.iter().find(|trial| trial.system == "target").unwrap();
+    let load = trial.load.as_ref().unwrap();
+    assert!(load.ok > 0 && load.failures.total() == 0, "the tool saw nothing: {load:?}");
+    let reason = reason(trial).unwrap_or_else(|| panic!("{trial:?}"));
+    assert!(reason.contains("verified requests before and after h2load's"), "{reason}");
+    assert!(reason.contains("a body with other bytes"), "{reason}");
+}
+
+#[test]
+fn a_gateway_with_tls_is_expected_to_keep_its_certificate() {
+    let bench = Bench::new();
+    let Some((nginx, at)) = nginx_with_tls(&bench, "", "", "ok") else { return };
+    let folder = bench.path("tls");
+    let path = folder.display();
     let study = format!(
         "
 title: With TLS
@@ -271,24 +335,7 @@ sections: [{{title: As it is, systems: [direct, target], points: [{{}}]}}]
     let direct = results.systems.iter().find(|system| system.name == "direct").unwrap();
     assert!(direct.missing.as_ref().unwrap().reason.contains("names no `origin: URL`"));
     // A certificate that it does not present.
-    fs::copy(folder.join("cert.pem"), folder.join("other.pem")).unwrap();
-    let other = Command::new("openssl")
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:P-256",
-            "-nodes",
-            "-days",
-            "2",
-        ])
-        .args(["-subj", "/CN=localhost", "-keyout", "other-key.pem", "-out", "other.pem"])
-        .current_dir(&folder)
-        .output()
-        .unwrap();
-    assert!(other.status.success());
+    certificate(&folder, "other-key.pem", "other.pem");
     let pinned = study.replace("cpu:", &format!("certificate: {path}/other.pem\ncpu:"));
     bench.write("mine.yaml", &pinned);
     bench.run(&["run", "mine.yaml", "--fresh", "--out", "r.jsonl"]).well();

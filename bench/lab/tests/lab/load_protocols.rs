@@ -4,9 +4,11 @@ use crate::bench::Bench;
 use crate::load_url::{load, ok, request};
 use crate::parts::Origin;
 use bytes::Bytes;
+use rcgen::{BasicConstraints, Certificate, CertificateParams, IsCa, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 use std::io::{BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -28,27 +30,68 @@ fn serve(connection: impl Fn(std::net::TcpStream) -> Option<()> + Send + Sync + 
     address
 }
 
-#[test]
-fn an_ordinary_certificate_is_verified_unless_the_user_waives_it() {
-    let bench = Bench::new();
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    bench.write("ca.pem", &made.cert.pem());
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+/// Starts a server with TLS and this certificate. Clients must present a certificate that `authority` has signed, if it
+/// is given.
+fn serve_tls(certificate: &Certificate, key: &KeyPair, authority: Option<&Certificate>) -> SocketAddr {
+    let provider = Arc::new(ring::default_provider());
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
         .unwrap();
-    let config = Arc::new(config);
-    let address = serve(move |stream| {
+    let builder = match authority {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.der().clone()).unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            builder.with_client_cert_verifier(verifier.build().unwrap())
+        }
+    };
+    let config = Arc::new(builder.with_single_cert(vec![certificate.der().clone()], key).unwrap());
+    serve(move |stream| {
         let tls = ServerConnection::new(Arc::clone(&config)).ok()?;
         let mut stream = BufReader::new(StreamOwned::new(tls, stream));
         while request(&mut stream).is_some() {
             stream.get_mut().write_all(ok("secret").as_bytes()).ok()?;
         }
         Some(())
-    });
+    })
+}
+
+#[test]
+fn certificates_that_do_not_fit_are_told_before_the_load() {
+    let bench = Bench::new();
+    let refused = |address: SocketAddr, arguments: &[&str], words: &str| {
+        let url = format!("https://localhost:{}/", address.port());
+        bench.run(&[&["load", &url, "-n", "1"], arguments].concat()).refused(1, &[words]);
+    };
+    // `openssl req -x509` makes such certificates.
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&key).unwrap();
+    bench.write("ca.pem", &authority.pem());
+    let address = serve_tls(&authority, &key, None);
+    refused(address, &["--cacert", "ca.pem"], "belongs to an authority (CA:TRUE), not to a server");
+    // A server with TLS 1.3 says after the handshake that it wants a certificate.
+    let strict = serve_tls(&authority, &key, Some(&authority));
+    refused(strict, &["-k"], "wants a certificate of the client: name it with `--cert FILE --key FILE`");
+    let other = rcgen::generate_simple_self_signed(vec!["me".to_owned()]).unwrap();
+    bench.write("me.pem", &other.cert.pem());
+    bench.write("me.key", &other.signing_key.serialize_pem());
+    refused(
+        strict,
+        &["-k", "--cert", "me.pem", "--key", "me.key"],
+        "does not accept the client's certificate",
+    );
+}
+
+#[test]
+fn an_ordinary_certificate_is_verified_unless_the_user_waives_it() {
+    let bench = Bench::new();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    bench.write("ca.pem", &made.cert.pem());
+    let address = serve_tls(&made.cert, &made.signing_key, None);
     let url = format!("https://localhost:{}/", address.port());
     let few = ["-n", "20", "-c", "2"];
     let refused = |arguments: &[&str], words: &str| {

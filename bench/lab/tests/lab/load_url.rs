@@ -296,25 +296,37 @@ fn what_cannot_be_loaded_is_refused_with_what_to_do() {
     let refused = |arguments: &[&str], code: i32, words: &[&str]| {
         bench.run(&[&["load"], arguments].concat()).refused(code, words);
     };
-    refused(&["ftp://a/"], 1, &["ftp://a/: expected http://, https://, ws:// or wss://"]);
+    refused(&["ftp://a/"], 2, &["ftp://a/: expected http://, https://, ws:// or wss://"]);
     refused(&["http://no.such.name.invalid/"], 1, &["cannot resolve no.such.name.invalid"]);
     refused(&["http://127.0.0.1:1/"], 1, &["cannot connect to 127.0.0.1:1"]);
     refused(&["localhost:8080"], 1, &["localhost:8080: ", "or a URL with its scheme: http://HOST/"]);
     refused(
         &["plan.json", "--rate", "5"],
-        1,
+        2,
         &["--rate describes a load on a URL, but plan.json is the file of a plan"],
     );
-    refused(&["plan.json", "-H", "a: b"], 1, &["--header describes"]);
+    refused(&["plan.json", "-H", "a: b"], 2, &["--header describes"]);
     refused(&[&https], 1, &["did you mean http://"]);
-    refused(&[&url, "--insecure"], 1, &["options of TLS need https://"]);
-    refused(&[&url, "--rate", "fast"], 1, &["--rate fast: expected requests a second"]);
-    refused(&[&url, "--streams", "4"], 1, &["`streams` is 4, but HTTP/1.1 has one request at a time"]);
-    refused(&[&url, "-H", "nothing"], 1, &["-H \"nothing\": expected `Name: value`"]);
+    refused(&[&url, "--insecure"], 2, &["options of TLS need https://"]);
+    refused(&[&url, "--rate", "fast"], 2, &["--rate fast: expected requests a second"]);
+    refused(&[&url, "--rate", "sine:9,1,0s"], 2, &["--rate sine:9,1,0s: a period of 0 s"]);
+    refused(&[&url, "-z", "0s"], 2, &["`length` is 0 seconds"]);
+    refused(&[&url, "-c", "0"], 2, &["0 connections over 1 threads"]);
+    refused(&[&url, "-c", "1", "-t", "4"], 2, &["1 connections over 4 threads"]);
+    refused(&[&url, "--streams", "4"], 2, &["`streams` is 4, but HTTP/1.1 has one request at a time"]);
+    refused(&[&url, "-H", "nothing"], 2, &["-H \"nothing\": expected `Name: value`"]);
+    refused(&[&url, "-b", "nothing"], 2, &["-b \"nothing\": expected `name=value`"]);
+    refused(&[&url, "-n", "1", "--speed", "2"], 2, &["--speed 2: expected a recording with --replay FILE"]);
+    refused(
+        &[&format!("{url}{{{{id}}}}")],
+        2,
+        &["/{{id}}\": expected --csv FILE with the values for {{...}}"],
+    );
+    refused(&[&url, "--json", "no/such/folder"], 1, &["no/such/folder: No such file"]);
     refused(&[&url, "--csv", "empty.csv"], 1, &["empty.csv: expected a line of names, and at least one row"]);
     refused(&[&format!("{url}{{{{id}}}}"), "--csv", "none.csv"], 1, &["none.csv: "]);
-    refused(&[&url, "--mix", "/a"], 1, &["--mix \"/a\": expected `WEIGHT:PATH`"]);
-    refused(&[&url, "--fail-if", "p98>1ms"], 2, &["p98: expected p50"]);
+    refused(&[&url, "--mix", "/a"], 2, &["--mix \"/a\": expected `WEIGHT:PATH`"]);
+    refused(&[&url, "--fail-if", "p98>1ms"], 2, &["\n  p98>1ms\n  ^^^ expected p50"]);
     refused(&[&url, "--rate", "5", "--think", "1s"], 2, &["--rate", "--think"]);
     refused(&[&url, "-z", "soon"], 2, &["expected a time, such as 200ms"]);
 }

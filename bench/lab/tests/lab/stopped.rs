@@ -1,7 +1,9 @@
 //! Tests Ctrl-C, and the continuation of a stopped run.
 
-use crate::bench::{Answer, Bench, results};
+use crate::bench::{Answer, Bench, LAB, results};
+use crate::load_url::{ok, server};
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -123,11 +125,82 @@ fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
     let bad: Vec<_> = ended.trials.iter().filter(|trial| !trial.is_good()).collect();
     assert!(bad.is_empty(), "{bad:?}");
     assert!(ended.end.is_some());
+    let notes: Vec<&str> = ended.notes.iter().map(|(_, text)| text.as_str()).collect();
+    let stopped = format!("The run was stopped after {made} trials and continued at ");
+    assert!(notes.iter().any(|text| text.starts_with(&stopped)), "{notes:?}");
     assert_eq!((ended.verdicts.len(), ended.received.len(), ended.systems.len()), (2, 2, 2));
     assert!(answer.stdout.contains("Long enough"), "{}", answer.stdout);
 
     bench.run(&arguments).refused(1, &["r.jsonl holds a whole run", "--out", "--fresh"]);
     assert_eq!(results(&file), ended);
+}
+
+#[test]
+fn a_run_is_not_continued_with_another_program() {
+    let bench = Bench::new();
+    bench.study("long", STUDY);
+    // A copy, so that the test can replace it.
+    let gate = bench.path("gate");
+    fs::copy(LAB, &gate).unwrap();
+    let system = fs::read_to_string(bench.path("data/systems/wire/system.yaml")).unwrap();
+    bench.write("data/systems/wire/system.yaml", &system.replace(LAB, gate.to_str().unwrap()));
+    let arguments = ["run", "long", "--seconds", "0.2", "--out", "r.jsonl"];
+    bench.run(&arguments).well();
+    // As if the run had been stopped in its last cell.
+    let file = bench.path("r.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let kept = text.lines().take_while(|line| !line.contains("\"line\":\"verdict\""));
+    let kept = kept.collect::<Vec<_>>().join("\n") + "\n";
+    fs::write(&file, kept.rsplit_once("{\"line\":\"trial\"").unwrap().0).unwrap();
+    fs::remove_file(&gate).unwrap();
+    fs::copy(LAB, &gate).unwrap();
+    bench.run(&arguments).refused(1, &["gate of wire is newer than the last line of r.jsonl", "--fresh"]);
+    let kept = fs::read_to_string(&file).unwrap();
+    fs::write(&file, kept.replace("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")).unwrap();
+    bench.run(&arguments).refused(1, &["wire was 0.0.9 (", "and is 0.1.0 (", "--fresh"]);
+    // Written after the program, the file is continued.
+    fs::write(&file, kept).unwrap();
+    bench.run(&arguments).well();
+}
+
+#[test]
+fn a_load_that_is_stopped_shows_what_it_measured_and_invents_nothing() {
+    let bench = Bench::new();
+    let (address, _) = server(|asked| {
+        if asked.line.contains("/hang") {
+            sleep(Duration::from_secs(60));
+        }
+        ok("fine")
+    });
+    let stopped = |arguments: &[&str], after: &str| {
+        let errors = bench.path("errors");
+        let file = fs::File::create(&errors).unwrap();
+        let mut command = bench.command(&[&["load"], arguments].concat());
+        let mut running = Running(command.stdout(Stdio::piped()).stderr(file).spawn().unwrap());
+        let said = || fs::read_to_string(&errors).unwrap();
+        let started = Instant::now();
+        while said().matches(after).count() < 2 {
+            assert!(started.elapsed() < PATIENCE, "{}", said());
+            sleep(Duration::from_millis(20));
+        }
+        running.interrupt();
+        let mut stdout = String::new();
+        running.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+        Answer { code: running.0.wait().unwrap().code(), stdout, stderr: said() }
+    };
+    // The requests in flight might have been answered: they are neither good nor failed.
+    let hang = format!("http://{address}/hang");
+    let answer = stopped(&[&hang, "-c", "2", "--timeout", "60s", "-z", "60s", "--live"], "errors 0").well();
+    assert!(answer.stdout.contains("good        0\n"), "{answer:?}");
+    assert!(answer.stdout.contains("failed      0 (0.00 %)\n"), "{answer:?}");
+    // A search claims no rate that was not tried to its end.
+    let url = format!("http://{address}/");
+    let answer = stopped(&[&url, "-c", "1", "-z", "500ms", "--find-rate", "errors<50%"], "holds").well();
+    assert!(answer.stdout.contains("/s holds errors<50%; "), "{answer:?}");
+    assert!(answer.stdout.contains("stopped before"), "{answer:?}");
+    let claimed = answer.stdout.split("/s").next().unwrap();
+    let tried = format!("{claimed}/s  holds");
+    assert!(answer.stderr.contains(&tried), "{answer:?}");
 }
 
 #[test]

@@ -344,6 +344,9 @@ impl Users {
             if self.waiting == 0 && run.stopped(time) {
                 break;
             }
+            if run.is_cut(time) {
+                break;
+            }
             if time > run.moments.end.saturating_add(run.limit + tick) {
                 for user in self.users.iter().filter(|user| user.waiting) {
                     run.failed(Fault::Timeout, user.times, time);

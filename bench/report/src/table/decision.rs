@@ -1,6 +1,6 @@
 //! The decision table.
 
-use super::{Group, Place, Table, Text, Tone, column, limit, p99, p99_range, parts, reason};
+use super::{Group, Place, Table, Text, Tone, column, limit, p99_range, parts, reason};
 use crate::figures::{Decision, DecisionRow, Figures, Metric, Report};
 use crate::number;
 
@@ -42,7 +42,10 @@ pub fn of_decision(report: &Report, decision: &Decision) -> Table {
     if shown.mean {
         columns.push(column("Mean", true, 0));
     }
-    columns.extend([column("p50", true, 5), column("p99", true, 0), column("Memory", true, 2)]);
+    // In words, since the head of a report has no footnotes. All trials of a cell are of one tool.
+    let uncorrected = any(|figures| figures.p99_us.is_some() && !figures.corrected);
+    let p99 = if uncorrected { "p99 from the real sending" } else { "p99" };
+    columns.extend([column("p50", true, 5), column(p99, true, 0), column("Memory", true, 2)]);
     if shown.rps {
         columns.push(column("Most req/s", true, 2));
     }
@@ -98,7 +101,7 @@ fn decision_row(
         texts.push(place.number("mean_us", figures.mean_us, number::time));
     }
     texts.push(place.number("p50_us", figures.p50_us, number::time));
-    let tail = p99(&place, figures);
+    let tail = place.number("p99_us", figures.of(Metric::P99), number::time);
     texts.push(match p99_range(figures) {
         Some(range) => tail.beside(range),
         None => tail,

@@ -5,7 +5,7 @@ use regex::Regex;
 use std::path::Path;
 use tollgate_lab_record::{Results, Status, VerdictKind};
 use tollgate_lab_report::figures::{Call, Headline, Metric};
-use tollgate_lab_report::{FEWEST_ROUNDS, Report, html, markdown, svg, table, terminal};
+use tollgate_lab_report::{FEWEST_ROUNDS, Report, comment, html, markdown, svg, table, terminal};
 
 /// Returns the headline as text.
 fn said(results: &Results) -> String {
@@ -233,7 +233,10 @@ fn the_false_headlines_of_the_published_studies_are_gone() {
 
 #[test]
 fn the_page_leads_with_what_was_learned_and_keeps_its_contents_in_view() {
-    let page = html(&kept("sidecar"));
+    let mut results = kept("sidecar");
+    let commentary = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/studies/commentary/sidecar.md");
+    comment(&mut results, &std::fs::read_to_string(commentary).unwrap()).unwrap();
+    let page = html(&results);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is lacking"));
     assert!(at("No winner can be named") < at("What was learned") && at("What was learned") < at("<table"));
     assert!(page.contains("<nav class=\"contents\"") && page.contains("Back to top"));

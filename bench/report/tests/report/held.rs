@@ -168,6 +168,20 @@ fn a_gate_does_not_pass_a_build_that_fails_every_request() {
     let outcome = gate(&part, &baseline, 0.03, &["tollgate".to_owned()], None);
     assert_eq!(outcome.exit_code(), 1, "{outcome}");
     assert!(outcome.to_string().contains("not in the second file"), "{outcome}");
+    // A cell that was set otherwise since holds nothing of the baseline.
+    let mut eased = canned::results();
+    for cell in eased.cells.iter_mut().filter(|cell| cell.id != "toll-64") {
+        cell.settings.insert("rate".into(), "1/s".into());
+    }
+    let outcome = gate(&eased, &baseline, 0.03, &["tollgate".to_owned()], None);
+    assert_eq!(outcome.exit_code(), 1, "{outcome}");
+    assert!(outcome.to_string().contains("set otherwise in the first file"), "{outcome}");
+    // The last cell of a run that was stopped has too few rounds.
+    let mut stopped = canned::results();
+    stopped.trials.retain(|trial| trial.cell == "toll-64" || trial.round < FEWEST_ROUNDS);
+    let outcome = gate(&stopped, &baseline, 0.03, &["tollgate".to_owned()], None);
+    assert_eq!(outcome.exit_code(), 1, "{outcome}");
+    assert!(outcome.to_string().contains("CPU in 5 of 5 rounds of the second file"), "{outcome}");
     // A rate that the new build does not keep has no cost.
     let mut slow = canned::results();
     for trial in slow.trials.iter_mut().filter(|one| one.system == "tollgate" && one.cell == "toll-64") {

@@ -14,9 +14,14 @@ fn docs(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name)
 }
 
-fn kept(study: &str) -> Results {
+/// Returns the kept results of a study, without its commentary.
+fn measured(study: &str) -> Results {
     let bytes = std::fs::read(docs(&format!("studies/results/{study}.jsonl"))).unwrap();
-    let mut results = read(&bytes[..]).unwrap();
+    read(&bytes[..]).unwrap()
+}
+
+fn kept(study: &str) -> Results {
+    let mut results = measured(study);
     if let Ok(text) = std::fs::read_to_string(docs(&format!("studies/commentary/{study}.md"))) {
         comment(&mut results, &text).unwrap_or_else(|error| panic!("{study}: {error}"));
     }
@@ -33,6 +38,16 @@ fn compare(name: &str, text: &str) {
         written == text,
         "docs/{name} is not what its kept result file gives; run this test with BLESS=1"
     );
+}
+
+#[test]
+fn commentary_is_in_a_file_of_its_own_that_names_its_run() {
+    for study in STUDIES {
+        let results = measured(study);
+        assert!(results.notes.iter().all(|(_, note)| !note.starts_with("**What was learned")), "{study}");
+        let text = std::fs::read_to_string(docs(&format!("studies/commentary/{study}.md"))).unwrap();
+        assert!(text.starts_with(&format!("Run: {}\n", results.header.started)), "{study}");
+    }
 }
 
 #[test]

@@ -3,8 +3,15 @@
 /// The parts of the set-up that affect the verdict.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Cores that the system may use (the smaller of cores and workers); 0 for a direct run.
+    /// Cores that the system may use (the smaller of cores and workers); 0 for a direct run, and for a gateway that
+    /// already runs.
     pub target_cores: f64,
+    /// Whether the CPU time of the system is read.
+    pub has_cpu: bool,
+    /// Whether the limit of the system is not visible from here: the laboratory did not start it.
+    pub unseen: bool,
+    /// The cores that the system has to itself on this host; empty if it shares them, or runs elsewhere.
+    pub system_cores: Vec<usize>,
     /// Cores of the generator, and of the origin as well if `origin_cores` is empty.
     pub load_cores: Vec<usize>,
     /// Cores of the origin alone; empty if it shares the generator's cores.
@@ -25,6 +32,9 @@ pub struct Facts {
     pub before: f64,
     /// Whether the system itself makes the answers of this cell, so that the origin receives no request.
     pub own_answers: bool,
+    /// Whether the probe before the load found that the system answers before the origin does, though the cell does not
+    /// ask for that.
+    pub early_answers: bool,
     /// Whether the cell asks for more requests to the origin than clients send, such as copies.
     pub extra_requests: bool,
 }

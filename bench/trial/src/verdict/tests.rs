@@ -53,7 +53,13 @@ fn evidence(target: f64, origin: f64, generator: f64) -> Evidence {
 }
 
 fn facts() -> Facts {
-    Facts { target_cores: 1.0, load_cores: vec![1], response_bytes: 200.0, ..Default::default() }
+    Facts {
+        target_cores: 1.0,
+        has_cpu: true,
+        load_cores: vec![1],
+        response_bytes: 200.0,
+        ..Default::default()
+    }
 }
 
 fn kind(facts: &Facts, load: &LoadResult, evidence: &Evidence) -> VerdictKind {
@@ -158,6 +164,9 @@ fn answers_that_the_origin_did_not_give_are_named() {
     let mut late = with(3_000);
     late.upstream.unseen_us = 400_000.0;
     assert_eq!(kind_of(&kept, &late), VerdictKind::Nothing);
+    // A system that answers in advance asks the origin as often as the others do.
+    let early = Facts { early_answers: true, ..facts() };
+    assert_eq!(kind(&early, &kept, &with(5_000)), VerdictKind::OwnAnswers);
     // A condition that the cell asks for is not an error.
     let made = Facts { own_answers: true, ..facts() };
     assert_eq!(kind(&made, &kept, &with(0)), VerdictKind::Nothing);
@@ -181,8 +190,13 @@ fn answers_without_cpu_time_are_served_by_others() {
     assert_eq!(kind, VerdictKind::Invalid);
     let last = &findings.last().unwrap().text;
     assert!(last.starts_with("0 us of CPU for 4000 answers"), "{last}");
-    let direct = Facts { target_cores: 0.0, ..facts() };
+    let direct = Facts { target_cores: 0.0, has_cpu: false, ..facts() };
     assert_eq!(attribute(&direct, Some(&kept), &evidence(0.0, 0.1, 0.1)).0, VerdictKind::Nothing);
+    // A gateway that already runs, whose source of CPU time names another process, or none at all.
+    let running = Facts { has_cpu: true, unseen: true, load_cores: vec![1], ..Default::default() };
+    assert_eq!(attribute(&running, Some(&kept), &evidence(0.0, 0.1, 0.1)).0, VerdictKind::Invalid);
+    let unread = Facts { has_cpu: false, ..running };
+    assert_eq!(attribute(&unread, Some(&kept), &evidence(0.0, 0.1, 0.1)).0, VerdictKind::Nothing);
     // A tick of the kernel's clock may miss a few requests.
     let few = load(LoadModel::Constant { rps: 400.0 }, 400.0, 64);
     assert_eq!(attribute(&facts(), Some(&few), &evidence(0.0, 0.1, 0.1)).0, VerdictKind::Nothing);
@@ -200,6 +214,29 @@ fn verified_requests_beside_a_load_tool_void_its_trial() {
     assert_eq!(kind_with(31, Failures { body: 1, ..Default::default() }), VerdictKind::Errors);
     assert_eq!(kind_with(31, Failures { timeout: 1, ..Default::default() }), VerdictKind::Gateway);
     assert_eq!(kind_with(0, Failures { timeout: 32, ..Default::default() }), VerdictKind::Errors);
+}
+
+#[test]
+fn work_beside_the_system_on_its_cores_is_told() {
+    let own = Facts { system_cores: vec![0], ..facts() };
+    let kept = load(LoadModel::Constant { rps: 4_000.0 }, 4_000.0, 64);
+    let told = |busy: f64| {
+        let mut seen = evidence(0.3, 0.1, 0.1);
+        seen.machine.busy[0] = busy;
+        let (kind, findings) = attribute(&own, Some(&kept), &seen);
+        assert_eq!(kind, VerdictKind::Nothing);
+        findings.iter().any(|one| one.text == "other processes and the kernel used 50 % of a core beside the system on its cores: not in its cost")
+    };
+    assert!(told(0.8) && !told(0.35));
+}
+
+#[test]
+fn a_gateway_whose_limit_is_not_visible_keeps_its_figures() {
+    let running = Facts { has_cpu: true, unseen: true, load_cores: vec![1], ..Default::default() };
+    let (kind, findings) = attribute(&running, Some(&load(CLOSED, 5_000.0, 64)), &evidence(0.5, 0.2, 0.2));
+    assert_eq!(kind, VerdictKind::Nothing);
+    assert!(findings.last().unwrap().text.starts_with("the generator was not at its limit"), "{findings:?}");
+    assert_eq!(attribute(&running, None, &evidence(0.5, 0.2, 0.2)).0, VerdictKind::Invalid);
 }
 
 #[test]

@@ -71,15 +71,36 @@ fn describe_failures(failures: &Failures) -> String {
     words.join(", ")
 }
 
-/// Compares the requests that the origin received with the answers. Both may differ by the requests in flight
-/// at either end, and by those between the start of the measurement and the reading of the origin's counter.
+/// Finds answers that are not the origin's. A system that answers in advance and asks the origin in the background has
+/// equal counts; the probe of the equal terms finds it.
 pub(super) fn forwarded(
     findings: &mut Findings,
     facts: &Facts,
     load: &LoadResult,
     evidence: &Evidence,
 ) -> Option<VerdictKind> {
-    let received = evidence.upstream.requests? as f64;
+    let counted = evidence.upstream.requests;
+    if let Some(kind) = counted.and_then(|received| astray(findings, facts, load, evidence, received as f64))
+    {
+        return Some(kind);
+    }
+    facts.early_answers.then(|| {
+        let text =
+            "one client's requests were answered before the origin answered: from a cache, or in advance";
+        findings.add(text.to_owned());
+        VerdictKind::OwnAnswers
+    })
+}
+
+/// Compares the requests that the origin received with the answers. Both may differ by the requests in flight
+/// at either end, and by those between the start of the measurement and the reading of the origin's counter.
+fn astray(
+    findings: &mut Findings,
+    facts: &Facts,
+    load: &LoadResult,
+    evidence: &Evidence,
+    received: f64,
+) -> Option<VerdictKind> {
     let (ok, sent) = (load.ok as f64, (load.ok + load.failures.total()) as f64);
     let in_flight = 2.0 * f64::from(load.connections) * f64::from(facts.streams.max(1)) + ASTRAY_LEAST;
     let unseen = load.rps() * (evidence.upstream.unseen_us / 1e6 + START_APART);
@@ -112,13 +133,12 @@ pub(super) fn counted(
     evidence: &Evidence,
 ) -> Option<VerdictKind> {
     let used = evidence.target.cpu_us();
-    let gone = facts.target_cores > 0.0
-        && evidence.wall_us > 0.0
-        && load.ok >= MANY
-        && used < LEAST_US * load.ok as f64;
+    let gone = facts.has_cpu && evidence.wall_us > 0.0 && load.ok >= MANY && used < LEAST_US * load.ok as f64;
     gone.then(|| {
+        // The counter of a gateway that already runs may be read from a copy, such as Prometheus'.
+        let or = if facts.unseen { ", or the counter was not updated meanwhile" } else { "" };
         findings.add(format!(
-            "{used:.0} us of CPU for {} answers: other processes than the counted ones served them",
+            "{used:.0} us of CPU for {} answers: other processes than the counted ones served them{or}",
             load.ok
         ));
         VerdictKind::Invalid

@@ -1,9 +1,19 @@
-//! Keeps a translation, and brings it up to date with changes of the objects.
+//! Keeps a translation up to date with changes of the objects.
 //!
-//! A route is translated again if it changed, or what it read: a Gateway or a ListenerSet that it refers to, a Service,
-//! another route that wants the same match. New endpoints only make the documents of their upstreams again. Gateways
-//! are few, so a change of one collects all of them. Ingresses are translated again together with those that they share
-//! hosts with. Objects that permit something to many others (ReferenceGrants, policies) concern all routes.
+//! The [source](crate::thread) calls [`Translator::update`] with each batch of changes, and [`Translator::in_force`]
+//! when the gateway has put the result in force. [`Translator::update`] translates only what depends on a change:
+//!
+//! | Change | Translated again |
+//! |---|---|
+//! | a route | the route, and the routes that claim the same matches |
+//! | a Service | the routes and Ingresses that refer to it |
+//! | the endpoints of a Service | the documents of its upstreams, and no route |
+//! | a Gateway or a ListenerSet | all Gateways, because they are few, and the routes that see a parent differently |
+//! | an Ingress | the Ingresses that share hosts with it, directly or through others |
+//! | a TollgatePolicy | its targets |
+//! | a ReferenceGrant, a BackendTLSPolicy or a ConfigMap | all routes |
+//!
+//! Invariant: the result equals a [translation](super::translate) of all objects from scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,7 +70,7 @@ pub struct Translator {
     policy_upstreams: Vec<(String, Vec<Reference>)>,
     gateways: Gateways,
     parents: Parents,
-    /// The routes that are translated, whether they belong to this controller or not.
+    /// All routes, whether they belong to this controller or not.
     routes: BTreeMap<Reference, Box<RouteState>>,
     attachments: Shared<AttachmentState>,
     used_backends: Shared<UsedBackends>,
@@ -76,7 +86,7 @@ pub struct Translator {
     statuses: BTreeMap<Reference, Compact>,
     references: BTreeSet<Reference>,
     notes: BTreeMap<Reference, BTreeSet<String>>,
-    /// The objects of which a document is refused.
+    /// The objects with a refused document.
     refused: BTreeSet<Reference>,
 }
 
@@ -91,10 +101,10 @@ struct RouteState {
     ancestors: Ancestors,
 }
 
-/// Where a route is attached.
+/// The attachment of a route to its parents.
 #[derive(Default, PartialEq, Eq, Hash)]
 struct AttachmentState {
-    /// What its references name, whether it exists or not.
+    /// The parents that it refers to, whether they exist or not.
     parents: Vec<Reference>,
     /// The listeners that it is attached to.
     listeners: Vec<ListenerKey>,
@@ -102,7 +112,7 @@ struct AttachmentState {
     gateways: Vec<ObjectName>,
 }
 
-/// What the backend references of a route lead to.
+/// The backends that a route uses.
 #[derive(Default, PartialEq, Eq, Hash)]
 struct UsedBackends {
     upstreams: Vec<String>,
@@ -110,12 +120,12 @@ struct UsedBackends {
     services: Vec<ObjectName>,
 }
 
-/// The difference that an update has made.
+/// The changes that an update made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// Documents that are new, different or gone.
+    /// Documents that were added, changed or removed.
     pub documents: BTreeSet<DocumentKey>,
-    /// Objects whose statuses should be different, or that have no status any more.
+    /// Objects whose statuses changed, or were removed.
     pub statuses: BTreeSet<Reference>,
 }
 
@@ -128,7 +138,7 @@ impl Update {
 }
 
 impl Translator {
-    /// Makes a translation of no objects.
+    /// Creates the translation of no objects.
     #[must_use]
     pub fn new(settings: TranslationSettings) -> Self {
         Self {
@@ -161,7 +171,7 @@ impl Translator {
         self.update(objects, &Changes { objects: all.collect(), endpoints: BTreeSet::new() })
     }
 
-    /// Translates again what changes of the objects concern.
+    /// Translates everything that depends on the changed objects.
     pub fn update(&mut self, objects: &Objects, changes: &Changes) -> Update {
         let mut update = Update::default();
         let kinds: BTreeSet<Kind> = changes.objects.iter().map(|object| object.kind).collect();
@@ -202,7 +212,7 @@ impl Translator {
         update
     }
 
-    /// Returns whether changes concern the Services of Gateways.
+    /// Returns whether changes affect the Services of Gateways.
     fn concerns_services(&self, changes: &Changes) -> bool {
         self.settings.services.as_ref().is_some_and(|services| {
             changes.objects.iter().any(|object| object.kind == Kind::Service)
@@ -245,8 +255,8 @@ impl Translator {
         &self.notes
     }
 
-    /// Returns the statuses that changed, or are gone, when an update is in force. `refused` has all documents that the
-    /// gateway refused, with the reasons: the objects that they were made from are not programmed.
+    /// Returns the statuses that changed (`None`: removed) once an update is in force. `refused` has all documents that
+    /// the gateway refused, with the reasons: the statuses of their owners then say that they are not programmed.
     pub fn in_force(
         &mut self,
         update: Update,
@@ -281,8 +291,8 @@ impl Translator {
         statuses
     }
 
-    /// Collects the policies again, if one of these kinds concerns them. Returns the targets whose settings changed;
-    /// `None`: they are not collected.
+    /// Collects the policies again, if they depend on one of these kinds. Returns the targets whose settings changed;
+    /// `None`: the policies were not collected.
     fn update_policies(
         &mut self,
         objects: &Objects,
@@ -302,7 +312,7 @@ impl Translator {
         Some(targets)
     }
 
-    /// Puts upstreams in the place of earlier ones. Returns their names with their owners.
+    /// Replaces earlier upstreams by these. Returns their names with their owners.
     fn replace_upstreams(
         &mut self,
         objects: &Objects,
@@ -310,7 +320,7 @@ impl Translator {
         upstreams: BTreeMap<String, Wanted>,
         update: &mut Update,
     ) -> Vec<(String, Vec<Reference>)> {
-        // The new ones first: one that stays has an owner at any time.
+        // Add before removing, so that an upstream that stays never lacks an owner.
         for (upstream, wanted) in &upstreams {
             for owner in &wanted.owners {
                 self.put_upstream(objects, upstream, &wanted.source, owner, update);
@@ -354,7 +364,7 @@ impl Translator {
         present.chain(self.routes.keys().cloned()).collect()
     }
 
-    /// Returns the routes that changed, and those that read something that changed.
+    /// Returns the routes that changed, and the routes that depend on a changed object.
     fn concerned_routes(
         &self,
         changes: &Changes,
@@ -392,7 +402,7 @@ impl Translator {
         touched: &mut BTreeSet<Reference>,
         update: &mut Update,
     ) {
-        // First all claims, so that each route then knows what it has.
+        // Add all claims before any route is translated: the translation depends on the claims of all routes.
         let mut others = BTreeSet::new();
         for name in &concerned {
             let state = self.routes.entry(name.clone()).or_default();
@@ -473,7 +483,7 @@ impl Translator {
         if let Some(state) = self.routes.get_mut(name) {
             state.documents = documents;
         }
-        // The new upstreams first: one that stays has an owner at any time.
+        // Add before removing, so that an upstream that stays never lacks an owner.
         for (upstream, wanted) in &upstreams {
             self.put_upstream(objects, upstream, &wanted.source, name, update);
         }
@@ -524,7 +534,7 @@ impl Translator {
         self.update_references();
     }
 
-    /// Makes the upstreams of Services with other endpoints again.
+    /// Renews the documents of upstreams whose endpoints changed.
     fn update_endpoints(&mut self, objects: &Objects, services: &BTreeSet<ObjectName>, update: &mut Update) {
         if services.is_empty() {
             return;
@@ -543,7 +553,7 @@ impl Translator {
         }
     }
 
-    /// Writes the statuses of TollgatePolicies again that concern these objects, or all.
+    /// Renews the statuses of the TollgatePolicies that touch these objects, or of all.
     fn update_policy_statuses(
         &mut self,
         objects: &Objects,
@@ -596,7 +606,7 @@ impl Translator {
         all
     }
 
-    /// Writes the statuses of BackendTLSPolicies again.
+    /// Renews the statuses of BackendTLSPolicies.
     fn update_tls_policies(&mut self, backends: &mut Backends<'_>, update: &mut Update) {
         let mut all = Ancestors::new();
         let of_routes = self.routes.values().flat_map(|state| &state.ancestors);
@@ -616,7 +626,7 @@ impl Translator {
         self.references = all.cloned().collect();
     }
 
-    /// Puts documents in the place of earlier ones. Returns their keys.
+    /// Replaces earlier documents by these. Returns their keys.
     fn replace_documents(
         &mut self,
         before: Vec<DocumentKey>,
@@ -635,7 +645,8 @@ impl Translator {
                 Some(known) if known.content == document.content => known.owners = document.owners,
                 _ => {
                     let content = document.content;
-                    // Nearly every document has one owner, and a vector grows to four at first.
+                    // Trim the capacity: nearly every document has one owner, and a vector's first allocation has room
+                    // for four.
                     let owners = document.owners.into_boxed_slice().into_vec();
                     self.documents.insert(key.clone(), Document { content, owners });
                     update.documents.insert(key);
@@ -645,7 +656,7 @@ impl Translator {
         keys
     }
 
-    /// Adds an owner to an upstream, and makes its document if its source is another one than before.
+    /// Adds an owner to an upstream, and renews its document if its source changed.
     fn put_upstream(
         &mut self,
         objects: &Objects,
@@ -671,7 +682,7 @@ impl Translator {
         }
     }
 
-    /// Removes an owner of an upstream, and the upstream with its last owner.
+    /// Removes an owner from an upstream, and the upstream after its last owner.
     fn release_upstream(&mut self, name: &str, owner: &Reference, update: &mut Update) {
         let key = DocumentKey { kind: "upstreams", name: name.to_owned() };
         let Some(document) = self.documents.get_mut(&key) else { return };
@@ -713,7 +724,7 @@ impl Translator {
     }
 }
 
-/// Returns what changes of the objects mean for Ingresses. `targets` have other TollgatePolicies.
+/// Selects the changes that affect Ingresses. `targets`: the objects whose TollgatePolicies changed.
 fn ingress_changes(changes: &Changes, targets: &BTreeSet<Reference>, is_all: bool) -> IngressChanges {
     let of = |kind: Kind| changes.objects.iter().filter(move |object| object.kind == kind);
     let targets = targets.iter().filter(|target| target.kind == Kind::Service);

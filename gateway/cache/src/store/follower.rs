@@ -79,7 +79,7 @@ impl Follower {
             }
             Phase::Failed => Start::Failed,
             Phase::Vacant => {
-                // Under the same lock, so that one follower alone becomes the leader.
+                // Under the same lock, so that only one follower becomes the leader.
                 state.phase = Phase::Waiting;
                 state.readers[id] = None;
                 self.id = None;
@@ -99,7 +99,7 @@ impl Follower {
         state.publish();
         let offset = state.readers[id].as_ref().map_or(state.length, |reader| reader.offset);
         let data = match &state.phase {
-            // It began as a stream, and a stream is not read from disk.
+            // The follower reads a stream, which cannot continue from disk.
             Phase::Stored(stored) if stored.disk_body().is_some() => return Poll::Ready(Chunk::Cut),
             Phase::Stored(stored) => stored.body().piece(offset).map(|(piece, start)| piece.slice(start..)),
             _ => state.piece(offset),
@@ -143,7 +143,7 @@ impl Drop for Follower {
     }
 }
 
-/// Has a follower woken at the next change.
+/// Registers a follower to be woken at the next change.
 fn wait(state: &mut FillState, id: usize, cx: &Context<'_>) {
     if let Some(reader) = &mut state.readers[id] {
         match &mut reader.waker {

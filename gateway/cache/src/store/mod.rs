@@ -67,7 +67,7 @@ impl Default for StoreSettings {
 pub enum Lookup {
     /// A response, fresh or not: see [`reuse`](crate::reuse).
     Hit(Arc<Stored>),
-    /// A recent response was not allowed to be stored, so waiting for the next one would be of no use: fetch by
+    /// A recent response could not be stored, so waiting for another request's fetch would not help: fetch by
     /// [`Store::begin_alone`].
     Uncacheable,
     /// Nothing.
@@ -134,8 +134,8 @@ impl Store {
         self.evict();
     }
 
-    /// Looks a request up. `key` is everything that tells one cached resource from another; `request` is read for the
-    /// fields that `Vary` names. Takes no lock and allocates nothing.
+    /// Looks a request up. `key` identifies the cached resource; `request` is read for the fields that `Vary` names.
+    /// Takes no lock and allocates nothing.
     #[must_use]
     pub fn lookup(&self, key: &[u8], request: &Head, now: Moment) -> Lookup {
         let found =
@@ -160,8 +160,8 @@ impl Store {
         self.index.variants(self.hash(key), key)
     }
 
-    /// Begins to fetch what a look-up did not find, or found `stale`. Requests for the same key whose varying fields
-    /// agree, as far as these are known from a stored response, share one fetch.
+    /// Starts or joins a fetch after a look-up that found nothing, or the `stale` response. Requests for the same key
+    /// share one fetch if their varying fields agree, as far as a stored response tells which fields vary.
     #[must_use]
     pub fn begin(self: &Arc<Self>, key: &[u8], request: &Head, stale: Option<&Arc<Stored>>) -> Begin {
         if stale.is_some_and(|stale| !stale.head().freshness().can_be_shared()) {
@@ -186,8 +186,8 @@ impl Store {
         Begin::Lead(self.register(stripe, FillShared::shared(hash, variant, key)))
     }
 
-    /// Begins to refresh a stale response while it is served (RFC 5861, 3). `None`: another request does so, or
-    /// it is not stored any more. A body on disk is refreshed in any case, since the response is not in memory.
+    /// Starts a refresh of a stale response while it is served (RFC 5861, 3). `None`: another request refreshes it, or
+    /// it is no longer stored. A body on disk is refreshed in any case, because the response is not in memory.
     #[must_use]
     pub fn begin_refresh(self: &Arc<Self>, stale: &Arc<Stored>, request: &Head) -> Option<Fill> {
         let (hash, key) = (stale.hash(), stale.key());
@@ -198,7 +198,7 @@ impl Store {
             .then(|| self.register(stripe, FillShared::shared(hash, variant, key)))
     }
 
-    /// Begins to fetch without followers. The response is stored if it may be.
+    /// Starts a fetch without followers. Its response is stored if it may be.
     #[must_use]
     pub fn begin_alone(self: &Arc<Self>, key: &[u8]) -> Fill {
         let hash = self.hash(key);
@@ -247,7 +247,7 @@ impl Store {
         });
     }
 
-    /// Makes an object findable, in place of the one for the same requests, and evicts what has no room any more.
+    /// Inserts an object, which replaces the one for the same requests, and evicts until the objects fit.
     fn insert(&self, object: Arc<Stored>) {
         if !self.fits(&object) {
             return;
@@ -301,7 +301,7 @@ impl Store {
             && (own <= lent::SHORT_BYTES || fits(self.lent.bytes()) || fits(self.lent.recount()))
     }
 
-    /// Whether an object would have room, with all others gone.
+    /// Whether an object would fit into an empty store.
     fn fits(&self, object: &Stored) -> bool {
         object.cost() <= self.capacity_bytes.load(Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
 //! Removes stored responses, or marks them as stale, on request.
 //!
-//! A purge of one key looks at its bucket only. The others visit the whole index, stripe by stripe, so they belong on
-//! a thread other than a worker's: a look at a million objects takes a fraction of a second. An index of tags would
-//! make that quicker, and cost memory for each object that has one. A response that is being fetched while a purge
-//! concerns it is not stored, since it may be from before the change that the purge announces.
+//! A purge of one key visits its bucket only. The others visit the whole index, stripe by stripe, so no worker may run
+//! them: a million objects take a fraction of a second. An index of tags would be faster, but would cost memory for
+//! each object with tags. If a purge matches a response that is being fetched, the response is not stored, because it
+//! may be older than the change that the purge announces.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,9 +14,10 @@ use super::stored::Stored;
 use crate::{Purge, PurgeMode};
 
 impl Store {
-    /// Purges, and returns how many responses in memory it concerned. From then on, it holds for those on disk as well.
+    /// Purges, and returns how many responses in memory matched. After it returns, no matching response on disk is
+    /// found.
     pub fn purge(&self, what: Purge<'_>, mode: PurgeMode) -> u64 {
-        // First the disk tier: what returns from there to memory is then either prevented, or found below.
+        // Disk first: a response that is promoted to memory at the same time is then either rejected, or found below.
         if let Some(disk) = self.disk.load_full()
             && !matches!(what, Purge::Key(_))
         {
@@ -25,8 +26,8 @@ impl Store {
         self.purge_memory(what, mode)
     }
 
-    /// Purges, and waits at most this long until the disk tier has the purge on disk. Returns how many responses in memory
-    /// it concerned, and whether the purge holds after the end of the process too. Not for a worker.
+    /// Purges, and waits at most this long until the disk tier has written the purge. Returns how many responses in
+    /// memory matched, and whether the purge also survives the end of the process. Not for a worker.
     pub fn purge_durably(&self, what: Purge<'_>, mode: PurgeMode, most: Duration) -> (u64, bool) {
         let end = Instant::now() + most;
         let written = self.disk.load_full().map(|disk| disk.purge(what, mode));

@@ -13,9 +13,9 @@ use crate::resources::{Ingress, IngressTls};
 /// The certificates of all Ingresses.
 #[derive(Default)]
 pub struct Certificates {
-    /// The certificates in the gateway's form, those of the oldest Ingress first.
+    /// The certificates in the gateway's form; the oldest Ingress comes first.
     pub all: Vec<Arc<Value>>,
-    /// The contents of each Secret, or why it has no certificate. A check of a key costs more than all else here.
+    /// The certificate of each Secret, or why it has none. Kept, because checking a key costs more than all else here.
     by_secret: HashMap<ObjectName, Result<Arc<Value>, String>>,
     /// The hosts with TLS; an empty one is every request without a host of its own.
     hosts: BTreeSet<String>,
@@ -60,8 +60,8 @@ impl TlsPart {
     }
 }
 
-/// Returns the hosts that an entry of `tls` is for. Without any it is for those of the rules, and for requests without a
-/// host of their own.
+/// Returns the hosts of an entry of `tls`. An entry without hosts covers the hosts of the rules, and requests that
+/// match no host.
 fn tls_hosts(tls: &IngressTls, spec: &Ingress) -> Vec<String> {
     let own = || spec.rules.iter().filter_map(|rule| rule.host.as_deref()).chain([""]);
     match tls.hosts.is_empty() {
@@ -71,8 +71,8 @@ fn tls_hosts(tls: &IngressTls, spec: &Ingress) -> Vec<String> {
 }
 
 impl Certificates {
-    /// Collects the certificates of Ingresses, which are in the order of their ages. `before` knows the Secrets that have
-    /// not changed since.
+    /// Collects the certificates of Ingresses, which are in the order of their ages. `before` knows the Secrets that
+    /// have not changed since.
     pub fn collect<'a>(
         objects: &Objects,
         ingresses: impl IntoIterator<Item = (&'a Object<Ingress>, &'a Ingress)>,

@@ -1,10 +1,10 @@
-//! Keeps the translation of the Ingresses, and brings it up to date with changes.
+//! Keeps the translation of the Ingresses up to date with changes.
 //!
-//! Ingresses concern each other by the hosts that they name: of two with the same path the older one has it, a canary
-//! is a part of another one's route, an expression changes how the other paths of its host are matched. A change
-//! therefore concerns the Ingresses that are connected with the changed ones by hosts, directly or by others in
-//! between, and these are translated together. The rest keeps its documents. Certificates belong to the listener that
-//! all Ingresses share; they are collected again only if a certificate, or the part of an Ingress about it, changed.
+//! Ingresses that name the same host depend on each other: of two with the same path the older one gets it, a canary is
+//! a part of another Ingress's route, an expression changes how the other paths of its host are matched. So a change
+//! translates all Ingresses that share hosts with the changed ones, directly or through others. The rest keeps its
+//! documents. Certificates belong to the listener that all Ingresses share; they are collected again only if a
+//! certificate, or the part of an Ingress about it, changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -20,12 +20,12 @@ use super::{Classes, HTTP, HTTPS, Served};
 use crate::object::{Kind, ObjectName, Reference};
 use crate::objects::Objects;
 
-/// What changed for Ingresses.
+/// The changes that affect Ingresses.
 #[derive(Debug, Default)]
 pub struct IngressChanges {
-    /// Whether every Ingress may be concerned.
+    /// Whether every Ingress may be affected.
     pub is_all: bool,
-    /// Ingresses with other contents, or that are gone.
+    /// Ingresses that changed, or were removed.
     pub ingresses: BTreeSet<ObjectName>,
     /// Services with other contents or other policies.
     pub services: BTreeSet<ObjectName>,
@@ -33,14 +33,14 @@ pub struct IngressChanges {
     pub references: BTreeSet<Reference>,
 }
 
-/// The part of the translation that is made again, and what it replaces.
+/// The part of the translation that changed, and the part that it replaces.
 #[derive(Default)]
 pub struct IngressUpdate {
     pub documents_before: Vec<DocumentKey>,
     pub documents: BTreeMap<DocumentKey, Document>,
     pub upstreams_before: Vec<(String, Vec<Reference>)>,
     pub upstreams: BTreeMap<String, Wanted>,
-    /// `None`: the object has no status any more.
+    /// The new statuses; `None`: the status was removed.
     pub statuses: BTreeMap<Reference, Option<Value>>,
     /// The notes of every Ingress that was translated again, or is gone.
     pub notes: BTreeMap<Reference, BTreeSet<String>>,
@@ -84,7 +84,7 @@ impl IngressState {
         self.all.values().flat_map(|one| &one.ancestors)
     }
 
-    /// Translates the Ingresses again that changes concern; `None`: there are none.
+    /// Translates the Ingresses that changes affect; `None`: there are none.
     pub fn update<'a>(
         &mut self,
         objects: &'a Objects,
@@ -166,7 +166,7 @@ impl IngressState {
         Some(update)
     }
 
-    /// Returns the Ingresses that changed, and those that read something that changed.
+    /// Returns the Ingresses that changed, and the Ingresses that depend on a changed object.
     fn concerned(&self, changes: &IngressChanges) -> BTreeSet<ObjectName> {
         let mut concerned = changes.ingresses.clone();
         if !changes.services.is_empty() || !changes.references.is_empty() {
@@ -349,8 +349,8 @@ mod tests {
             self.put(Kind::Ingress, metadata, json!({"ingressClassName": "own", "rules": [rule]}));
         }
 
-        /// Takes in a change of one Ingress. Returns the names of the Ingresses that were translated again, and the keys of
-        /// the documents.
+        /// Applies a change of one Ingress. Returns the names of the Ingresses that were translated again, and the keys
+        /// of the documents.
         fn changed(&mut self, name: &str) -> (Vec<String>, Vec<String>) {
             let ingresses = BTreeSet::from([ObjectName::new("a", name)]);
             let changes = IngressChanges { ingresses, ..IngressChanges::default() };
@@ -378,7 +378,7 @@ mod tests {
         // An Ingress that moves changes the Ingresses of its old host and of its new host.
         world.ingress("i7", "h8.example", "/x");
         assert_eq!(world.changed("i7").0, ["i7", "i8", "j7"]);
-        // A new one, and one that is gone, also change the owners of the listener.
+        // Adding or removing an Ingress also changes the owners of the listener.
         world.ingress("new", "new.example", "/");
         assert_eq!(world.changed("new").1, ["ingress_http", "ingress/a/new/00"]);
         world.objects.remove(Kind::Ingress, &ObjectName::new("a", "new"));

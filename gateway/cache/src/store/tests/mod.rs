@@ -176,7 +176,7 @@ fn a_response_without_vary_counts_after_fresh_ones_with_it() {
     put(&store, b"a", head_for(both, &vary("X-B", "Sun, 09 Sep 2001 01:46:30 GMT")), b"old");
     let body = |fields: &str| hit(&store, b"a", fields).map(|stored| stored.chunks().concat());
     assert_eq!((body(both), body("X-B: 1\r\n")), (Some(b"new".to_vec()), Some(b"old".to_vec())));
-    // What is stale does not count first, so an endpoint that has stopped to vary is asked once.
+    // A stale response takes no precedence, so an endpoint that no longer varies is asked once.
     let (store, later) = (Store::new(StoreSettings::default()), "Date: Sun, 09 Sep 2001 01:47:40 GMT\r\n");
     put(&store, b"a", head_for("X-A: 1\r\n", "Cache-Control: max-age=60\r\nVary: X-A\r\n"), b"1");
     put(&store, b"a", head_for("", &format!("{later}Cache-Control: max-age=60\r\n")), b"all");

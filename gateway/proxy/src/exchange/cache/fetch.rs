@@ -1,4 +1,7 @@
 //! Answers a request that the store cannot answer: leads a new fetch, or follows a running fetch of another request.
+//!
+//! [`serve`](super::serve) calls [`fetch`] after a look-up without a usable response. Invariant: among the requests
+//! that may share a response, one at a time leads a fetch of it.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -103,7 +106,7 @@ pub(super) async fn fetch<S: ClientSide>(
     lead(client, worker, state, active, caching, store.begin_alone(&key), stale).await
 }
 
-/// Waits until the response that another request fetches begins.
+/// Waits for the head of the response that another request fetches.
 ///
 /// # Errors
 /// If the client leaves first.
@@ -119,7 +122,7 @@ pub(super) async fn wait_for_start<S: ClientSide>(
     .await
 }
 
-/// Fetches the response for this client, and for all who follow.
+/// Fetches the response for this client, and for all requests that follow.
 async fn lead<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -130,7 +133,7 @@ async fn lead<S: ClientSide>(
     stale: Option<Arc<Stored>>,
 ) -> ConnectionFate {
     let wants_part = asks_for_part(&state.request.head);
-    // The client's own head, which the log shows, and from which the client is answered.
+    // The client's own head: the log shows it, and the client is answered by it.
     let own_head = (wants_part || stale.is_some()).then(|| state.request.clone());
     if wants_part {
         remove_conditions(&mut state.request);
@@ -208,7 +211,7 @@ pub(super) fn forward_of(stale: Option<&Arc<Stored>>) -> Forward {
     }
 }
 
-/// Answers a client that got nothing of a response that was cut.
+/// Answers a client that got no byte of a response that was cut.
 async fn nothing<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,

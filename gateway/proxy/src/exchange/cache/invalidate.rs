@@ -1,7 +1,7 @@
-//! Removes what a successful request with an unsafe method makes out of date (RFC 9111, 4.4).
+//! Removes the stored responses that a successful request with an unsafe method makes invalid (RFC 9111, 4.4).
 //!
-//! If the disk tier has something for the URL, the removal is in its log before the request is forwarded, so that a process
-//! that is killed after the response does not bring it back.
+//! If the disk tier has a response for the URL, its log records the removal before the request is forwarded. So a
+//! process that is killed after the client has its response does not serve the old one after a restart.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ pub(super) fn announce(state: &RequestState, cache: &ActiveCache) -> Option<Anno
     cache.store.announce_removal(&state.policy_context.as_ref()?.cache_key)
 }
 
-/// Waits until the disk tier's log has the removal. If the disk does not answer in time, the request goes on without it.
+/// Waits until the disk tier's log has the removal. If the disk does not answer in time, the request goes on without
+/// it.
 pub(super) async fn await_record<S: ClientSide>(
     client: &mut Client<S>,
     cache: &ActiveCache,

@@ -5,7 +5,7 @@ use tollgate_policy::{ActiveCache, CacheOutcome};
 
 use crate::state::request_state::RequestState;
 
-/// Notes the outcome of a request that was answered.
+/// Records the outcome of a request that was answered.
 pub(super) fn note(state: &mut RequestState, cache: &ActiveCache, outcome: CacheOutcome) {
     cache.count(outcome, state.record.bytes_out);
     if let Some(used) = state.policy_context.as_mut().and_then(|context| context.cache.as_mut()) {

@@ -1,4 +1,4 @@
-//! Forwards a request whose response the cache leaves alone.
+//! Forwards a request past the cache: its response is not stored.
 
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// Forwards a request whose response is not stored.
+/// Forwards a request whose response is not stored. It counts as a miss.
 pub(super) async fn pass<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,

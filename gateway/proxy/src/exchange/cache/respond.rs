@@ -1,4 +1,6 @@
 //! Answers a request with a stored response, or with one that another request fetches.
+//!
+//! It decides what the client gets: the whole, a range, a 304 or a 416. [`send`](super::send) sends it.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -34,19 +36,19 @@ pub(super) struct Served<'a> {
     pub now: Moment,
 }
 
-/// What a client gets of a stored response.
+/// The part of a stored response that a client gets.
 pub(super) struct Part {
     pub status: u16,
     /// The field lines, if they differ from the stored ones.
     pub lines: Option<Vec<u8>>,
     pub range: Range<u64>,
-    /// Whether a `Content-Length` says how long it is.
+    /// Whether the head states its length in `Content-Length`.
     pub has_length: bool,
     pub has_body: bool,
 }
 
 impl Part {
-    /// Returns what `Content-Range` says, if there is one. `length` is that of the whole.
+    /// Returns the value of `Content-Range`, if the response has one. `length`: the length of the whole response.
     pub fn content_range(&self, length: u64) -> Option<(Option<(u64, u64)>, u64)> {
         match self.status {
             206 => Some((Some((self.range.start, self.range.end)), length)),
@@ -65,7 +67,7 @@ pub(super) async fn respond<S: ClientSide>(
     caching: &Caching<'_>,
     Served { stored, outcome, forwarded, now }: Served<'_>,
 ) -> ConnectionFate {
-    // Only the endpoint can tell.
+    // Only the endpoint can evaluate the request's conditions.
     let Some(answer) = answer(stored, &state.request) else {
         return Box::pin(pass(client, worker, state, active, caching, Forward::Request)).await;
     };
@@ -88,7 +90,7 @@ pub(super) async fn respond<S: ClientSide>(
     ended(state, sent, close)
 }
 
-/// Returns what an answer consists of. `length` is that of the whole response.
+/// Returns the part that an answer consists of. `length`: the length of the whole response.
 pub(super) fn part(head: &StoredHead, length: u64, answer: Answer) -> Part {
     let status = head.status();
     let bodiless = matches!(status, 204 | 304);
@@ -116,8 +118,8 @@ pub(super) fn part(head: &StoredHead, length: u64, answer: Answer) -> Part {
     }
 }
 
-/// Returns the lines without `Content-Range`, which means nothing in the 200 that is stored (RFC 9110, 14.4), and would
-/// contradict the one of a 206. `None`: there is none.
+/// Returns the lines without `Content-Range`. In the stored 200 that field has no meaning (RFC 9110, 14.4), and in a
+/// 206 it would contradict the gateway's own. `None`: the lines have no such field.
 fn without_content_range(head: &StoredHead) -> Option<Vec<u8>> {
     head.get(b"content-range")?;
     let mut lines = Vec::with_capacity(head.lines().len());
@@ -166,7 +168,7 @@ pub(super) async fn follow<S: ClientSide>(
     ended(state, sent, close)
 }
 
-/// Returns what happens to the connection.
+/// Records why a response was cut, if it was. Returns what happens to the connection.
 pub(super) fn ended(state: &mut RequestState, sent: Result<(), Reason>, close: bool) -> ConnectionFate {
     match sent {
         Ok(()) if close => ConnectionFate::Linger,
@@ -178,7 +180,7 @@ pub(super) fn ended(state: &mut RequestState, sent: Result<(), Reason>, close: b
     }
 }
 
-/// Returns the lines that a response with this head gets for itself.
+/// Returns the lines that the gateway adds to a stored response.
 pub(super) fn own_lines<'a>(
     head: &StoredHead,
     caching: &Caching<'_>,

@@ -1,10 +1,11 @@
 //! The client's side of an exchange that fetches for the cache.
 //!
-//! [`Tap`] stands between the exchange and the client of a miss. It lets the response through as it arrives and copies it
-//! to the [`Fill`], so the client gets exactly what it would get without a cache. It withholds a response that the client
-//! must not see: a 304 to the gateway's own condition, an error in whose place a stale response is served, and a whole
-//! response of which the client asked for a part. The caller then answers from the store, or sends the client's own request
-//! if the response is not stored.
+//! [`fetch`](super::fetch) puts a [`Tap`] between the exchange and the client of a miss, and
+//! [`background`](super::background) puts one before a client that takes everything. The tap passes the response on as
+//! it arrives and copies it to the [`Fill`], so the client gets exactly what it would get without a cache. It withholds
+//! a response that the client must not see: a 304 to the gateway's own condition, an error that a stale response
+//! replaces, and a whole response if the client asked for a range. The caller then answers from the store, or sends the
+//! client's own request if the response is not stored.
 //!
 //! While others may wait for the response and it may be stored, a client that leaves or is slow stops nothing: the exchange
 //! goes on, and the backlog keeps what the client has not taken. That counts against the bound of all fetches. Otherwise
@@ -26,9 +27,9 @@ use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
 use crate::state::peer_error::PeerError;
 
-/// How much is read at once for a client that takes nothing at the moment, while others may wait for the response.
+/// How much is read at once for a client that takes nothing at the moment, while other requests may follow the fetch.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
-/// A response that is of no use is read to its end, to keep the connection, if it is at most this long.
+/// A useless response of at most this length is read to its end, so that the connection can be reused.
 const USELESS_BYTES_MAX: u64 = 64 * 1024;
 
 /// The client's side of an exchange that fetches for the cache.
@@ -49,9 +50,9 @@ pub(super) struct Tap<'a> {
     /// Whether the backlog accumulates bytes for that reason.
     accumulates: bool,
     withheld: Option<Withheld>,
-    /// Bytes of a response that is of no use.
+    /// How many bytes of a useless response were skipped.
     skipped: u64,
-    /// Whether the client has left, so that nothing is written to it any more.
+    /// Whether the client has left, so that nothing more is written to it.
     is_gone: bool,
     stored: Option<Arc<Stored>>,
     /// The status of the endpoint's response, once there is one.
@@ -61,31 +62,31 @@ pub(super) struct Tap<'a> {
 /// Why a response is withheld from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withheld {
-    /// The stored response is valid still.
+    /// It is a 304: the stored response is still valid.
     NotModified,
-    /// A stale response is served in place of this error.
+    /// It is an error that a stale response replaces.
     Error,
-    /// The client asked for a part of it.
+    /// It is whole, and the client asked for a range, which the store answers.
     Whole,
-    /// It is of no use to the client.
+    /// It answers the gateway's request, not the client's, and is not stored.
     Useless,
 }
 
-/// How an exchange with a tap has ended.
+/// How an exchange with a tap ended.
 #[derive(Debug)]
 pub(super) enum Fetched {
     /// The client has the response.
     Delivered,
     /// The client has left.
     Gone,
-    /// The client has nothing yet, and is to be answered with this, which was validated or fetched.
+    /// The client got nothing: the caller answers it with this response, which was validated or fetched.
     Stored(Arc<Stored>, Option<CacheOutcome>),
     /// The client has nothing yet, and is to be answered with the stale response in place of an error: the endpoint's, with
     /// its status, or one of the gateway.
     Stale(Option<u16>),
     /// The client has nothing yet, and its own request is to be sent.
     Again,
-    /// The client has nothing yet, and there is nothing for it.
+    /// The client got nothing, and nothing is stored: the caller answers with an error.
     Nothing,
 }
 
@@ -109,7 +110,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    /// Returns how the exchange has ended.
+    /// Returns how the exchange ended.
     pub fn end(self) -> Fetched {
         match (self.withheld, self.stored) {
             (None, _) if self.is_gone => Fetched::Gone,
@@ -124,7 +125,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    /// Returns whether what the client does must not end the exchange.
+    /// Returns whether other requests may follow the fetch, so that the client must not end it.
     fn is_for_others(&self) -> bool {
         self.fill.is_some()
     }
@@ -160,7 +161,7 @@ impl<'a> Tap<'a> {
         self.is_gone || self.withheld.is_some()
     }
 
-    /// Decides about a response of the gateway itself, which is never stored.
+    /// Handles a response that the gateway made itself. It is never stored.
     fn own_response(&mut self, status: u16) {
         let Some(fill) = self.fill.take() else { return };
         self.fetch.end_without_response(status >= 500);
@@ -199,7 +200,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    /// Passes on the result of a write. While others may wait, a client that has left is no failure.
+    /// Returns the result of a write to the client. While other requests may follow, a client that left is no failure.
     fn written(&mut self, backlog: &mut Backlog, result: Result<(), PeerError>) -> Result<(), PeerError> {
         match result {
             Err(_) if self.is_for_others() => {
@@ -302,7 +303,7 @@ impl ClientStream for Tap<'_> {
         match self.fetch.admit(request, response) {
             Admitted::NotModified(valid, updated) => {
                 self.withheld = Some(Withheld::NotModified);
-                // What is not stored any more answers this request still.
+                // Even if the updated response may not be stored, it answers this request.
                 let answer = match updated {
                     Some(Updated { head, may_be_stored: true }) => fill.freshen(&valid, head),
                     Some(Updated { head, .. }) => Some(fill.use_once(&valid, head)),
@@ -357,7 +358,7 @@ impl ClientStream for Tap<'_> {
             self.own_response(status_of(head));
         }
         if self.withheld.is_none() {
-            // RFC 9211, 2: not for a response that the gateway makes itself.
+            // RFC 9211, 2: not for a response that the gateway made itself.
             if self.has_head {
                 self.fetch.write_status(head, self.is_filling);
             }
@@ -373,7 +374,7 @@ impl ClientStream for Tap<'_> {
         chunked: bool,
         data: &[u8],
     ) -> Result<(), PeerError> {
-        // First the copy: a client that has the whole response may count on it being stored.
+        // Copy first: a client that has received the whole response may rely on it being stored.
         self.copy(body, data);
         if self.withheld == Some(Withheld::Useless) {
             self.skipped = self.skipped.saturating_add(data.len() as u64);

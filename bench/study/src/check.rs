@@ -306,9 +306,13 @@ sections:
         {
             let (key, _) = settings.split_once(':').unwrap();
             let error = with(settings).unwrap_err();
-            assert!(error.starts_with(&format!("arms.easy.settings: `{key}` belongs to the load")), "{error}");
+            assert!(
+                error.starts_with(&format!("arms.easy.settings: `{key}` belongs to the load")),
+                "{error}"
+            );
         }
-        let own = "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log], host: a.test, path: /a";
+        let own =
+            "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log], host: a.test, path: /a";
         assert_eq!(with(own).unwrap().arms["easy"].settings.workers(), 2);
     }
 

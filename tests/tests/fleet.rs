@@ -42,12 +42,12 @@ impl Fleet {
         self.section_with("")
     }
 
-    /// Returns it with further keys, each followed by a comma.
+    /// Returns the section with further keys, each followed by a comma.
     pub(crate) fn section_with(&self, keys: &str) -> String {
         format!("fleet: {{{keys} listen: \"{}\", {}}}\n", self.address, self.keys(&self.controller))
     }
 
-    /// Returns the port of the controller, which no other fleet has.
+    /// Returns the port of the controller, which no other test uses.
     pub(crate) fn port(&self) -> u16 {
         self.address.port()
     }
@@ -62,12 +62,12 @@ impl Fleet {
     }
 }
 
-/// What the controller reports of its gateways.
+/// Returns the controller's report of its gateways.
 pub(crate) fn fleet_of(controller: &Gateway) -> Value {
     json_of(&call(controller, "GET", "/fleet", "", ""))
 }
 
-/// What a gateway reports of its controller.
+/// Returns a gateway's report of its controller.
 pub(crate) fn connection_of(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/controller", "", ""))
 }
@@ -131,7 +131,7 @@ fn a_change_reaches_every_gateway_and_they_outlive_the_controller() {
         eventually("the loss", || connection_of(gateway)["connected"] == false);
         assert!(serves(gateway, "/b", "new"));
     }
-    // A gateway that starts without a controller has its last good state.
+    // A gateway that starts without a controller serves its last good state.
     eventually("the state on the disk", || {
         fs::read_to_string(gateways[2].directory().join("state.json")).is_ok_and(|text| text.contains("new"))
     });
@@ -149,7 +149,7 @@ fn a_change_reaches_every_gateway_and_they_outlive_the_controller() {
         let all = told["gateways"].as_array().cloned().unwrap_or_default();
         all.len() == 3 && all.iter().all(|one| one["versions_behind"] == 0)
     });
-    // They had these documents, so the new controller has sent none of them.
+    // The gateways had these documents, so the new controller sent none of them.
     let resumed = fleet_of(&controller);
     assert!(sent(&resumed) < 400 && sent(&resumed) < sent_before, "{resumed}");
     write_routes(&controller, &fleet, &[("a", "three")]);
@@ -196,7 +196,7 @@ fn a_document_that_one_gateway_refuses_is_reported_with_its_name() {
     assert!(serves(&other, "/own", "own") && other.client().get("/b").status == 404);
     let refused = connection_of(&other);
     assert!(refused["refused"][0]["problem"].as_str().is_some_and(|why| why.contains("route")), "{refused}");
-    // Once it is valid, the gateway takes it in by itself.
+    // Once the document is valid, the gateway applies it without another change.
     other.write_config(&fleet.gateway("other"));
     other.signal(Signal::HUP);
     eventually("the document", || serves(&other, "/b", "new"));
@@ -245,8 +245,8 @@ fn a_client_without_a_certificate_of_the_fleet_gets_nothing() {
     assert_eq!(fleet_of(&controller)["gateways"].as_array().map(Vec::len), Some(0));
 }
 
-/// Introduces itself as a gateway, and waits for an answer. In TLS 1.3 a client learns only then that its certificate is
-/// refused.
+/// Introduces itself as a gateway, and waits for an answer. In TLS 1.3 a client learns only then that its certificate
+/// is refused.
 fn say_hello(fleet: &Fleet, identity: Option<&Issued>) -> std::io::Result<String> {
     let peer = match identity {
         Some(identity) => TlsPeer::showing(&fleet.authority, identity),
@@ -298,7 +298,7 @@ fn a_change_over_the_api_of_the_controller_is_in_force_when_it_is_answered() {
             assert!(serves(gateway, "/a", &number.to_string()), "change {number}");
         }
     }
-    // What the gateways take in their API cannot be changed there.
+    // The documents of a controller cannot be changed over a gateway's API.
     assert_eq!(put(&gateways[0], "/routes/a", &json!({ "match": "/a", "respond": "x" })).status, 409);
 }
 
@@ -309,7 +309,7 @@ fn a_controller_that_hangs_is_left_and_slow_gateways_delay_no_other() {
     let gateway = Gateway::start(&fleet.gateway("g-1"));
     let stopped = Gateway::start(&fleet.gateway("stopped"));
     eventually("both", || fleet_of(&controller)["gateways"].as_array().is_some_and(|all| all.len() == 2));
-    // A gateway that does not read: the others get each change at once, and the controller drops it in the end.
+    // A gateway that does not read delays no other one, and the controller finally drops its connection.
     stopped.signal(Signal::STOP);
     let begun = Instant::now();
     for number in 0..5 {
@@ -325,7 +325,7 @@ fn a_controller_that_hangs_is_left_and_slow_gateways_delay_no_other() {
     });
     stopped.signal(Signal::CONT);
     eventually("the present state", || serves(&stopped, "/a", "4"));
-    // A controller that hangs keeps its connections open, and is left all the same.
+    // A controller that hangs keeps its connections open, but the gateway leaves it.
     controller.signal(Signal::STOP);
     eventually("the loss", || connection_of(&gateway)["connected"] == false);
     assert!(serves(&gateway, "/a", "4"));

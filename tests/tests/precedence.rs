@@ -24,17 +24,17 @@ fn the_oldest_of_identical_routes_takes_the_requests() {
     let get = |gateway: &Gateway, path: &str| gateway.client().get(path).text();
     let second = put(&gateway, "/routes/b", &aged("/x", "2026-02-01T00:00:00Z"));
     assert_eq!((second.status, &json_of(&second)["warnings"]), (201, &json!([])));
-    // A younger one is accepted, and takes nothing.
+    // A younger route is accepted, and gets no request.
     let third = put(&gateway, "/routes/a", &aged("/x", "2026-03-01T00:00:00Z"));
     assert_eq!(third.status, 201, "{}", third.text());
     let warning = &json_of(&third)["warnings"][0];
     assert_eq!(warning["message"], "this route is shadowed: `b` takes its requests");
     assert_eq!((&warning["severity"], &warning["resource"]), (&json!("warning"), &json!("routes/a")));
     assert_eq!(get(&gateway, "/x"), "2026-02-01T00:00:00Z");
-    // An older one takes over, also if its name and its place are later.
+    // An older route takes over, even if its name and its position are later.
     assert_eq!(put(&gateway, "/routes/z", &aged("/x", "2026-01-01T02:00:00+02:00")).status, 201);
     assert_eq!(get(&gateway, "/x"), "2026-01-01T02:00:00+02:00");
-    // At one time, the smaller name wins. 00:00Z is 02:00+02:00.
+    // If the times are equal, the smaller name wins. 00:00Z is 02:00+02:00.
     assert_eq!(put(&gateway, "/routes/y", &aged("/x", "2026-01-01T00:00:00.000Z")).status, 201);
     assert_eq!(get(&gateway, "/x"), "2026-01-01T00:00:00.000Z");
     for (name, by) in [("a", json!("y")), ("b", json!("y")), ("y", Value::Null), ("z", json!("y"))] {
@@ -108,7 +108,7 @@ fn check_warns_of_a_shadowed_route() {
         "{said}"
     );
     assert!(said.contains("gate.yaml:3:") && said.contains("gate.yaml:4:"), "{said}");
-    // Routes of different listeners do not meet.
+    // Routes of different listeners do not conflict.
     let (code, said) = check(
         &(route("2026-02-01T00:00:00Z", ", listeners: a") + &route("2026-01-01T00:00:00Z", ", listeners: b")),
     );
@@ -170,7 +170,7 @@ fn a_path_is_matched_by_the_text_that_it_begins_or_ends_with() {
     let ask =
         |request: &str| gateway.client().ask(format!("{request} HTTP/1.1\r\nHost: b.example\r\n\r\n")).text();
     assert_eq!(ask("GET /api-docs"), "host");
-    // A host without a fitting route leads to the routes of any host.
+    // If the host has no matching route, the routes of any host apply.
     assert_eq!([ask("GET /apix"), ask("GET /x.php"), ask("POST /x.php")], ["api", "php", "posted"]);
 }
 

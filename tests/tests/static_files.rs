@@ -197,7 +197,7 @@ fn conditions_and_ranges() {
         expected.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
         assert!(several.body == expected, "{}", String::from_utf8_lossy(&several.body));
     }
-    // A range of a HEAD means nothing.
+    // A range in a HEAD has no effect.
     let mut client = gateway.client();
     client.send("HEAD /short.txt HTTP/1.1\r\nHost: h\r\nRange: bytes=0-0\r\n\r\n");
     assert_eq!(client.response_to("HEAD").status, 200);
@@ -225,7 +225,7 @@ fn a_single_page_application() {
         assert_eq!((response.status, response.body.as_slice()), (200, body.as_bytes()), "{target}");
         assert_eq!(response.header("Cache-Control"), Some(cache), "{target}");
     }
-    // A change is seen within a moment.
+    // A change of the file is visible soon.
     site.write("index.html", b"new");
     let began = Instant::now();
     while get(&gateway, "/", "").body != b"new" {
@@ -270,7 +270,7 @@ fn files_that_were_compressed_before() {
     // Ranges are of the plain file.
     let part = get(&gateway, "/a.css", "Accept-Encoding: br\r\nRange: bytes=0-9\r\n");
     assert_eq!((part.status, part.body.len(), part.header("Content-Encoding")), (206, 10, None));
-    // The policy compresses what has no such file.
+    // The policy compresses a file without a compressed one next to it.
     let compressed = get(&gateway, "/b.css", "Accept-Encoding: gzip\r\n");
     assert_eq!(compressed.header("Content-Encoding"), Some("gzip"), "{compressed:?}");
     assert!(compressed.body.len() < 500);
@@ -355,7 +355,7 @@ fn long_files_over_plain_http1() {
     let site = Site::new("plain", &[("long.bin", &content), ("short", b"short")]);
     let gateway = Gateway::start(&format!("routes:\n  - {{match: \"/*\", files: {}}}\n", site.root()));
     let mut client = gateway.client();
-    // The connection stays in step behind each of them.
+    // The connection remains usable after each of them.
     assert!(client.get("/long.bin").body == content);
     let ask = |range: &str| format!("GET /long.bin HTTP/1.1\r\nHost: h\r\nRange: bytes={range}\r\n\r\n");
     for (range, start, end) in [

@@ -44,7 +44,7 @@ pub enum Analysis {
         /// Seconds of each try.
         seconds: f64,
     },
-    /// Seed 0's capacity plan: ceilings, cores of a cluster, published and exact.
+    /// The original's capacity plan: ceilings, and cores of a cluster, as published and computed exactly.
     Capacity {
         /// The section of the cell that it uses.
         section: String,

@@ -37,7 +37,7 @@ pub struct WorkerReading {
     pub accepted: Vec<u64>,
     /// Requests of each worker so far; empty if the system does not count them.
     pub requests: Vec<u64>,
-    /// What passed between workers so far, by its short name.
+    /// Counts of messages between workers so far, by short name.
     pub between: BTreeMap<String, u64>,
 }
 
@@ -62,8 +62,8 @@ impl WorkerMetrics {
 }
 
 impl WorkerReading {
-    /// Returns the counts since `earlier`. The connections are those of the moment with more of them: a
-    /// generator closes its own as soon as it has finished.
+    /// Returns the counts since `earlier`. Of the open connections, the larger of both readings counts, because a
+    /// generator closes its connections as soon as it has finished.
     pub fn since(&self, earlier: &Self) -> Self {
         let is_fuller = self.connections.iter().sum::<u64>() > earlier.connections.iter().sum::<u64>();
         let increase = |now: &[u64], before: &[u64]| -> Vec<u64> {

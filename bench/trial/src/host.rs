@@ -22,8 +22,8 @@ pub enum Host {
 }
 
 impl Host {
-    /// Returns how many cores its role can use: those that the agent named, but no more than its CPU quota
-    /// grants. `None` on the host of the laboratory.
+    /// Returns how many cores its role can use: the cores of the agent, but at most its CPU quota. `None` on the host
+    /// of the laboratory.
     pub fn usable_cores(&self) -> Option<u32> {
         let Self::Agent(agent) = self else { return None };
         let count = u32::try_from(agent.cores().len()).unwrap_or(u32::MAX);
@@ -43,7 +43,7 @@ pub(crate) struct Remote {
 
 impl Drop for Remote {
     fn drop(&mut self) {
-        // Fails only if the session has ended: that stopped it.
+        // Fails only if the session is over, which stopped it already.
         let _ = self.agent.ask::<()>(&Ask::Stop(self.id));
     }
 }

@@ -97,7 +97,7 @@ const WORDS: &[Words] = &[
         "a policy is written under `policies` of a route, an upstream, a listener or the gateway",
         "",
     ),
-    // What happens to the request.
+    // The action of a route.
     words(
         ROUTE,
         &["strip_prefix", "stripPrefix", "strip_path", "strip_uri", "handle_path", "uri_strip_prefix"],
@@ -282,7 +282,7 @@ struct Place {
     section: &'static str,
     /// The section with its article.
     noun: &'static str,
-    /// Where to write a key of it.
+    /// The help text: the place for a key of this section.
     help: &'static str,
     keys: &'static [&'static str],
 }

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::sections::texts::UPSTREAM_NAME;
 use crate::spec::{Choice, Conceal, KeySpec, SectionSpec, Shape, Text, any_of, sections};
 
-/// Maximum number of entries of a list or a mapping whose entries have rules: the API server refuses a schema whose rules
-/// may cost too much.
+/// Maximum number of entries of a list or a mapping whose entries have rules: the API server refuses a schema whose
+/// rules may cost too much.
 const ENTRIES_MAX: u64 = 64;
 /// Maximum length of a URL that a rule inspects.
 const URL_MAX: u64 = 2048;
@@ -162,7 +162,7 @@ impl Writer<'_> {
         if let Some(section) = forms.iter().find_map(|shape| section_of(shape)) {
             return match forms.iter().all(|short| is_in(short, section)) {
                 true => self.section(section, &[]),
-                // The mapping cannot say what the short form says, so the gateway checks both.
+                // The mapping cannot express the short form, so the schema accepts anything and the gateway checks it.
                 false => anything(),
             };
         }
@@ -281,7 +281,7 @@ fn rule(choice: &Choice, properties: &Map<String, Value>) -> Option<Value> {
         Choice::ExactlyOne(names) => (names, "== 1", "exactly one of"),
         Choice::AtMostOne(names) => (names, "<= 1", "at most one of"),
     };
-    // Without one of them, the caller says the rest.
+    // If one of the keys is left out, there is no rule.
     if !names.iter().all(|name| properties.contains_key(*name)) {
         return None;
     }

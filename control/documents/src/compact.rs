@@ -1,19 +1,19 @@
 //! JSON that is kept as text.
 //!
-//! A tree of `serde_json` takes some 2 KiB for the document of a route, its text 200 bytes, and thousands of documents
-//! are kept but seldom read. Sources, the documents of `config` and the copies of a fleet share one text.
+//! For the document of a route, a tree of `serde_json` takes about 2 KiB and its text 200 bytes. Thousands of documents
+//! are kept and seldom read, so sources, the documents of `config` and the replicas of a fleet share one text.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-/// A JSON value that is kept as text. It is written and read like the value itself.
+/// A JSON value that is kept as text. It serializes and deserializes like the value itself.
 #[derive(Clone, Debug, Default)]
 pub struct Compact(Arc<str>);
 
 impl Compact {
-    /// Returns the value; an absent one is null.
+    /// Parses the value. An absent value is null.
     #[must_use]
     pub fn value(&self) -> Value {
         serde_json::from_str(&self.0).unwrap_or_default()
@@ -35,19 +35,19 @@ impl From<&Value> for Compact {
     }
 }
 
-/// The text must be that of a value of `serde_json`.
+/// The text must be valid JSON, as `serde_json` writes it.
 impl From<Arc<str>> for Compact {
     fn from(text: Arc<str>) -> Self {
         Self(text)
     }
 }
 
-/// The order of the keys of a mapping does not count. Texts that are equal, the usual case, are not parsed.
+/// Compares values: the order of a mapping's keys does not count. Equal texts, the usual case, are not parsed.
 impl PartialEq for Compact {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
             || self.0 == other.0
-            // The keys in another order have the same length.
+            // If only the order of keys differs, the length is the same.
             || self.0.len() == other.0.len() && self.value() == other.value()
     }
 }

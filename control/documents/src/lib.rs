@@ -1,7 +1,8 @@
-//! Documents on their way from a source to the gateway. The threads of Kubernetes and of a controller make them, and
-//! `sources` puts them in force and answers. [`StateFile`] keeps what is in force, for a start without the source.
+//! Documents that sources send to the gateway.
 //!
-//! A document is opaque here: only `config` reads it.
+//! The threads of Kubernetes and of a controller send [`DocumentChanges`]. `sources` puts them in force, and answers
+//! with the documents that it refused. [`StateFile`] keeps the documents in force, for a start without the source. Only
+//! `config` reads what a document says.
 
 mod compact;
 mod state_file;
@@ -30,7 +31,7 @@ pub type Refused = BTreeMap<DocumentKey, String>;
 pub struct DocumentChanges {
     /// The changed documents; `None`: the document is gone.
     pub changes: Vec<(DocumentKey, Option<Compact>)>,
-    /// Takes all refused documents, changed or not. It is answered when the others are in force.
+    /// Receives all refused documents, changed or not, when the others are in force.
     pub answer: oneshot::Sender<Refused>,
 }
 

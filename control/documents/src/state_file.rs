@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tracing::warn;
 
-/// How long changes are collected before they are written: a burst of a hundred changes a second takes few
-/// writes.
+/// How long changes are collected before a write, so that a burst of a hundred changes a second costs few writes.
 const WRITE_DELAY: Duration = Duration::from_millis(200);
 
 /// Writes states of the type `S` to a file. Dropping it writes the last state that is still pending.
@@ -64,7 +63,7 @@ impl<S> Drop for StateFile<S> {
 fn write_states<S: Serialize>(path: &Path, source: &'static str, states: &Receiver<S>) {
     let mut failed = false;
     while let Ok(mut state) = states.recv() {
-        // Collect until the time is over, or the sender is dropped.
+        // Collect until the delay is over, or the sender is dropped.
         let end = Instant::now() + WRITE_DELAY;
         while let Ok(later) = states.recv_timeout(end.saturating_duration_since(Instant::now())) {
             state = later;
@@ -87,7 +86,7 @@ fn write_states<S: Serialize>(path: &Path, source: &'static str, states: &Receiv
 /// returns. Only the owner may read the file, because it can hold secrets.
 ///
 /// # Errors
-/// The file system refuses a call. The old state may be there still.
+/// The file system refuses a call. The file may still have the old state.
 pub fn write_state<S: Serialize>(path: &Path, state: &S) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

@@ -1,8 +1,8 @@
 //! The gateway's side of the stream, on a thread of its own: connects to a controller, resumes at the last commit,
 //! hands changes to the gateway, reports what it serves, and keeps the last good state in a file.
 //!
-//! Without a controller the gateway keeps what it serves. The thread then tries the controllers in turn, with growing
-//! pauses.
+//! If the connection breaks, the gateway keeps serving what it has. The thread then tries the controllers in turn, with
+//! growing pauses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,9 +45,9 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// After a connection of this duration, the next pause is the first one again.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
-/// Capacity of the queue of events. One batch is on its way at a time.
+/// Capacity of the queue of events: one batch is in flight, and the connection changes seldom.
 const EVENTS_MAX: usize = 4;
-/// Capacity of the queue of purges: one batch is on its way at a time.
+/// Capacity of the queue of purges: one batch is in flight at a time.
 const PURGE_BATCHES_MAX: usize = 1;
 
 /// The address of a controller.
@@ -112,7 +112,7 @@ pub struct ControllerStatus {
     pub refused: BTreeMap<String, String>,
     /// The number of the last purge that is carried out.
     pub purge: u64,
-    /// All purges that the controller had at this time are carried out; `None`: it has not sent any since the start.
+    /// Every purge that the controller had at this time is carried out; `None`: no controller answered since the start.
     pub purges_known_at: Option<SystemTime>,
 }
 
@@ -170,7 +170,8 @@ impl FleetThread {
         self.status.clone()
     }
 
-    /// Returns the purges of the controller, to be carried out until the receiver closes. `None`: they are taken already.
+    /// Returns the controller's purges, for the gateway to carry out until the receiver closes. `None` after the first
+    /// call.
     #[must_use]
     pub fn take_purges(&self) -> Option<mpsc::Receiver<PurgeBatch>> {
         self.purges.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -186,7 +187,7 @@ impl Drop for FleetThread {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It ends at its next pause, and waits for the file.
+            // The thread ends at its next pause, after it has written the file.
             let _ = thread.join();
         }
     }
@@ -221,7 +222,7 @@ impl Client {
         Self { settings, tls, file, events, status, replica, delivery, purges }
     }
 
-    /// Follows one controller after the other, until the gateway ends.
+    /// Follows the controllers in turn, until the gateway ends.
     async fn run(mut self) -> Result<(), GatewayEnded> {
         let mut pause = PAUSE_MIN;
         let mut next = 0;
@@ -255,7 +256,7 @@ impl Client {
         }
     }
 
-    /// Follows a controller while it answers. Returns why it does not.
+    /// Follows a controller until its connection breaks. Returns the reason.
     async fn follow(&mut self, controller: &ControllerAddress) -> Result<String, GatewayEnded> {
         let stream = match self.open(controller).await? {
             Ok(stream) => stream,
@@ -269,7 +270,7 @@ impl Client {
         }
     }
 
-    /// Opens a connection, while batches are on their way to the gateway.
+    /// Opens a connection, and lets the gateway's answers to earlier batches arrive in that time.
     async fn open(
         &mut self,
         controller: &ControllerAddress,
@@ -351,7 +352,7 @@ impl Client {
         }
     }
 
-    /// Takes in a message. Returns the changes if it is a commit.
+    /// Applies a message. Returns the changes if it is a commit.
     fn take(&mut self, message: ToGateway) -> Result<Option<Commit>, String> {
         match message {
             ToGateway::Purge { number, request } => self.purges.receive(number, Arc::new(request)),
@@ -367,7 +368,7 @@ impl Client {
         Ok(None)
     }
 
-    /// Shows which purges are carried out.
+    /// Publishes which purges are carried out.
     fn record_purges(&self) {
         let mut status = self.status();
         status.purge = self.purges.position().number;
@@ -397,7 +398,7 @@ impl Client {
         refused.map(|(key, why)| (format!("{}/{}", key.kind, key.name), why.clone())).chain(unknown).collect()
     }
 
-    /// Keeps the state in force.
+    /// Publishes the documents in force, and saves them.
     fn record_in_force(&self) {
         let position = self.delivery.in_force().position.clone();
         let refused = self.refused();
@@ -445,7 +446,7 @@ impl Client {
     }
 }
 
-/// Why a connection is of no use any more.
+/// Why the client gives up a connection.
 enum Failure {
     /// For this reason.
     Connection(String),

@@ -1,7 +1,8 @@
-//! Hands changes to the gateway, one batch at a time, and knows what is in force.
+//! Hands changes to the gateway, one batch at a time, and tracks what is in force.
 //!
-//! What arrives while a batch is on its way is merged into the next one. So the gateway is never behind by more than
-//! one compilation, and the memory for it is bounded by the number of documents.
+//! The [client](crate::client) calls it with commits. Changes that arrive while a batch is in flight are merged into
+//! the next one. So the gateway is never behind by more than one compilation, and memory is bounded by the number of
+//! documents.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -54,8 +55,8 @@ impl SavedState {
         }
     }
 
-    /// Returns the documents and the position. Without the documents of kinds that this program does not have, the
-    /// position is not reached.
+    /// Returns the documents and the position. The position is `None` if a document's kind is not known to this
+    /// program, because the state then lacks that document.
     pub(crate) fn into_parts(self, kinds: KindNames) -> (Documents, Option<Position>) {
         let all = self.documents.len();
         let known = self.documents.into_iter().filter_map(|document| {
@@ -85,16 +86,16 @@ pub(crate) struct Delivery {
     events: mpsc::Sender<SourceEvent>,
     /// The address of listeners, in place of the one in their documents.
     bind: Option<IpAddr>,
-    /// Changes that the gateway does not have.
+    /// Changes for the next batch.
     pending: Changes,
-    /// The position after them.
+    /// The position after `pending`.
     next: Option<Position>,
     /// Whether `pending` is handed over even if it is empty.
     is_due: bool,
-    /// The answer to the batch that is on its way, and the position after that batch.
+    /// The batch in flight: the position after it, and the gateway's answer.
     sent: Option<(Option<Position>, oneshot::Receiver<Refused>)>,
-    /// Changes that were handed over and are not known to be in force: the batch on its way, and refused documents. The
-    /// gateway tries those again without being asked.
+    /// Changes that were handed over and are not known to be in force: the batch in flight, and refused documents. The
+    /// gateway retries refused documents itself.
     undecided: Changes,
     /// The last valid versions of all documents: what the gateway serves.
     good: Documents,
@@ -160,7 +161,7 @@ impl Delivery {
         }
     }
 
-    /// Hands over due changes, and returns at the next answer of the gateway. It may be dropped at any time.
+    /// Hands over due changes, and returns at the gateway's next answer. Cancel safe.
     ///
     /// # Errors
     /// The gateway ended.
@@ -199,7 +200,7 @@ impl Delivery {
         self.sent = Some((self.next.clone(), answer_receiver));
     }
 
-    /// Takes in the answer of the batch.
+    /// Applies the gateway's answer to the batch.
     fn finish(&mut self, refused: Refused) {
         let Some((position, _)) = self.sent.take() else { return };
         let (kept, decided) =

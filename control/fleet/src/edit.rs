@@ -1,5 +1,7 @@
-//! The difference of two values as a list of edits. An upstream with a thousand endpoints, of which one changes, then
-//! travels in a hundred bytes.
+//! The difference of two values as a list of edits.
+//!
+//! The [log](crate::log) makes them and the [replica](crate::replica) applies them. If one endpoint in a thousand
+//! changes, the upstream's document travels as a hundred bytes.
 
 use std::collections::HashSet;
 
@@ -88,7 +90,7 @@ fn add_splices(at: &[Step], old: &[Value], new: &[Value], out: &mut Vec<Edit>) {
             j += 1;
         }
         if (i, j) == (start, from) {
-            // Elements have changed places: the remainder is replaced.
+            // Elements changed places: replace the remainder.
             (i, j) = (old.len(), new.len());
         }
         let inserted = new[from..j].to_vec();

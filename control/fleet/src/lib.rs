@@ -10,16 +10,16 @@
 //! | `delivery` | hands changes to the gateway, one batch at a time |
 //! | `purge_list` | the controller's purges of caches, by number |
 //! | `purge_file` | the file that keeps this list over a restart |
-//! | `purge_delivery` | hands purges to the gateway, and knows which are carried out |
-//! | `server` | the controller's side: accepts gateways, sends changes, knows what each one serves |
+//! | `purge_delivery` | hands purges to the gateway, and tracks which are carried out |
+//! | `server` | the controller's side: accepts gateways, sends changes, tracks what each gateway serves |
 //! | `client` | the gateway's side: connects, resumes, reports, and saves the last good state |
 //!
 //! One connection carries both directions, over TLS 1.3 with certificates of both sides. The controller keeps no queue
 //! for a gateway: whenever a connection can take more, it gets the difference between its position and the present
-//! documents. So changes that follow each other are sent as one, and a slow gateway costs no memory.
+//! documents. So changes in quick succession are sent as one, and a slow gateway costs no memory.
 //!
-//! The invariant: after a commit, a gateway's replica equals the controller's documents at that position, whatever
-//! connections broke before. `tests/replicas.rs` proves it over random changes, disconnects and restarts.
+//! Invariant: after a commit, a gateway's replica equals the controller's documents at that position, whatever
+//! connections broke before. The tests in `model` check it over random changes, disconnects and restarts.
 
 mod client;
 mod delivery;
@@ -27,11 +27,11 @@ mod edit;
 mod lines;
 mod log;
 mod message;
+#[cfg(test)]
+mod model;
 mod purge_delivery;
 mod purge_file;
 mod purge_list;
-#[cfg(test)]
-mod purge_model;
 mod replica;
 mod server;
 

@@ -23,7 +23,7 @@ pub struct LineReader<R> {
     stream: R,
     buffer: BytesMut,
     line_max_bytes: usize,
-    /// How much of `buffer` has no end of a line.
+    /// The first bytes of `buffer`, which contain no line end.
     searched: usize,
     /// When the last bytes arrived.
     heard_at: Instant,
@@ -35,11 +35,11 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { stream, buffer: BytesMut::new(), line_max_bytes, searched: 0, heard_at: Instant::now() }
     }
 
-    /// Reads the next message. Bytes must arrive within this time after the last ones. It may be dropped at any time, and
-    /// called again: no byte is lost, and silence is counted from the last bytes.
+    /// Reads the next message. Bytes must arrive within `silence_max` after the last ones. Cancel safe: no byte is
+    /// lost, and the silence counts from the last bytes.
     ///
     /// # Errors
-    /// A description: the connection ended, nothing arrived in time, or a line is too long or no message.
+    /// The reason: the connection ended, nothing arrived in time, or a line is too long or no message.
     pub async fn next<T: DeserializeOwned>(&mut self, silence_max: Duration) -> Result<T, String> {
         loop {
             if let Some(end) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
@@ -56,7 +56,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
             let reading = self.stream.read_buf(&mut self.buffer);
             match timeout_at(self.heard_at + silence_max, reading).await {
                 Ok(Ok(0)) => return Err(ENDED.to_owned()),
-                // The peer's process ended without a farewell in TLS.
+                // The peer's process ended without a `close_notify` of TLS.
                 Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     return Err(ENDED.to_owned());
                 }

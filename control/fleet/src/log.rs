@@ -1,8 +1,8 @@
-//! The controller's documents, by the version that last changed each.
+//! The controller's documents, ordered by the version that last changed each.
 //!
-//! The log has one entry for each document, and one for each of the last removals. The changes since a position
-//! are therefore the end of the log; a document that changed twice is in it once. There is no queue for a gateway, and
-//! the log does not grow with the number of changes.
+//! The log has one entry for each document, and one for each recent removal. So the changes since a position are the
+//! end of the log, and a document that changed twice is in it once. The log needs no queue per gateway, and does not
+//! grow with the number of changes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -27,7 +27,7 @@ pub struct DocumentLog {
     by_key: HashMap<DocumentKey, u64>,
     /// The versions of the removals in `entries`.
     removals: BTreeSet<u64>,
-    /// Removals up to this version are forgotten.
+    /// The version of the last removal that the log dropped. A gateway at an older position gets all documents.
     forgotten: u64,
     /// The sum of the digests of all documents, so that it does not depend on their order.
     digest: u128,
@@ -81,8 +81,7 @@ impl DocumentLog {
         self.entries.len() - self.removals.len()
     }
 
-    /// Makes these all documents. A document that is equal to the present one keeps its version. Returns whether
-    /// anything changed.
+    /// Replaces all documents by these. An unchanged document keeps its version. Returns whether anything changed.
     pub fn replace(&mut self, all: impl IntoIterator<Item = (DocumentKey, Compact)>) -> bool {
         let before = self.version;
         let mut kept = HashSet::new();

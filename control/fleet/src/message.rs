@@ -19,10 +19,10 @@ pub struct Position {
     pub digest: String,
 }
 
-/// How far a controller's purges of caches are carried out.
+/// A place in a controller's list of purges: every purge up to `number` is carried out, or was sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PurgePosition {
-    /// The list of purges, within which numbers count. Empty: no list is known.
+    /// The list to which `number` belongs; empty: no list is known.
     pub epoch: String,
     /// The number of the last purge.
     pub number: u64,
@@ -72,8 +72,8 @@ pub enum ToGateway {
     Purges {
         /// The position after them; without an epoch: the controller does not know its purges yet.
         position: PurgePosition,
-        /// Whether the gateway now has every purge since the position of its hello. Otherwise it has those of the last
-        /// hour that this controller knows.
+        /// Whether the gateway now has every purge since the position of its hello. Otherwise it has only the purges of
+        /// the last hour that this controller knows.
         is_complete: bool,
     },
     /// The controller is alive.
@@ -94,7 +94,7 @@ pub enum ToController {
         program: String,
         /// The last commit that it has received; `None`: none.
         position: Option<Position>,
-        /// The last purge that it has carried out; `None`: its program carries out no purges of a controller.
+        /// The last purge that it has carried out; `None`: its version carries out no purges of a controller.
         #[serde(default)]
         purges: Option<PurgePosition>,
     },
@@ -102,15 +102,15 @@ pub enum ToController {
     Purged {
         /// The position after them.
         position: PurgePosition,
-        /// How many stored responses each concerned, by number.
+        /// The number of each purge, and how many stored responses it matched.
         counts: Vec<(u64, u64)>,
     },
     /// The gateway serves a position.
     Report {
         /// The position.
         position: Position,
-        /// Documents that the gateway refused, as `kind/name`, with the reasons. The last valid version of each stays in
-        /// force. At most `REFUSED_MAX` of them.
+        /// Documents that the gateway refused, as `kind/name`, with the reasons. The last valid version of each stays
+        /// in force. At most `REFUSED_MAX` of them.
         refused: BTreeMap<String, String>,
         /// How many it refused.
         refused_count: usize,

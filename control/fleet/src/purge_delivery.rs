@@ -1,7 +1,7 @@
-//! Hands a controller's purges to the gateway, one batch at a time, and knows which are carried out.
+//! Hands a controller's purges to the gateway, one batch at a time, and tracks which are carried out.
 //!
-//! The client calls it with the controller's messages. What arrives while a batch is carried out is merged into the next
-//! one. Invariant: [`PurgeDelivery::position`] covers only purges that are carried out.
+//! The [client](crate::client) calls it with the controller's messages. Purges that arrive while a batch is carried out
+//! form the next batch. Invariant: [`PurgeDelivery::position`] covers only purges that are carried out.
 
 use std::sync::Arc;
 
@@ -12,45 +12,49 @@ use crate::delivery::GatewayEnded;
 use crate::message::{PurgePosition, ToController};
 use crate::purge_list::purge_of_all;
 
-/// The most purges that wait to be carried out. More become a purge of everything.
+/// The most purges that wait for the gateway. Beyond that, a purge of everything replaces them.
 const PENDING_MAX: usize = 10_000;
-/// The most counts that a report has, so that it is short enough for a message.
+/// The most counts in a report, so that it fits into a message. The oldest are dropped.
 const COUNTS_MAX: usize = 10_000;
 
-/// The epoch of a controller that has no purges. No list has it: their epochs are random, or begin with `etcd`.
+/// The epoch for a controller without purges. No list uses it: epochs of lists are random, or begin with `etcd`.
 const NO_LIST: &str = "none";
 
-/// Purges for the gateway to carry out, in their order.
+/// Purges for the gateway to carry out in this order.
 #[derive(Debug)]
 pub struct PurgeBatch {
     /// Number and request of each purge.
     pub purges: Vec<(u64, Arc<Value>)>,
-    /// Whether these are all that the gateway lacks, however long it was away.
+    /// Whether the batch has every purge that the gateway missed, however long it was disconnected.
     pub is_complete: bool,
-    /// Takes how many stored responses each purge concerned, by number, when all of them are carried out.
+    /// The gateway's answer once all are carried out: the number of each purge, and how many stored responses it
+    /// matched.
     pub answer: oneshot::Sender<Vec<(u64, u64)>>,
 }
 
-/// The purges on their way to the gateway.
+/// The purges in flight between the controller's messages and the gateway.
 #[derive(Debug)]
 pub(crate) struct PurgeDelivery {
     batches: mpsc::Sender<PurgeBatch>,
-    /// Purges whose end was not announced yet.
+    /// Purges received since the controller last announced a position.
     received: Vec<(u64, Arc<Value>)>,
-    /// Purges that the gateway does not have.
+    /// Purges for the next batch.
     pending: Vec<(u64, Arc<Value>)>,
-    /// The position after them.
+    /// The position after `pending`.
     next: PurgePosition,
+    /// The `is_complete` of the next batch.
     is_complete: bool,
-    /// Whether `pending` is handed over even if it is empty.
+    /// Whether the next batch is due, even if `pending` is empty: the gateway must learn that it missed nothing.
     is_due: bool,
     /// The batch that the gateway is carrying out.
     sent: Option<SentBatch>,
+    /// The position up to which purges are carried out.
     done: PurgePosition,
+    /// The counts for the next report.
     counts: Vec<(u64, u64)>,
     /// Whether the controller has sent its purges on this connection.
     is_connected: bool,
-    /// Whether it has announced them, even if it does not know them yet.
+    /// Whether the controller has announced a position on this connection, known or not.
     is_announced: bool,
 }
 
@@ -59,7 +63,7 @@ pub(crate) struct PurgeDelivery {
 struct SentBatch {
     /// The position after its purges.
     position: PurgePosition,
-    /// Receives how many stored responses each purge concerned, by number.
+    /// Receives the number of each purge, and how many stored responses it matched.
     answer: oneshot::Receiver<Vec<(u64, u64)>>,
 }
 
@@ -80,13 +84,13 @@ impl PurgeDelivery {
         }
     }
 
-    /// Forgets what belongs to a connection that ended.
+    /// Drops the state of a connection that ended.
     pub fn disconnect(&mut self) {
         self.received.clear();
         (self.is_connected, self.is_announced) = (false, false);
     }
 
-    /// Takes in a purge.
+    /// Adds a purge from the controller.
     pub fn receive(&mut self, number: u64, request: Arc<Value>) {
         if self.received.len() >= PENDING_MAX {
             self.received.clear();
@@ -96,7 +100,7 @@ impl PurgeDelivery {
         }
     }
 
-    /// Takes in the end of the purges that were sent.
+    /// Queues the received purges for the gateway: the controller has sent all of them up to `position`.
     pub fn complete(&mut self, position: PurgePosition, is_complete: bool) {
         self.is_announced = true;
         if position.epoch.is_empty() {
@@ -111,7 +115,7 @@ impl PurgeDelivery {
         (self.is_due, self.is_connected) = (true, true);
     }
 
-    /// Takes in a commit. A controller that has announced no purges before it is of an older program, and has none.
+    /// Notes a commit. A controller that announced no position before its first commit runs a version without purges.
     pub fn note_commit(&mut self) {
         if !std::mem::replace(&mut self.is_announced, true) {
             self.complete(PurgePosition { epoch: NO_LIST.to_owned(), number: 0 }, true);
@@ -123,12 +127,12 @@ impl PurgeDelivery {
         &self.done
     }
 
-    /// Whether every purge that the controller has sent is carried out, and it has sent all that it has.
+    /// Returns whether the controller has sent all its purges and each is carried out.
     pub fn is_current(&self) -> bool {
         self.is_connected && !self.is_due && self.sent.is_none()
     }
 
-    /// Whether the controller of this connection expects reports: an older program does not.
+    /// Returns whether the connected controller expects reports. An older version does not.
     pub fn has_report(&self) -> bool {
         self.is_connected && self.done.epoch != NO_LIST
     }
@@ -138,7 +142,7 @@ impl PurgeDelivery {
         ToController::Purged { position: self.done.clone(), counts: std::mem::take(&mut self.counts) }
     }
 
-    /// Hands over due purges, and returns when a batch is carried out. It may be dropped at any time.
+    /// Hands over due purges, and returns when a batch is carried out. Cancel safe.
     ///
     /// # Errors
     /// The gateway ended.
@@ -190,7 +194,7 @@ mod tests {
         batch.purges.iter().map(|(number, _)| *number).collect()
     }
 
-    /// Lets the delivery act until it waits. Returns whether a batch was carried out.
+    /// Runs the delivery for 20 ms. Returns whether a batch was carried out.
     async fn act(delivery: &mut PurgeDelivery) -> bool {
         tokio::time::timeout(Duration::from_millis(20), delivery.progress()).await.is_ok()
     }
@@ -211,7 +215,7 @@ mod tests {
             assert!(!act(&mut delivery).await && !delivery.is_current());
             let first = batches.try_recv().expect("a batch");
             assert_eq!((numbers(&first), first.is_complete), (vec![1], false));
-            // Two more arrive meanwhile, and the connection breaks in the middle of a third.
+            // Two more arrive while it is carried out, and the connection breaks in the middle of a third.
             delivery.receive(2, Arc::new(json!({})));
             delivery.complete(at("a", 2), true);
             delivery.receive(3, Arc::new(json!({})));

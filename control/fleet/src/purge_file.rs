@@ -1,7 +1,7 @@
 //! The file in which a controller keeps its list of purges.
 //!
-//! The server writes it before it confirms a purge, so a restart loses no purge that was confirmed. A file that cannot be
-//! read has lost purges: the list then begins with a purge of everything.
+//! The [server](crate::server) writes it before it confirms a purge, so a restart loses no confirmed purge. If the file
+//! cannot be read, its purges are lost: the list then starts with a purge of everything.
 
 use std::io;
 use std::path::PathBuf;

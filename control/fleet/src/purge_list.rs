@@ -1,11 +1,13 @@
 //! The purges of caches that a controller keeps for its gateways.
 //!
-//! A purge gets the next number of the list and is kept for an hour. A gateway says which number it has carried out, and
-//! gets the purges after it. The list has no queue for a gateway. If its number is older than the list reaches, a purge of
-//! everything takes the place of the purges that are gone; so it does if too many purges are made within an hour. A list
-//! in a [file](crate::PurgeFile) continues after a restart of the controller. Otherwise each run of a controller has a list
-//! of its own, which it begins with the purges of the last hour if etcd keeps them. A gateway that comes from another list
-//! gets all that this one has, and decides itself whether it was away for too long.
+//! The [server](crate::server) adds purges, and sends each gateway the purges after the last number that the gateway
+//! carried out. So the list needs no queue per gateway. A purge is kept for an hour. A purge of everything replaces
+//! those that a gateway lacks but that expired, and the oldest ones if there are too many within the hour.
+//!
+//! The *epoch* names a list, because numbers of different lists do not compare. A list in a [file](crate::PurgeFile)
+//! keeps its epoch over a restart of the controller. Otherwise each run of the controller has a list of its own, which
+//! starts with the purges of the last hour if they are in etcd. A gateway that followed another list gets all purges of
+//! this one, and decides itself whether it was disconnected for too long.
 //!
 //! Invariant: a gateway with a number of this list gets every purge after it, or a purge of everything.
 
@@ -19,9 +21,9 @@ use serde_json::{Value, json};
 
 use crate::message::{PurgePosition, ToGateway, line};
 
-/// How long a purge is kept.
+/// How long a purge is kept. A gateway that was disconnected for longer cannot get every purge that it missed.
 pub const PURGE_KEPT_TIME: Duration = Duration::from_secs(3600);
-/// How many purges are kept. With more, the oldest become a purge of everything.
+/// The most purges that are kept. Beyond that, a purge of everything replaces the oldest.
 const PURGES_MAX: usize = 4096;
 /// Version of the format of [`SavedPurges`].
 const FORMAT_VERSION: u64 = 1;
@@ -34,11 +36,12 @@ pub(crate) fn purge_of_all() -> Arc<Value> {
 /// The purges of the last hour, by number.
 #[derive(Clone, Debug, Default)]
 pub struct PurgeList {
-    /// Empty: the purges are not known yet.
+    /// Names the list; empty while the source of the purges has not answered yet.
     epoch: String,
     entries: VecDeque<Entry>,
+    /// The number of the last purge.
     last: u64,
-    /// Purges up to this number are gone from the list.
+    /// The number of the last purge that expired.
     forgotten: u64,
 }
 
@@ -47,7 +50,7 @@ struct Entry {
     number: u64,
     made_at: SystemTime,
     request: Arc<Value>,
-    /// How many stored responses it concerned, at all gateways that reported it.
+    /// How many stored responses it matched, over all gateways that reported it.
     purged: u64,
 }
 
@@ -58,7 +61,7 @@ pub struct PurgeDelta {
     pub lines: Vec<Bytes>,
     /// The position after them.
     pub position: PurgePosition,
-    /// Whether these are all since the gateway's position.
+    /// Whether they cover every purge since the gateway's position.
     pub is_complete: bool,
 }
 
@@ -131,7 +134,7 @@ impl PurgeList {
         }
     }
 
-    /// Adds a purge of everything, because purges may have been missed. Returns its number.
+    /// Adds a purge of everything. The source calls it when it may have missed purges. Returns its number.
     pub fn push_all(&mut self, now: SystemTime) -> u64 {
         self.push(purge_of_all(), now)
     }
@@ -173,13 +176,13 @@ impl PurgeList {
         self.entries.len()
     }
 
-    /// Whether the purges are known.
+    /// Returns whether the source of the purges has answered, so that the list is complete.
     #[must_use]
     pub fn is_known(&self) -> bool {
         !self.epoch.is_empty()
     }
 
-    /// Returns the purges after a position.
+    /// Returns the purges that a gateway at a position lacks.
     pub fn since(&mut self, known: &PurgePosition, now: SystemTime) -> PurgeDelta {
         self.forget(now);
         let (of_list, reached) = (known.epoch == self.epoch, self.forgotten..=self.last);
@@ -193,7 +196,7 @@ impl PurgeList {
         PurgeDelta { lines, position: self.position(), is_complete: of_list }
     }
 
-    /// Adds what a gateway reported: how many stored responses purges concerned there.
+    /// Adds a gateway's report: the number of each purge, and how many stored responses it matched there.
     pub fn count(&mut self, counts: &[(u64, u64)]) {
         for (number, purged) in counts {
             if let Ok(index) = self.entries.binary_search_by_key(number, |entry| entry.number) {
@@ -202,7 +205,7 @@ impl PurgeList {
         }
     }
 
-    /// Returns how many stored responses a purge concerned, at all gateways that have reported it.
+    /// Returns how many stored responses a purge matched, over all gateways that have reported it.
     #[must_use]
     pub fn purged(&self, number: u64) -> u64 {
         let found = self.entries.binary_search_by_key(&number, |entry| entry.number);
@@ -228,7 +231,7 @@ mod tests {
         PurgePosition { epoch: epoch.to_owned(), number }
     }
 
-    /// The numbers that a gateway gets, with `all` for a purge of everything, and whether they are complete.
+    /// Returns the numbers that a gateway gets, with `all` for a purge of everything, and whether they are complete.
     fn sent(list: &mut PurgeList, known: &PurgePosition, now: SystemTime) -> (String, bool) {
         let delta = list.since(known, now);
         let texts = delta.lines.iter().map(|line| match serde_json::from_slice(line).expect("a message") {
@@ -249,7 +252,7 @@ mod tests {
         assert_eq!(sent(&mut list, &at("one", 1), minute(30)), ("2 3".to_owned(), true));
         assert_eq!(sent(&mut list, &at("one", 3), minute(30)), (String::new(), true));
         assert_eq!(sent(&mut list, &at("other", 2), minute(30)), ("1 2 3".to_owned(), false));
-        // The first one is an hour old.
+        // The first purge expired.
         assert_eq!(sent(&mut list, &at("one", 1), minute(65)), ("2 3".to_owned(), true));
         assert_eq!(sent(&mut list, &at("one", 0), minute(65)), ("all 2 3".to_owned(), true));
         assert_eq!(
@@ -258,7 +261,7 @@ mod tests {
             "it has missed nothing"
         );
         assert_eq!(sent(&mut list, &at("one", 2), minute(600)), ("all".to_owned(), true));
-        // A file that was restored from a backup.
+        // The gateway is ahead: the controller's file was restored from a backup.
         assert_eq!(sent(&mut list, &at("one", 9), minute(600)), ("all".to_owned(), true));
         assert_eq!((list.kept(), list.position()), (0, at("one", 3)));
     }

@@ -1,6 +1,8 @@
 //! A gateway's copy of the controller's documents.
 //!
-//! Changes are collected until the commit, and take effect together. Messages without their commit are dropped with the connection: the next one continues at the last commit.
+//! The [client](crate::client) calls it with the controller's messages. Changes are collected until the commit, and
+//! take effect together. If the connection breaks before the commit, they are dropped: the next connection resumes at
+//! the last commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,11 +70,11 @@ impl Replica {
         self.batch.clear();
     }
 
-    /// Takes in a message. Returns the changes if it is a commit.
+    /// Applies a message. Returns the changes if it is a commit.
     ///
     /// # Errors
-    /// The message does not fit the documents. The connection is of no use then, and the position is forgotten, so that
-    /// the next connection gets all documents.
+    /// The message does not fit the documents. The caller must close the connection. The position is reset, so that the
+    /// next connection gets all documents.
     pub fn take(&mut self, message: ToGateway) -> Result<Option<Commit>, String> {
         match message {
             ToGateway::Reset => {
@@ -108,7 +110,7 @@ impl Replica {
                 None => drop(self.unknown.remove(&(kind, name))),
             },
             ToGateway::Commit(position) => return Ok(Some(self.commit(position))),
-            // The client takes purges itself: they are no documents.
+            // Purges are no documents: the client handles them itself.
             ToGateway::Alive | ToGateway::Purge { .. } | ToGateway::Purges { .. } => {}
             ToGateway::Rejected(why) => return Err(why),
         }

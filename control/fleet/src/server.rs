@@ -1,8 +1,9 @@
-//! The controller's side of the stream, on a thread of its own: accepts gateways, sends them changes, and knows what
-//! each one serves.
+//! The controller's side of the stream, on a thread of its own: accepts gateways, sends them changes, and tracks what
+//! each gateway serves.
 //!
-//! A client without a certificate of the fleet's authority gets no further than the handshake, so no document leaves
-//! the controller for it.
+//! `tollgate controller` [starts](FleetServer::start) it, and publishes documents and purges through the
+//! [`FleetHandle`]. Invariant: a client without a certificate of the fleet's authority does not pass the handshake, so
+//! it gets no document.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -60,7 +61,7 @@ pub struct GatewayStatus {
     pub connected_at: SystemTime,
     /// When it was last heard.
     pub heard_at: SystemTime,
-    /// Why the connection ended; `None`: it is connected.
+    /// Why its connection ended; `None`: it is connected.
     pub left: Option<String>,
     /// The position that it serves; `None`: it has not reported since it connected.
     pub position: Option<Position>,
@@ -70,11 +71,11 @@ pub struct GatewayStatus {
     pub refused: BTreeMap<String, String>,
     /// How many documents it refused.
     pub refused_count: usize,
-    /// The purges that it has carried out; `None`: its program carries out no purges of a controller.
+    /// The purges that it has carried out; `None`: its version carries out no purges of a controller.
     pub purges: Option<PurgePosition>,
     /// Bytes that were sent to it.
     pub sent_bytes: u64,
-    /// Whether a change waited for it longer than allowed. It is not waited for until it has caught up.
+    /// Whether a change has waited for it too long. Later changes do not wait for it until it has caught up.
     is_late: bool,
 }
 
@@ -87,7 +88,7 @@ pub struct FleetServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The result of a purge, before gateways have carried it out.
+/// The receipt of a purge, which gateways have yet to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PurgeReceipt {
     /// Its number in the list.
@@ -96,7 +97,7 @@ pub struct PurgeReceipt {
     pub is_durable: Result<bool, String>,
 }
 
-/// Publishes documents, and tells what gateways serve. It is cheap to clone.
+/// Publishes documents and purges, and reports what gateways serve. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct FleetHandle(Arc<Fleet>);
 
@@ -109,7 +110,7 @@ struct Fleet {
     /// Changes with every report.
     reports: watch::Sender<u64>,
     purges: Mutex<PurgeList>,
-    /// The file of the purges. Locked while a purge is written, so that its lists follow each other in order.
+    /// The file of the purges. Locked while a purge is added and written, so that the file never goes back.
     purge_file: Mutex<Option<PurgeFile>>,
     /// Changes with every purge.
     purge_version: watch::Sender<u64>,
@@ -122,7 +123,7 @@ struct Fleet {
 struct Gateways {
     by_connection: BTreeMap<u64, GatewayStatus>,
     last_connection: u64,
-    /// Handshakes that failed, and clients that sent something else than a gateway does.
+    /// Failed handshakes, and clients that do not speak the protocol.
     rejected: u64,
 }
 
@@ -185,14 +186,14 @@ impl Drop for FleetServer {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // It ends at its next pause: it never blocks.
+            // The thread never blocks, so it ends soon.
             let _ = thread.join();
         }
     }
 }
 
 impl FleetHandle {
-    /// Makes these all documents. Returns the version of the result.
+    /// Replaces all documents by these. Returns the new version.
     pub fn publish(&self, documents: impl IntoIterator<Item = (DocumentKey, Compact)>) -> u64 {
         let version = {
             let mut log = self.0.log();
@@ -229,7 +230,8 @@ impl FleetHandle {
         self.0.gateways().rejected
     }
 
-    /// Adds a purge for all gateways: the body of a request to the admin API. Blocks while the list is written to its file.
+    /// Adds a purge for all gateways: the body of a request to the admin API. Blocks while the list is written to its
+    /// file.
     #[must_use]
     pub fn purge(&self, request: Arc<Value>) -> PurgeReceipt {
         let file = self.0.purge_file.lock().unwrap_or_else(PoisonError::into_inner);
@@ -238,13 +240,13 @@ impl FleetHandle {
             (purges.push(request, SystemTime::now()), purges.clone())
         };
         let written = file.as_ref().map(|file| file.write(&list)).transpose();
-        // Even if it was not written: most gateways get it.
+        // Send it even if it was not written: connected gateways still carry it out.
         self.0.purge_version.send_modify(|count| *count += 1);
         let is_durable = written.map(|written| written.is_some()).map_err(|error| error.to_string());
         PurgeReceipt { number, is_durable }
     }
 
-    /// Changes the list of purges. Gateways get what they lack of it from then on.
+    /// Changes the list of purges, and sends the change to the gateways.
     pub fn change_purges<T>(&self, change: impl FnOnce(&mut PurgeList) -> T) -> T {
         let result = change(&mut self.0.purges());
         self.0.purge_version.send_modify(|count| *count += 1);
@@ -256,8 +258,8 @@ impl FleetHandle {
         look(&self.0.purges())
     }
 
-    /// Waits until each connected gateway has carried out a purge, for at most this time. Gateways whose program carries out
-    /// no purges of a controller are not waited for.
+    /// Waits until each connected gateway has carried out a purge, for at most this time. Gateways whose version
+    /// carries out no purges of a controller do not count.
     pub async fn wait_until_purged(&self, number: u64, limit: Duration) {
         let mut reports = self.0.reports.subscribe();
         let done = async {
@@ -267,13 +269,13 @@ impl FleetHandle {
                 }
             }
         };
-        // The caller counts the gateways that have carried it out.
+        // The caller reports how many gateways have carried it out.
         let _ = timeout(limit, done).await;
     }
 
     /// Waits until each connected gateway serves a version, for at most this time. Returns the documents that gateways
-    /// refuse, with the reasons. A gateway that was waited for without success is not waited for again until it has
-    /// caught up.
+    /// refuse, with the reasons. After a gateway exceeds the time, later calls do not wait for it until it has caught
+    /// up.
     pub async fn wait_until_served(&self, version: u64, limit: Duration) -> Refused {
         let mut reports = self.0.reports.subscribe();
         let served = async {
@@ -385,7 +387,7 @@ impl Fleet {
                 gateways.by_connection.remove(&oldest);
             }
         }
-        // It is not waited for any more.
+        // Wakes the tasks that wait for it.
         self.reports.send_modify(|count| *count += 1);
     }
 
@@ -406,7 +408,7 @@ impl GatewayStatus {
         self.position.as_ref().is_some_and(|position| position.version >= version)
     }
 
-    /// Whether it has carried out all purges up to a position.
+    /// Returns whether it has carried out all purges up to a position.
     #[must_use]
     pub fn has_purged(&self, position: &PurgePosition) -> bool {
         self.purges.as_ref().is_some_and(|of| of.epoch == position.epoch && of.number >= position.number)
@@ -441,7 +443,7 @@ async fn accept_gateways(listener: TcpListener, fleet: Arc<Fleet>) {
 /// Serves a connection until it ends.
 async fn serve(stream: TcpStream, address: SocketAddr, fleet: &Fleet) {
     let tls = fleet.tls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // A delay of small messages would delay every change.
+    // Nagle's algorithm would delay every change.
     let _ = stream.set_nodelay(true);
     let greeting = async {
         let stream = TlsAcceptor::from(tls).accept(stream).await.map_err(|error| error.to_string())?;
@@ -523,8 +525,8 @@ async fn read_reports<R: AsyncRead + Unpin>(
     }
 }
 
-/// Sends the purges that a gateway lacks, and the difference between its position and the present documents, whenever
-/// there is one. Returns why the connection ended.
+/// Sends the purges that a gateway lacks, and the difference between its position and the present documents, after each
+/// change. Returns why the connection ended.
 async fn send_changes<W: AsyncWrite + Unpin>(
     writer: &mut W,
     fleet: &Fleet,
@@ -573,10 +575,10 @@ async fn send_changes<W: AsyncWrite + Unpin>(
     }
 }
 
-/// Returns the lines of the purges after a position, which moves to the present one.
+/// Returns the lines of the purges after a position, and moves the position past them.
 fn lacking_purges(fleet: &Fleet, known: &mut PurgePosition, is_first: bool) -> Vec<Bytes> {
     let mut purges = fleet.purges();
-    // An unknown list sends only its announcement.
+    // A list that is not known yet sends only its announcement.
     if !is_first && (!purges.is_known() || purges.position() == *known) {
         return Vec::new();
     }

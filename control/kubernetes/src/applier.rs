@@ -1,8 +1,8 @@
-//! Keeps the Services of Gateways in the cluster as the translation wants them.
+//! Creates, updates and deletes the Services of Gateways in the cluster, as the translation wants them.
 //!
 //! The source starts the writes only while this gateway leads (`election`). An annotation of each object has the
-//! fingerprint of what was applied, so an object is written only if something else is wanted. An object of the same name
-//! that has another maker is left alone.
+//! fingerprint of its last applied form, so an object is written only if it differs. Invariant: an object that another
+//! controller or a person created is never changed.
 
 use std::collections::BTreeSet;
 
@@ -26,14 +26,14 @@ pub struct Applier {
     observations: mpsc::Sender<Observation>,
     wanted: Applied,
     running: BTreeSet<Reference>,
-    /// The objects of others that are in the way.
+    /// Objects with a wanted name that another controller or a person created.
     foreign: BTreeSet<Reference>,
     /// Whether something may differ.
     is_due: bool,
 }
 
 impl Applier {
-    /// Makes an applier. It reports each write to `observations`.
+    /// Creates an applier, which reports each write to `observations`.
     pub fn new(client: Client, controller: String, observations: mpsc::Sender<Observation>) -> Self {
         Self {
             client,
@@ -54,7 +54,7 @@ impl Applier {
         }
     }
 
-    /// Compares all objects again.
+    /// Makes the next [`start`](Self::start) compare all objects.
     pub fn check(&mut self) {
         self.is_due = true;
     }
@@ -62,7 +62,7 @@ impl Applier {
     /// Records the end of a write. The next check compares an object again if it was not applied.
     pub fn written(&mut self, reference: &Reference, is_applied: bool) {
         self.running.remove(reference);
-        // Another version may be wanted since.
+        // The translation may want another version by now.
         self.is_due |= is_applied;
     }
 

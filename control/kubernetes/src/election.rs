@@ -1,13 +1,15 @@
 //! Elects the one gateway that writes statuses, by a Lease.
 //!
 //! All gateways of a class translate and serve alike; the leader also writes statuses. The leader renews the Lease
-//! twice in its duration, with one request each. The others watch the Lease, and request nothing until it has not
-//! changed for its duration by their own clock: clocks of machines are not compared. A write names the version that
-//! it replaces, so one of several candidates is first, and the others read the Lease and wait again.
+//! twice per duration, with one request each time. The others watch the Lease, and try to take it only when it has not
+//! changed for its duration by their own clock, because the clocks of machines may differ. A write names the version
+//! that it replaces, so one candidate wins, and the others read the Lease and wait again.
 //!
-//! [`Election`] decides without I/O. [`run`] is its task, which reports to the source. A gateway leads at most for the
-//! duration after the begin of its last renewal, so it stops before another one may begin. A short overlap by
-//! requests that are on their way is harmless: statuses are applied whole, and every gateway has the same ones.
+//! [`Election`] decides without I/O. [`run`] is its task, which reports to the [source](crate::thread).
+//!
+//! Invariant: a gateway stops leading one duration after it started its last renewal, which is before another gateway
+//! may take the Lease. Requests in flight may overlap briefly. This is harmless: statuses are applied whole, and every
+//! gateway computes the same ones.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -30,10 +32,10 @@ use crate::object::is_older;
 use crate::rights;
 use crate::watch::{Pauses, explain as explain_watch};
 
-/// How long the end of the process waits for the Lease to be given back.
+/// How long the process waits at its end until the Lease is released.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The place of the Lease, and the gateway that asks for it.
+/// The Lease, and the gateway that competes for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseSettings {
     /// The namespace of the Lease. `None`: the namespace of the service account, or of the kubeconfig.
@@ -42,12 +44,12 @@ pub struct LeaseSettings {
     pub name: String,
     /// The name of this gateway, different from all others.
     pub holder: String,
-    /// A Lease that was not renewed for this long belongs to no gateway.
+    /// A Lease that was not renewed for this long is free.
     pub duration: Duration,
 }
 
 impl LeaseSettings {
-    /// Returns how often the leader renews the Lease. A request without an answer ends after this time, too.
+    /// Returns how often the leader renews the Lease. Also the time limit of a request.
     fn interval(&self) -> Duration {
         self.duration / 2
     }
@@ -65,7 +67,7 @@ enum Step {
     Wait(Instant),
     /// Read the Lease.
     Read,
-    /// Write it with this gateway's name: replace the version that it names, or create it.
+    /// Write this Lease, held by this gateway: replace the version that it names, or create it.
     Write(Box<Lease>),
 }
 
@@ -83,11 +85,11 @@ struct Election {
     settings: LeaseSettings,
     /// `None`: there is no Lease.
     seen: Option<Seen>,
-    /// Whether the Lease may differ from what was seen.
+    /// Whether the Lease may have changed since it was seen.
     is_stale: bool,
-    /// No request begins earlier.
+    /// The earliest time of the next request.
     not_before: Instant,
-    /// When the last successful write of this gateway began, unless another one holds the Lease since.
+    /// When this gateway's last successful write started, unless another gateway has taken the Lease since.
     renewed: Option<Instant>,
 }
 
@@ -120,8 +122,8 @@ impl Election {
         }
     }
 
-    /// Returns the time after which a Lease has no holder. The Lease has whole seconds: if they are this gateway's
-    /// duration rounded up, all gateways have the exact one.
+    /// Returns the time after which a Lease is free. The Lease states it in whole seconds. If they equal this gateway's
+    /// own duration rounded up, the gateways have the same settings, and the exact duration applies.
     fn duration_of(&self, lease: &Lease) -> Duration {
         let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         match seconds {
@@ -132,7 +134,7 @@ impl Election {
         }
     }
 
-    /// Returns the Lease's new contents, held by this gateway.
+    /// Returns the Lease to write, held by this gateway.
     fn held(&self) -> Lease {
         let (metadata, before) = match &self.seen {
             Some(seen) => (seen.lease.metadata.clone(), seen.lease.spec.clone().unwrap_or_default()),
@@ -154,7 +156,7 @@ impl Election {
         Lease { metadata, spec: Some(spec) }
     }
 
-    /// Takes in the Lease as it was read or reported; `None`: there is none.
+    /// Records the Lease as it was read, or reported by the watch; `None`: there is none.
     fn observe(&mut self, lease: Option<Lease>, now: Instant) {
         let Some(lease) = lease else {
             self.seen = None;
@@ -173,7 +175,7 @@ impl Election {
         self.seen = Some(Seen { lease, since });
     }
 
-    /// Takes in the Lease that this gateway wrote by a request that began at this time.
+    /// Records the Lease that this gateway wrote with a request that started at `begun`.
     fn written(&mut self, lease: Lease, begun: Instant, now: Instant) {
         self.observe(Some(lease), now);
         if self.seen.as_ref().is_some_and(|seen| holder(&seen.lease) == Some(&self.settings.holder)) {
@@ -181,11 +183,11 @@ impl Election {
         }
     }
 
-    /// Takes in that a request failed, or that another gateway was first. The Lease is read before the next write, unless
-    /// the watch reports it earlier.
+    /// Records that a request failed, or that another gateway wrote first. The Lease is read before the next write,
+    /// unless the watch reports it earlier.
     fn failed(&mut self, now: Instant) {
         self.is_stale = true;
-        // At random, so that the candidates do not come back at once.
+        // With jitter, so that the candidates do not retry at the same time.
         self.not_before = now + self.settings.interval().mul_f64(0.25 + fastrand::f64() / 4.0);
     }
 
@@ -210,12 +212,12 @@ fn version(lease: &Lease) -> &str {
     lease.metadata.resource_version.as_deref().unwrap_or_default()
 }
 
-/// What was last logged about something that fails.
+/// The failure that was logged last, so that each is logged once.
 #[derive(Default)]
 struct Complaint(Option<String>);
 
 impl Complaint {
-    /// Logs a failure, unless it is the same as the last one. `None`: nothing fails.
+    /// Logs a failure, unless it equals the last one. `None`: a success.
     fn report(&mut self, name: &str, why: Option<String>) {
         if let Some(why) = why.as_deref().filter(|_| why != self.0) {
             warn!(target: component::KUBERNETES, "Lease {name}: {why}");
@@ -224,7 +226,7 @@ impl Complaint {
     }
 }
 
-/// Takes part in the election until `leads` has no receiver. Sends whether this gateway leads.
+/// Takes part in the election until `leads` has no receiver, and sends to it whether this gateway leads.
 pub(crate) async fn run(client: Client, settings: LeaseSettings, leads: watch::Sender<bool>) {
     let leases = leases(client, &settings);
     let name = settings.name.clone();
@@ -260,14 +262,14 @@ pub(crate) async fn run(client: Client, settings: LeaseSettings, leads: watch::S
     }
 }
 
-/// Makes a request, and takes in its result.
+/// Makes a request, and records its result.
 ///
 /// # Errors
-/// Returns why the request failed. If another gateway was first, it did not fail.
+/// The reason why the request failed. A write that lost to another gateway is not an error.
 async fn attempt(leases: &Api<Lease>, election: &mut Election, step: Step) -> Result<(), String> {
     let begun = Instant::now();
     let name = election.settings.name.clone();
-    // A leader that has no answer in time stops leading.
+    // A leader without an answer in time stops leading.
     let interval = election.settings.interval();
     let limit = election.leads_until(begun).map_or(interval, |end| interval.min(end - begun));
     let request = async {
@@ -299,7 +301,7 @@ async fn attempt(leases: &Api<Lease>, election: &mut Election, step: Step) -> Re
     why
 }
 
-/// Gives the Lease back, if this gateway holds it, so that another one need not wait until it expires.
+/// Releases the Lease, if this gateway holds it, so that another one need not wait until it expires.
 pub(crate) async fn release(client: Client, settings: &LeaseSettings) {
     let leases = leases(client, settings);
     let why = match timeout(RELEASE_TIMEOUT, clear(&leases, settings)).await {

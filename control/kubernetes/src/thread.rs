@@ -1,12 +1,13 @@
-//! The thread of the source. It watches the API server, translates, hands the documents to the gateway, waits
-//! until they are in force or refused, and then writes the statuses. So a status never says more than the
-//! gateway does.
+//! The thread of the source. It watches the API server, translates, hands the documents to the gateway, waits until
+//! they are in force or refused, and then writes the statuses. Invariant: a status never claims more than the gateway
+//! serves.
 //!
 //! One translation is in progress at a time. Changes that arrive until it is in force are translated together
 //! afterwards, at the earliest after [`BATCH_INTERVAL`]. So an idle source translates a change at once, and a flood of
-//! changes leaves CPU time to the API server and to requests. Meanwhile the thread continues to read events and to
-//! write the statuses of documents in force.
+//! changes leaves CPU time to the API server and to requests. While a translation is in progress, the thread continues
+//! to read events and to write the statuses of documents in force.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
@@ -35,8 +36,8 @@ const OBSERVATIONS_MAX: usize = 1024;
 const EVENTS_MAX: usize = 4;
 /// How long a translation waits for the first listing of a Secret or ConfigMap that it refers to.
 const REFERENCES_TIMEOUT: Duration = Duration::from_secs(2);
-/// The shortest time between the beginnings of two translations. A single change never waits for it; of 300 at once, each
-/// waits for at most this long.
+/// The shortest time between the starts of two translations. A single change never waits for it; of 300 at once, each
+/// waits at most this long.
 const BATCH_INTERVAL: Duration = Duration::from_millis(10);
 /// How often writes that failed are repeated, and refused documents are tried again.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
@@ -90,7 +91,7 @@ impl KubernetesThread {
                     () = source.run() => {}
                     _ = stopped => {}
                 }
-                // A candidate would take the Lease again as soon as it is given back.
+                // Stop the election first: a candidate would take the released Lease at once.
                 if let Some(election) = election {
                     election.abort();
                     let _ = election.await;
@@ -136,11 +137,11 @@ struct Source {
     applier: Option<Applier>,
     /// Whether this gateway writes statuses.
     leads: latest::Receiver<bool>,
-    /// The changes that the gateway does not have.
+    /// The changes that the gateway has not received.
     update: Update,
-    /// Whether the gateway gets a translation even if nothing changed.
+    /// Whether a translation is due even if nothing changed.
     is_due: bool,
-    /// The next translation begins at this time at the earliest.
+    /// The earliest start of the next translation.
     next_at: Instant,
     /// The notes of the last translation, so that each is logged once.
     notes: BTreeMap<Reference, BTreeSet<String>>,
@@ -274,7 +275,7 @@ impl Source {
         }
     }
 
-    /// Takes in an observation, and all others that have arrived.
+    /// Applies an observation, and all others that have arrived.
     async fn take_all(&mut self, observation: Observation) {
         self.take(observation).await;
         while let Ok(observation) = self.observations.try_recv() {
@@ -350,8 +351,8 @@ impl Source {
         self.writer.check(reference);
     }
 
-    /// Translates what changed, and hands the documents that changed to the gateway. Returns the receiver of its answer;
-    /// `None`: there is nothing to tell it.
+    /// Translates the changes, and hands the changed documents to the gateway. Returns the receiver of its answer;
+    /// `None`: no document changed.
     ///
     /// # Errors
     /// The gateway has ended.
@@ -396,7 +397,7 @@ impl Source {
         Ok(Some(refused))
     }
 
-    /// Takes in that the last translation is in force, except for refused documents.
+    /// Queues the statuses after the last translation came into force, except for refused documents.
     fn in_force(&mut self, refused: Refused) {
         let update = std::mem::take(&mut self.update);
         self.writer.set(self.translator.in_force(update, &refused));
@@ -404,8 +405,11 @@ impl Source {
             applier.set(self.translator.applied());
         }
         self.refused = refused;
-        let notes = self.translator.notes();
-        for (object, notes) in notes {
+        let mut notes = Cow::Borrowed(self.translator.notes());
+        for (object, refusals) in self.translator.refusal_notes(&self.refused) {
+            notes.to_mut().entry(object).or_default().extend(refusals);
+        }
+        for (object, notes) in notes.iter() {
             for note in notes {
                 if self.notes.get(object).is_none_or(|known| !known.contains(note)) {
                     warn!(target: component::KUBERNETES, "{object}: {note}");
@@ -414,7 +418,7 @@ impl Source {
             }
         }
         if self.notes != *notes {
-            self.notes.clone_from(notes);
+            self.notes = notes.into_owned();
         }
     }
 

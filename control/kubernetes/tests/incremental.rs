@@ -334,8 +334,8 @@ fn a_translation_that_follows_changes_equals_a_translation_of_the_whole() {
     assert!(documents > 2_000, "the worlds are too small: {documents} documents");
 }
 
-/// A Gateway keeps the address that it was given, also if another one that takes precedence comes before its status is
-/// written. (Two Gateways then had taken each other's addresses.)
+/// A Gateway keeps its address, even if a Gateway that takes precedence is created before its status is written. (Two
+/// Gateways once took each other's addresses.)
 #[test]
 fn an_address_stays_until_the_status_is_written() {
     let mut world = World::new(1);

@@ -1,5 +1,5 @@
-//! What a route costs in memory, from the object to the plan, counted by the allocator; and how much of it a change of one
-//! route among thousands makes again.
+//! Counts with the allocator how much memory a route takes, from the object to the plan, and how much of it a change of
+//! one route among thousands allocates again.
 //!
 //! This is a program without the test harness: the counter covers the whole process.
 // Its result is what it prints.
@@ -26,8 +26,8 @@ use settings::settings;
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const ROUTES: usize = 4800;
-/// The bounds of a route, in bytes. What the allocator adds, statistics, the view of the API and the writer of statuses are
-/// not counted: `cluster speed` measures the memory of the whole process.
+/// The bounds of a route, in bytes. They do not cover the allocator's overhead, statistics, the view of the API and the
+/// writer of statuses: `cluster speed` measures the memory of the whole process.
 const OBJECTS_MAX: usize = 1900;
 const TRANSLATION_MAX: usize = 1500;
 const DOCUMENTS_MAX: usize = 2100;

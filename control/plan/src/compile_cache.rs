@@ -1,5 +1,9 @@
-//! Keeps what was compiled for each route, for the consumers, and for the listeners' TLS. The next
-//! compilation then costs little more than what has changed.
+//! Keeps the compiled form of each route, of the consumers, and of the listeners' TLS from plan to plan, so that a
+//! change of one route among thousands costs little more than that route.
+//!
+//! The compiler starts with [`begin`](CompileCache::begin), takes unchanged parts over, stores the ones that it
+//! compiles, and ends with [`commit`](CompileCache::commit) if the plan is valid. Invariant: a compilation with a cache
+//! gives the same plan as one without, also after a compilation that failed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,23 +15,23 @@ use tollgate_tls::{ServerOptions, TlsServerConfig};
 
 use crate::{Buffer, Rates, Route, RouteChains, Timeouts};
 
-/// The results of the last compilation, by what they were compiled from. The control thread keeps it from
-/// plan to plan. An empty one is always correct, only slower.
+/// The results of the last compilation, by their source. The control thread keeps it from plan to plan. An empty cache
+/// is always correct, only slower.
 #[derive(Debug, Default)]
 pub struct CompileCache {
-    /// The path rules under which the entries were made.
+    /// The path rules that the entries were compiled with.
     rules: Option<PathRules>,
     known: HashMap<Identity, CachedRoute>,
-    /// The entries that the present compilation has made. They go if it fails.
+    /// The routes that the current compilation has added. They are removed if it fails.
     fresh: Vec<Identity>,
-    /// The number of the present compilation.
+    /// The number of the current compilation.
     turn: u64,
-    /// What the plain routes of the last plan depended on; `None` while a plan is compiled, and after one that failed:
-    /// then some entries are of other surroundings.
+    /// The surroundings that the entries of plain routes were compiled in; `None` during a compilation, and after one
+    /// that failed, because its entries may differ from the others.
     surroundings: Option<Surroundings>,
-    /// The consumers as they were written last, and their compiled form.
+    /// The consumers of the last configuration, and their compiled form.
     consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
-    /// The TLS of listeners, and the files from which it was made.
+    /// The TLS of listeners, and the files that it was made from.
     servers: Vec<(ServerOptions, TlsServerConfig)>,
 }
 
@@ -44,8 +48,9 @@ pub(crate) struct Surroundings {
     pub chains: RouteChains,
 }
 
-/// Returns whether a route has no policies, logs and fallbacks of its own, and names its upstreams: nearly all of thousands
-/// of routes. What is compiled of it depends on its [`Surroundings`] alone.
+/// Returns whether a route is plain: it has no policies, logs or fallbacks of its own, and names its upstreams. Its
+/// compiled form then depends only on the route and its [`Surroundings`]. In large configurations, nearly all routes
+/// are plain.
 fn is_plain(route: &config::Route) -> bool {
     let names_upstreams = match &route.action {
         config::Action::Forward(targets) => {
@@ -63,25 +68,25 @@ pub(crate) struct CachedRoute {
     pub prefix: Option<usize>,
     /// Its match, ready for the router.
     pub matches: Arc<PreparedRoute>,
-    /// The route in the last plan.
+    /// The compiled route of the last plan; `None`: it is not compiled yet.
     pub route: Option<Arc<Route>>,
-    /// Whether its policies, logs and fallbacks are those of its surroundings.
+    /// Whether it inherits all policies, logs and fallbacks.
     pub is_plain: bool,
-    /// The compilation that made the entry. It does not use it: only a later one does.
+    /// The compilation that made the entry. Only later compilations may use it.
     made: u64,
     /// The last compilation that used the entry.
     turn: u64,
 }
 
 impl CachedRoute {
-    /// Makes the entry of a route that is not compiled yet.
+    /// Creates the entry of a route that is not compiled yet.
     pub(crate) fn new(route: &config::Route, prefix: Option<usize>, matches: Arc<PreparedRoute>) -> Self {
         Self { prefix, matches, route: None, is_plain: is_plain(route), made: 0, turn: 0 }
     }
 }
 
 impl CompileCache {
-    /// Begins a plan under these rules. If they differ from the last time, all entries are dropped.
+    /// Starts a compilation with these path rules. If they changed, drops all entries.
     pub(crate) fn begin(&mut self, rules: &PathRules) {
         for route in self.fresh.drain(..) {
             self.known.remove(&route);
@@ -93,37 +98,37 @@ impl CompileCache {
         }
     }
 
-    /// Returns what the plan before has for a route, and keeps it for this plan.
+    /// Returns the last plan's entry for a route, and keeps it for this plan.
     pub(crate) fn take_over(&mut self, route: Identity) -> Option<&CachedRoute> {
         let known = self.known.get_mut(&route).filter(|known| known.made != self.turn)?;
         known.turn = self.turn;
         Some(known)
     }
 
-    /// Returns whether plain routes have the same surroundings as in the plan before.
+    /// Returns whether plain routes have the same surroundings as in the last plan.
     pub(crate) fn has_same_surroundings(&mut self, surroundings: &Surroundings) -> bool {
         self.surroundings.take().as_ref() == Some(surroundings)
     }
 
-    /// Returns what the plan before has for a route.
+    /// Returns the last plan's entry for a route.
     pub(crate) fn get(&self, route: Identity) -> Option<&CachedRoute> {
         self.known.get(&route).filter(|known| known.made != self.turn)
     }
 
-    /// Stores a route's match for this plan.
+    /// Stores the prepared match of a route.
     pub(crate) fn store_match(&mut self, route: Identity, known: CachedRoute) {
         self.known.insert(route, CachedRoute { made: self.turn, turn: self.turn, ..known });
         self.fresh.push(route);
     }
 
-    /// Stores the compiled route, if its match is good.
+    /// Stores the compiled route, if its match is stored.
     pub(crate) fn store_route(&mut self, route: Identity, planned: &Arc<Route>) {
         if let Some(known) = self.known.get_mut(&route) {
             known.route = Some(planned.clone());
         }
     }
 
-    /// Returns the compiled consumers, if they are the same as the last time.
+    /// Returns the compiled consumers, if they are unchanged.
     pub(crate) fn consumers(&self, written: &[&ConsumerSpec]) -> Option<Arc<Consumers>> {
         let (known, consumers) = self.consumers.as_ref()?;
         known.iter().eq(written.iter().copied()).then(|| consumers.clone())
@@ -134,7 +139,7 @@ impl CompileCache {
         self.consumers = Some((written.iter().copied().cloned().collect(), consumers.clone()));
     }
 
-    /// Returns the TLS that was made of these files the last time.
+    /// Returns the TLS that the last plan made from these files.
     pub(crate) fn server(&self, files: &ServerOptions) -> Option<TlsServerConfig> {
         self.servers.iter().find(|(known, _)| known == files).map(|(_, server)| server.clone())
     }
@@ -144,7 +149,7 @@ impl CompileCache {
         self.servers = servers;
     }
 
-    /// Confirms that the plan is good. Entries that it does not use are dropped.
+    /// Ends the compilation of a valid plan. Drops the entries that the plan does not use.
     pub(crate) fn commit(&mut self, surroundings: Surroundings) {
         let turn = self.turn;
         self.surroundings = Some(surroundings);
@@ -204,7 +209,7 @@ mod tests {
         assert_eq!(taken_over(&second, &third), [true, true, false, true, true, true]);
     }
 
-    /// Whatever else of a config changes: a compilation with a cache gives the same plan as one without.
+    /// Whatever changes in a config, a compilation with a cache gives the same plan as one without.
     #[test]
     fn every_dependency_of_a_route_counts() {
         let written = config(TEXT);
@@ -228,7 +233,7 @@ mod tests {
         }
     }
 
-    /// A plan that fails has compiled its routes for settings that never come into force.
+    /// A plan that fails has compiled its routes with settings that never come into force.
     #[test]
     fn a_plan_that_fails_leaves_no_routes_of_other_settings() {
         let (written, mut cache) = (config(TEXT), CompileCache::default());

@@ -9,7 +9,7 @@ use tollgate_tls::HostTable;
 /// The streams of a listener. Listeners that share an address have the same ones.
 #[derive(Debug, Default)]
 pub struct StreamTable {
-    /// `None`: a listener of HTTP at the same address has the host, so its requests are no stream's.
+    /// `None`: an HTTP listener at the same address has the host, so no stream takes its connections.
     names: HostTable<Option<Arc<Stream>>>,
     has_names: bool,
     has_passthrough: bool,
@@ -36,7 +36,7 @@ impl StreamTable {
         self.names.find(name)?.as_ref()
     }
 
-    /// Returns the stream of everything that no server name selects.
+    /// Returns the stream of all connections that no server name selects.
     #[must_use]
     pub fn other(&self) -> Option<&Arc<Stream>> {
         self.other.as_ref()
@@ -86,8 +86,8 @@ pub struct Stream {
     pub unconfirmed: Option<u64>,
 }
 
-/// A share of a stream. It has the upstream's name instead of the number, because a connection may arrive under one plan
-/// and choose under the next.
+/// A share of a stream. It has the upstream's name instead of the number, because a connection may arrive under one
+/// plan and choose under the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamShare {
     /// The name among the upstreams of the plan; `None`: these connections are closed.

@@ -95,7 +95,7 @@ impl Sources {
         Ok((applied, changes, events))
     }
 
-    /// Takes in the first documents.
+    /// Applies the first documents.
     fn apply_first<T>(
         &mut self,
         mut first: DocumentChanges,
@@ -107,8 +107,8 @@ impl Sources {
         (applied, first)
     }
 
-    /// Returns the purges of the controller, and the state of its connection. `None`: a controller is no source, or they
-    /// are taken already.
+    /// Returns the purges of the controller, and the state of its connection. `None`: no controller is a source, or an
+    /// earlier call took them.
     pub fn take_controller_purges(&self) -> Option<(mpsc::Receiver<PurgeBatch>, SharedControllerStatus)> {
         match &self.source.as_ref()?.thread {
             SourceThread::Controller(thread) => Some((thread.take_purges()?, thread.status())),

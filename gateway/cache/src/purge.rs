@@ -1,15 +1,15 @@
 //! The scope and the effect of a purge, for the store in memory and for the disk tier.
 
-/// The responses that a purge concerns.
+/// The responses that a purge matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purge<'a> {
-    /// All responses under this key.
+    /// The responses with this key.
     Key(&'a [u8]),
-    /// All whose keys begin with these bytes.
+    /// The responses whose keys begin with these bytes.
     Prefix(&'a [u8]),
-    /// Responses that have one of these tags.
+    /// The responses with one of these tags.
     Tags(&'a [&'a [u8]]),
-    /// All.
+    /// All responses.
     All,
 }
 

@@ -57,9 +57,9 @@ pub struct Status {
 /// The state of the store of responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStatus {
-    /// What is in memory.
+    /// The tier in memory.
     pub memory: CacheTier,
-    /// What is on disk; `None`: there is no disk tier.
+    /// The tier on disk; `None`: there is none.
     pub disk: Option<CacheTier>,
     /// Whether the disk tier answers requests.
     pub disk_serves: bool,

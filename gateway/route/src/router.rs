@@ -13,7 +13,9 @@ mod coverage;
 pub(crate) mod error;
 pub(crate) mod explain;
 mod hosts;
+mod map;
 pub(crate) mod pattern;
+mod prepared_route;
 pub(crate) mod query;
 pub(crate) mod routers;
 #[cfg(test)]
@@ -22,22 +24,15 @@ mod texts;
 mod trie;
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regex_syntax::hir::Hir;
-
-use crate::{BuildError, Explanation, PathRules, PathSpec, Request, RoutePosition, RouteSpec, Tie};
-use conditions::Conditions;
-use hosts::{HostName, HostNames, Hosts};
+use crate::{BuildError, Explanation, PathSpec, Request, RoutePosition, RouteSpec, Tie};
+use hosts::{HostNames, Hosts};
+pub use prepared_route::PreparedRoute;
 use routers::{Groups, Routers};
 use texts::{TextRoutes, WrittenTexts};
 use trie::{RegexRoute, Trie};
-
-/// Keys come from the configuration, so a client cannot fill a bucket. It can only look up existing keys, and
-/// a table's longest probe is short. A keyed hash against flooding (SipHash) would gain nothing, for some 20
-/// ns per look-up; foldhash, the default of `hashbrown`, is randomly seeded anyway.
-type Map<V> = HashMap<Box<[u8]>, V, foldhash::fast::RandomState>;
 
 /// A compiled table of routes. Immutable; share it between threads in an `Arc`.
 ///
@@ -57,47 +52,6 @@ struct RouteIndex {
     hosts: Hosts,
     tables: Box<[HostTable]>,
     trie: Trie,
-}
-
-/// A route compiled independently of all others. Tables that differ in a few routes share the rest.
-pub struct PreparedRoute {
-    conditions: Conditions,
-    spec: RouteSpec,
-    host: HostName,
-    /// The syntax tree of the path, if it is a regular expression.
-    hir: Option<Hir>,
-    specificity: Specificity,
-    /// A hash of host and path. Routes that could be identical, or whose order could matter, have the same
-    /// hash.
-    key: u64,
-}
-
-impl PreparedRoute {
-    /// Compiles the route itself. `route` is its number in the errors.
-    ///
-    /// # Errors
-    /// Returns every problem of this route alone: a host or a path that no request can have, and regular
-    /// expressions that do not compile.
-    pub fn new(route: u32, spec: RouteSpec) -> Result<Self, Vec<BuildError>> {
-        let mut errors = Vec::new();
-        let host = HostName::parse(spec.host.as_deref()).unwrap_or_else(|message| {
-            errors.push(BuildError::Host { route, message });
-            HostName::Any
-        });
-        let hir = check_path(route, &spec.path, &mut errors);
-        let conditions = Conditions::new(route, &spec, &mut errors);
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let (specificity, key) = (Specificity::of(&spec), conflicts::key(&host, &spec.path));
-        Ok(Self { conditions, spec, host, hir, specificity, key })
-    }
-}
-
-impl std::fmt::Debug for PreparedRoute {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Prepared").field(&self.spec).finish()
-    }
 }
 
 /// The routes of one host name.
@@ -215,66 +169,11 @@ impl std::fmt::Debug for Router {
     }
 }
 
-/// Reports a path that no request can have. Returns the syntax tree of a regular expression.
-fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Option<Hir> {
-    let mut fail = |message: String| errors.push(BuildError::Path { route, message });
-    match path {
-        PathSpec::Any => {}
-        PathSpec::Prefix(text) if text.is_empty() => {}
-        PathSpec::Prefix(text) if text.ends_with('/') => fail("a prefix has no slash at its end".into()),
-        PathSpec::Exact(text) | PathSpec::Prefix(text) => {
-            // The most lenient rules: a path that they change is never in normal form.
-            let rules = PathRules::LENIENT;
-            let mut normal = Vec::new();
-            match crate::normalise(text.as_bytes(), &rules, &mut normal) {
-                Ok(crate::Normalised::Unchanged) => {}
-                Ok(crate::Normalised::Changed) => {
-                    fail(format!("no request has this path; write `{}`", String::from_utf8_lossy(&normal)));
-                }
-                Err(error) => fail(format!("no request has this path: {error}")),
-            }
-        }
-        PathSpec::RawPrefix(text) => check_text(text, &format!("{text}x"), &mut fail),
-        PathSpec::Suffix(text) => check_text(text, &format!("/x{text}"), &mut fail),
-        PathSpec::Regex(text) => match pattern::parse(text) {
-            Ok(hir) => return Some(hir),
-            Err(message) => errors.push(BuildError::Regex { route, place: RoutePosition::Path, message }),
-        },
-    }
-    None
-}
-
-/// Reports a text that no path in normal form begins or ends with. `path` is the shortest path that could.
-fn check_text(text: &str, path: &str, fail: &mut dyn FnMut(String)) {
-    if text.is_empty() {
-        return fail("the text that a path begins or ends with is empty".into());
-    }
-    match crate::normalise(path.as_bytes(), &PathRules::LENIENT, &mut Vec::new()) {
-        Ok(crate::Normalised::Unchanged) => {}
-        Ok(crate::Normalised::Changed) => fail("no path in normal form has this text".into()),
-        Err(error) => fail(format!("no request has this path: {error}")),
-    }
-}
-
-/// The criteria between routes of equal host and path, in order; the greater value wins.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Specificity {
-    has_method: bool,
-    headers: usize,
-    query: usize,
-}
-
-impl Specificity {
-    fn of(spec: &RouteSpec) -> Self {
-        Self { has_method: !spec.methods.is_empty(), headers: spec.headers.len(), query: spec.query.len() }
-    }
-}
-
 /// Returns the routes in order of precedence among routes of equal host and path.
 fn order(routes: &[Arc<PreparedRoute>]) -> Vec<u32> {
     let age = |route: u32| routes[route as usize].spec.age.as_ref();
-    // The keys lie side by side. Sorting thousands of routes by what their pointers lead to takes ten times as long,
-    // and that is a part of every change of one route.
+    // The keys are copied to lie side by side. Sorting thousands of routes through their pointers takes ten times as
+    // long, and every change of one route sorts them.
     let mut keys: Vec<_> = (0..)
         .zip(routes)
         .map(|(number, route)| {

@@ -13,25 +13,24 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 use tollgate_fleet::{FleetServer, PurgeBatch};
 use tollgate_net::{Timers, component};
-use tollgate_observe::{CostMeter, OperationResult, available_cores, process_cpu_time};
+use tollgate_observe::OperationResult;
 use tollgate_sources::{
     ChangeError, EtcdEvent, PendingRequest, SharedControllerStatus, SourceEvent, Sources, record_connection,
 };
 use tollgate_upstream::health::HealthMonitor;
 use tollgate_upstream::{EndpointEvent, EndpointNotice};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 
 use crate::admin_context::AdminContext;
-use crate::controller;
 use crate::diagnostics;
 use crate::etcd;
 use crate::file_watch::FileWatch;
-use crate::fleet;
 use crate::gateway::{ApiChannels, Gateway};
 use crate::kubernetes;
 use crate::operation::{Operation, ReloadOutcome};
 use crate::reload;
 use crate::roll_out;
+use crate::sampler::Sampler;
 use crate::signals::Signals;
 use crate::source_reader::{JobResult, SourceReader};
 use crate::stop::{hand_over, stop};
@@ -54,9 +53,7 @@ pub struct StartedGateway {
     pub fleet: Option<FleetServer>,
 }
 
-/// How often the CPU quota and affinity are read again, which means reading a dozen files.
-const CORES_INTERVAL: Duration = Duration::from_secs(30);
-/// How often the cost meter is sampled and the workers are checked.
+/// How often the [`Sampler`] runs and the workers are checked.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the end of the process waits for the sources to finish their writes.
@@ -210,12 +207,7 @@ enum UpgradeStage {
 
 impl ControlThread {
     async fn watch(&mut self, signals: &mut Signals) -> io::Result<ExitReason> {
-        let registry = self.gateway.registry.clone();
-        let mut meter = CostMeter::new();
-        let mut cores_read_at = Instant::now();
-        let mut cores = available_cores().usable.min(self.gateway.workers.count() as f64);
-        meter.sample(cores_read_at, process_cpu_time(), registry.requests(), cores);
-        registry.set_cost(meter.reading());
+        let mut sampler = Sampler::start(&self.gateway);
         self.watch.watch_files(self.gateway.files.watched.clone()).await;
         self.gateway.serve_admin()?;
         self.follow_purges();
@@ -224,7 +216,6 @@ impl ControlThread {
         // After a delay the next sample comes a full interval later; a shorter interval would measure only
         // the sampling.
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut problem, mut cache_problem) = (None, None);
         loop {
             tokio::select! {
                 () = signals.stop.requested() => return Ok(ExitReason::Stop(None)),
@@ -260,34 +251,7 @@ impl ControlThread {
                     }
                 }
                 _ = tick.tick() => {
-                    if cores_read_at.elapsed() >= CORES_INTERVAL {
-                        cores_read_at = Instant::now();
-                        cores = available_cores().usable.min(self.gateway.workers.count() as f64);
-                    }
-                    meter.sample(Instant::now(), process_cpu_time(), registry.requests(), cores);
-                    registry.set_cost(meter.reading());
-                    registry.record_second(SystemTime::now());
-                    let controller = controller::status(&self.gateway.context().view);
-                    let fleet = self.gateway.fleet.as_ref().map(fleet::status);
-                    let cache = self.gateway.cache_status();
-                    registry.update_status(|status| {
-                        status.log_lines_lost = diagnostics::lines_lost();
-                        (status.controller, status.fleet, status.cache) = (controller, fleet, cache);
-                    });
-                    let now = self.gateway.log.problem();
-                    if now != problem {
-                        if let Some(text) = &now {
-                            warn!(target: component::GATEWAY, "access log: {text}");
-                        }
-                        problem = now;
-                    }
-                    let now = self.gateway.cache_problem();
-                    if now != cache_problem {
-                        if let Some(text) = &now {
-                            warn!(target: component::GATEWAY, "the cache's disk tier: {text}");
-                        }
-                        cache_problem = now;
-                    }
+                    sampler.sample(&self.gateway);
                     self.gateway.drop_retired();
                     if self.upgrade.is_none() && !self.upgrade_pending {
                         self.reader.open_missing(&self.gateway);

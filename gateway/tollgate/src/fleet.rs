@@ -30,8 +30,8 @@ use crate::time::since_1970;
 /// How long a change waits for the connected gateways before it is reported as in force.
 pub const SERVED_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Starts to serve the documents of these sources to gateways. `etcd_has_purges`: the purges are those in etcd, and are not
-/// known yet.
+/// Starts to serve the documents of these sources to gateways. `etcd_has_purges`: the list of purges comes from etcd,
+/// and is not known yet.
 ///
 /// # Errors
 /// A message: the address, a certificate or the file of purges cannot be used.
@@ -106,7 +106,7 @@ pub fn status(fleet: &FleetHandle) -> FleetStatus {
     }
 }
 
-/// Counts the connected gateways, and those of them that have carried out all purges up to a number.
+/// Returns the number of connected gateways, and how many of them have carried out all purges up to a number.
 pub fn count_purged(fleet: &FleetHandle, number: u64) -> (usize, usize) {
     let position = PurgePosition { number, ..fleet.read_purges(PurgeList::position) };
     let gateways = fleet.gateways();

@@ -53,6 +53,7 @@ mod reload;
 mod remote;
 mod roll_out;
 mod run;
+mod sampler;
 mod signals;
 mod source_reader;
 mod startup;

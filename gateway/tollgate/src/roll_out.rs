@@ -130,7 +130,7 @@ impl Published {
         }))
     }
 
-    /// Waits until the connected gateways serve the documents. Returns those that gateways refuse.
+    /// Waits until the connected gateways serve the documents. Returns the documents that gateways refuse.
     pub async fn wait_until_served(self) -> Refused {
         match self.0 {
             Some((fleet, version)) => fleet.wait_until_served(version, fleet::SERVED_TIMEOUT).await,

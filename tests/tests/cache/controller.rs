@@ -84,7 +84,7 @@ fn one_purge_reaches_every_gateway_before_it_is_answered() {
     assert_eq!(purge(&controller, &json!({ "tag": "others", "soft": true })).1["purged"], json!(3));
     all("/b");
     assert_eq!(origin.count(), count + 3);
-    // By the command.
+    // The same with the command line.
     let ran = Command::new(binary())
         .args(["cache", "purge", "--all"])
         .env("TOLLGATE_ADMIN", controller.admin_address().to_string())
@@ -92,7 +92,7 @@ fn one_purge_reaches_every_gateway_before_it_is_answered() {
         .expect("tollgate runs");
     let out = String::from_utf8(ran.stdout).expect("text");
     assert!(out.contains("acknowledged: 3\n") && out.contains("purged: 6\n"), "{out}");
-    // What the controller, the gateways and the metrics say.
+    // The controller, the gateways and the metrics agree.
     let told = fleet_of(&controller);
     assert_eq!(told["purges"], json!({ "last": 7, "kept": 7, "acknowledged": 3 }), "{told}");
     assert_eq!(told["gateways"][1]["purge"], json!(7), "{told}");
@@ -104,12 +104,12 @@ fn one_purge_reaches_every_gateway_before_it_is_answered() {
             && controller.metrics().sum("tollgate_fleet_gateways_behind_purges", "") == Some(0.0)
             && gateways[2].metrics().sum("tollgate_controller_purge", "") == Some(7.0)
     });
-    // A wrong one is refused, and reaches no gateway.
+    // An invalid purge is refused, and reaches no gateway.
     assert_eq!(purge(&controller, &json!({ "tags": "x" })).0, 400);
     assert_eq!(fleet_of(&controller)["purges"]["last"], json!(7));
 }
 
-/// Has a gateway hang until the controller has dropped it.
+/// Stops a gateway's process until the controller has dropped its connection.
 fn hang(controller: &Gateway, gateway: &Gateway, name: &str) {
     gateway.signal(Signal::STOP);
     eventually("the silence of the gateway", || {

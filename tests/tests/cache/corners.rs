@@ -20,11 +20,11 @@ fn a_malformed_member_counts_only_against_the_cache() {
             ("200", "Cache-Control: private =\"X-A\"\r\nExpires: {+60}\r\n", false),
             ("200", "Cache-Control: max-age=60, private=\r\n", false),
             ("200", "Cache-Control: max-age=60, foo=\"no-store\r\n", false),
-            // A lifetime that cannot be read is an invalid one, not none.
+            // A lifetime that cannot be parsed is invalid, not absent.
             ("200", "Cache-Control: max-age=0; must-revalidate\r\nLast-Modified: {-100000}\r\n", false),
             ("200", "Cache-Control: max-age =60\r\nLast-Modified: {-100000}\r\n", false),
             ("200", "Cache-Control: max-age=60; foo\r\nExpires: {+60}\r\n", false),
-            // Nothing in it restricts anything.
+            // It has no restriction.
             ("200", "Cache-Control: public; foo\r\nExpires: {+60}\r\n", true),
             ("200", "Cache-Control: max-age=60, x-private; no-stores\r\n", true),
             ("200", "Cache-Control: max-age=60, foo=bar=baz\r\n", true),
@@ -133,7 +133,7 @@ fn directives_of_requests_in_odd_forms() {
         (fresh, "Cache-Control: max-age =30\r\n", false),
         (fresh, "Cache-Control: max-age=30, max-age=10\r\n", false),
         (fresh, "Cache-Control: max-age=99999999999999\r\n", true),
-        // RFC 8246, 2: a reload does not validate what never changes; only `no-cache` does.
+        // RFC 8246, 2: a reload does not validate an immutable response; only `no-cache` does.
         (constant, "Cache-Control: max-age=0\r\n", true),
         (constant, "Cache-Control: no-cache\r\n", false),
         (constant, "Cache-Control: max-age=0, no-cache\r\n", false),
@@ -144,7 +144,7 @@ fn directives_of_requests_in_odd_forms() {
         (fresh, "Cache-Control:\r\nPragma: no-cache\r\n", true),
         (fresh, "Pragma: foo, No-Cache\r\n", false),
         (fresh, "Pragma: foo\r\nPragma: no-cache\r\n", false),
-        // RFC 9111, 5.2.1.5: the directive does not apply to what is stored, and this client wants nothing else.
+        // RFC 9111, 5.2.1.5: the directive does not apply to stored responses, and this client accepts nothing else.
         (fresh, "Cache-Control: no-store, only-if-cached\r\n", true),
         (stale, "Cache-Control: max-stale=x\r\n", false),
         (stale, "Cache-Control: max-stale; foo\r\n", false),
@@ -184,7 +184,7 @@ fn a_client_that_forces_validation_renews_what_others_get() {
         ("", "2"),
         ("Cache-Control: max-age=0\r\n", "3"),
         ("", "3"),
-        // This one leaves nothing behind.
+        // This request stores nothing.
         ("Cache-Control: no-store\r\n", "4"),
         ("", "3"),
     ] {
@@ -226,7 +226,7 @@ fn responses_without_a_body_are_stored() {
     assert!(second.headers.has("Age") && !first.headers.has("Age"));
 }
 
-/// RFC 5861, 4: 500, 502, 503 and 504 are errors in whose place a stale response may be served. No other status is.
+/// RFC 5861, 4: a stale response may replace 500, 502, 503 and 504, and no other status.
 #[test]
 fn statuses_that_a_stale_response_replaces() {
     let origin = answering(|_, request| {
@@ -288,8 +288,8 @@ fn what_must_be_validated_is_not_served_when_it_cannot_be() {
     }
 }
 
-/// Starts an origin whose first response and whose 304 have these lines, and returns the second response and the origin's
-/// number of requests after a third.
+/// Starts an origin whose first response and whose 304 have these lines, and returns the second response and the
+/// origin's number of requests after a third.
 fn after_304(first: &'static str, validated: &'static str) -> (Response, Response, usize) {
     let origin = answering(move |_, request| {
         match request.headers.has("If-None-Match") || request.headers.has("If-Modified-Since") {
@@ -302,7 +302,7 @@ fn after_304(first: &'static str, validated: &'static str) -> (Response, Respons
     (get(&gateway, "/", ""), get(&gateway, "/", ""), origin.count())
 }
 
-/// RFC 9111, 4.3.4: the client whose request was forwarded gets the fields of the 304, also if these forbid to store them.
+/// RFC 9111, 4.3.4: the client whose request was forwarded gets the fields of the 304, even if they forbid storing.
 #[test]
 fn fields_of_a_304_that_may_not_be_stored_reach_its_client() {
     const STALE: &str = "Cache-Control: max-age=0\r\nETag: \"a\"\r\nX-Old: 1\r\n";
@@ -324,7 +324,7 @@ fn fields_of_a_304_that_may_not_be_stored_reach_its_client() {
 fn validators_and_ages_of_a_304() {
     const WEAK: &str = "Cache-Control: max-age=0\r\nETag: W/\"a\"\r\n";
     const STRONG: &str = "Cache-Control: max-age=0\r\nETag: \"a\"\r\n";
-    // RFC 9111, 4.3.4: what was stored under a weak tag need not be the bytes that a strong one names.
+    // RFC 9111, 4.3.4: a strong tag may name other bytes than the ones stored under a weak tag.
     let (second, third, asked) = after_304(WEAK, "ETag: \"a\"\r\nCache-Control: max-age=60\r\n");
     assert_eq!((second.header("ETag"), third.header("ETag"), asked), (Some("W/\"a\""), Some("W/\"a\""), 2));
     let (second, _, asked) = after_304(STRONG, "ETag: W/\"a\"\r\nCache-Control: max-age=60\r\n");
@@ -398,7 +398,7 @@ fn conditions_in_odd_forms() {
     assert_eq!((beyond.headers.all("Date").len(), beyond.header("Content-Range")), (1, Some("bytes */4")));
 }
 
-/// RFC 9110, 14.4: the field has no meaning in a 200, and contradicts the one of a 206.
+/// RFC 9110, 14.4: the field has no meaning in a 200, and would contradict the gateway's own in a 206.
 #[test]
 fn a_stored_content_range_does_not_contradict_that_of_a_part() {
     let origin = tollgate_tests::Origin::fixed(
@@ -429,7 +429,7 @@ fn a_default_response_without_vary_does_not_replace_the_variants() {
     assert_eq!(outcomes(&gateway, 6)[3..], ["hit", "hit", "hit"]);
 }
 
-/// RFC 9110, 7.6.1: a field that `Connection` names is for the gateway, which obeys it and passes it on to no one.
+/// RFC 9110, 7.6.1: a field that `Connection` names is for the gateway, which obeys it and does not forward it.
 #[test]
 fn directives_that_connection_names_are_obeyed_and_not_stored() {
     reused(

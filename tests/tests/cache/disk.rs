@@ -20,13 +20,13 @@ fn length(target: &str) -> usize {
     digits.parse().unwrap_or(10)
 }
 
-/// The body for a target: other bytes for each target and each version.
+/// Returns the body for a target, with different bytes for each target and version.
 fn content(target: &str, version: usize) -> Vec<u8> {
     let unit = format!("<{target} {version:06}>");
     unit.bytes().cycle().take(length(target)).collect()
 }
 
-/// An origin whose bodies have the length that the path says, and its present version.
+/// Starts an origin whose bodies have the length in the path. Also returns its current version.
 struct Versioned {
     origin: Origin,
     version: Arc<AtomicUsize>,
@@ -138,7 +138,7 @@ fn a_killed_gateway_starts_warm() {
         }
     }
     assert_eq!(versioned.origin.count(), targets.len(), "all comes from disk");
-    // Short bodies are in memory since the first turn; the long one is sent from disk again.
+    // Short bodies are in memory since the first round; the long one is sent from disk again.
     let expected: Vec<&str> = [&["miss"; 7][..], &["hit_disk"; 7], &["hit"; 6], &["hit_disk"; 1]].concat();
     assert_eq!(outcomes(&gateway, 21), expected);
     let events = |event: &str| {
@@ -262,7 +262,7 @@ fn what_an_unsafe_method_removed_does_not_come_back_after_a_kill() {
         await_writes(&gateway, 2);
         let after = versioned.bump();
         assert_eq!(super::ask(&gateway, "DELETE", "/100/odd", "").status, 200);
-        // Nothing waits for the disk: the client has the response.
+        // The response does not wait for the disk.
         gateway.kill();
         gateway.restart();
         await_state(&gateway, "ready");
@@ -288,8 +288,8 @@ fn an_unsafe_method_that_fails_removes_nothing() {
     assert_eq!(number(&gateway, "objects"), 1);
 }
 
-/// Kills the gateway at a random moment while it writes, many times. No response may have a wrong byte, or one that was
-/// purged.
+/// Kills the gateway at random moments while it writes. No response may have a wrong byte, and no purged response may
+/// return.
 fn kills(rounds: usize) {
     let versioned = Versioned::start();
     let mut gateway = versioned.gateway("{memory: 16MiB, disk: {path: $DIR/cache, size: 32MiB}}");
@@ -303,7 +303,7 @@ fn kills(rounds: usize) {
             for part in 0..4 {
                 let (targets, versioned) = (&targets, &versioned);
                 scope.spawn(move || {
-                    // Another order in each round and each thread.
+                    // A different order in each round and thread.
                     for step in 0..targets.len() {
                         let target = &targets[(step * 7 + part * 11 + round * 13) % targets.len()];
                         let Some(mut client) = tollgate_tests::Client::try_connect(address) else { return };
@@ -372,7 +372,7 @@ fn flips(rounds: u64) {
         (0..24).map(|n| format!("/{}/{n}", [50, 3_000, 70_000, 1_500_000][n % 4])).collect();
     let mut random = 12_345_u64;
     let mut next = move |bound: u64| {
-        // A generator of Knuth's: the places need be spread, not more.
+        // Knuth's generator: the places only need to be spread.
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % bound
     };

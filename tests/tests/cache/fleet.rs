@@ -42,13 +42,13 @@ fn one_purge_reaches_every_gateway_once() {
     let (status, purged) = purge(&gateways[0], &json!({ "key": "http://a.example/a" }));
     assert_eq!((status, &purged["purged"], &purged["gateways"]), (200, &json!(1), &json!(3)), "{purged}");
     let version = purged["version"].as_u64().expect("a version");
-    // The gateway that was asked has carried it out when it answers; the others follow.
+    // The gateway that received the request has carried it out when it answers; the others follow.
     assert_eq!(text(&gateways[0], "/a"), "7");
     for gateway in &gateways[1..] {
         eventually("the purge", || text(gateway, "/a").parse::<u32>().is_ok_and(|number| number > 7));
     }
     assert_eq!(all("/b"), ["4", "5", "6"], "another URL stays");
-    // Once: what is stored since then stays.
+    // Only once: responses that are stored after it stay.
     let since = all("/a");
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(all("/a"), since);
@@ -80,7 +80,7 @@ fn a_gateway_that_was_cut_off_makes_up_for_purges() {
     });
     assert_eq!(purge(&near, &json!({ "key": "http://a.example/" })).0, 200);
     assert_eq!(text(&far, "/"), "2", "it cannot know");
-    // Its own purge holds for it alone, and the answer says so.
+    // Its own purge applies to it alone, and the answer says so.
     assert_eq!(text(&far, "/own"), "4");
     let (status, refusal) = purge(&far, &json!({ "key": "http://a.example/own" }));
     let message = refusal["message"].as_str().unwrap_or_default();

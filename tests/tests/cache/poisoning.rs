@@ -62,7 +62,7 @@ fn an_announced_host_of_a_trusted_proxy_is_a_part_of_the_key() {
 #[test]
 fn a_path_with_a_suffix_is_another_key_and_stays_private() {
     let origin = answering(|number, request| {
-        // An application that ignores what follows the path that it knows.
+        // Some applications ignore everything after a path that they know.
         let rule = if request.target.starts_with("/account") { "private" } else { "max-age=60" };
         format!(
             "HTTP/1.1 200 OK\r\nCache-Control: {rule}\r\nContent-Length: {}\r\n\r\n{number}",
@@ -149,7 +149,7 @@ fn two_routes_with_one_url_do_not_share_it() {
 
 #[test]
 fn a_field_that_is_no_part_of_the_key_reaches_only_its_own_client() {
-    // The endpoint reflects what it should not, and says so in `Vary`.
+    // The endpoint reflects an unkeyed field, and says so in `Vary`.
     let origin = answering(|number, request| {
         let body = format!("{number} {}", request.headers.get("X-Forwarded-Prefix").unwrap_or("-"));
         format!(
@@ -160,7 +160,7 @@ fn a_field_that_is_no_part_of_the_key_reaches_only_its_own_client() {
     let gateway = with_policies(&origin, "cache: on", "forwarded: {keep: X-Forwarded-Prefix}");
     assert_eq!(get(&gateway, "/", "X-Forwarded-Prefix: /evil\r\n").text(), "1 /evil");
     assert_eq!(get(&gateway, "/", "").text(), "2 -");
-    // A proxy field that is not kept reaches no endpoint.
+    // A proxy field that is removed reaches no endpoint.
     let plain = gateway_without_kept_fields(&origin);
     assert_eq!(get(&plain, "/", "X-Forwarded-Prefix: /evil\r\n").text(), "3 -");
     assert_eq!(get(&plain, "/", "").text(), "3 -");
@@ -200,7 +200,7 @@ fn a_hidden_parameter_is_a_part_of_the_key() {
     let gateway = gateway(&origin, "{key: {query_without: [utm_*]}}");
     assert_eq!(get(&gateway, "/?call=a&utm_source=x", "").text(), "1 /?call=a&utm_source=x");
     assert_eq!(get(&gateway, "/?call=a", "").text(), "1 /?call=a&utm_source=x");
-    // Some servers take `;` for `&`, others do not: neither reading may give another URL's key.
+    // Some servers treat `;` as `&`, others do not: neither reading may give the key of another URL.
     assert_eq!(
         get(&gateway, "/?call=a&utm_source=x;call=evil", "").text(),
         "2 /?call=a&utm_source=x;call=evil"
@@ -295,4 +295,35 @@ fn check_warns_about_inputs_that_the_key_lacks() {
         assert!(!out.contains("error"), "{text}\n{out}");
     }
     std::fs::remove_file(file).expect("removed");
+}
+
+/// `across_identities` stores responses to requests with credentials. That does not overrule a `Vary` that names them.
+#[test]
+fn credentials_that_a_response_varies_by_tell_clients_apart() {
+    let origin = answering(|_, request| {
+        let who = request.headers.get("Authorization").unwrap_or("nobody").to_owned();
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: Authorization\r\nContent-Length: {}\r\n\r\n{who}",
+            who.len()
+        )
+    });
+    let gateway = gateway(&origin, "{across_identities: on}");
+    let (alice, bob) = ("Authorization: Basic alice\r\n", "Authorization: Basic bob\r\n");
+    let text = |lines: &str| get(&gateway, "/", lines).text();
+    for _ in 0..2 {
+        assert_eq!([text(alice), text(""), text(bob)], ["Basic alice", "nobody", "Basic bob"]);
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn a_coding_that_a_client_refuses_is_not_served_to_it() {
+    let origin = super::numbered("Cache-Control: max-age=60\r\nVary: Accept-Encoding\r\n");
+    let gateway = gateway(&origin, "on");
+    let text = |accepted: &str| get(&gateway, "/", &format!("Accept-Encoding: {accepted}\r\n")).text();
+    assert_eq!(
+        [text("*"), text("gzip;q=0, *"), text("*, gzip;q=0.0"), text("*;q=0.5")],
+        ["1", "2", "2", "1"]
+    );
+    assert_eq!([text("gzip"), text("gzip, br;q=0"), text("br;q=0, gzip, *")], ["3", "3", "4"]);
 }

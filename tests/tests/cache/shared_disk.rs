@@ -1,4 +1,4 @@
-//! The disk tier of gateways that share purges: what was made while they were stopped.
+//! The disk tier of gateways that share purges, with purges that were made while they were stopped.
 
 use std::fs;
 
@@ -31,7 +31,7 @@ fn disk(gateway: &Gateway) -> Value {
     api::json_of(&api::call(gateway, "GET", "/cache", "", ""))["disk"].clone()
 }
 
-/// Waits until the tier serves, has this many responses, and has noted that its contents are purged.
+/// Waits until the tier serves, has this many responses, and has stored the time of a confirmation.
 fn await_written(gateway: &Gateway, objects: u64) {
     eventually("the disk tier", || {
         let disk = disk(gateway);
@@ -47,7 +47,7 @@ fn await_ready(gateway: &Gateway) {
     eventually("the disk tier", || disk(gateway)["state"] == json!("ready"));
 }
 
-/// Makes the contents of a stopped gateway look as if its purges had been known an hour ago.
+/// Sets the last confirmation of a stopped gateway's contents to an hour ago.
 fn age(gateway: &Gateway) {
     let file = gateway.directory().join("cache/confirmed");
     let known: u64 = fs::read_to_string(&file).expect("noted").trim().parse().expect("a time");
@@ -59,15 +59,15 @@ fn purge(at: &Gateway, body: &Value) {
     assert_eq!(response.status, 200, "{response:?}");
 }
 
-/// What was purged while `gateway` was stopped is not served from its disk, and the rest is. If it was stopped for longer
-/// than purges are kept, nothing is.
+/// Responses that were purged while `gateway` was stopped are not served from its disk, and all others are. If it was
+/// stopped for longer than purges are kept, none is.
 fn stopped_gateway(gateway: &mut Gateway, purger: &Gateway) {
     assert_eq!([text(gateway, "/a/1"), text(gateway, "/b/1")], ["1", "2"]);
     await_written(gateway, 2);
     gateway.kill();
     purge(purger, &json!({ "tag": "a" }));
     gateway.restart();
-    // Whether the missed purge is carried out or not.
+    // Before and after the missed purge is carried out.
     assert_ne!(text(gateway, "/a/1"), "1");
     await_ready(gateway);
     assert_ne!(text(gateway, "/a/1"), "1");
@@ -97,7 +97,7 @@ fn a_gateway_of_a_controller_serves_nothing_from_disk_that_it_may_have_missed() 
     let mut gateway = Gateway::start(&format!("{}{DISK}", fleet.gateway("g-1")));
     stopped_gateway(&mut gateway, &controller);
     let stored = text(&gateway, "/b/1");
-    // Without a controller it is not known what was missed, so the contents wait.
+    // Without a controller, missed purges are unknown, so the contents are held.
     eventually("the last valid state", || gateway.directory().join("state.json").exists());
     controller.kill();
     gateway.kill();

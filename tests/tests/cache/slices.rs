@@ -20,14 +20,14 @@ fn content(version: usize) -> String {
     text
 }
 
-/// The range that a request asks for, if it asks for one from a byte to a byte.
+/// Returns the range of a request, if it has a first and a last byte.
 fn range_of(request: &Request) -> Option<(usize, usize)> {
     let range = request.headers.get("Range")?.strip_prefix("bytes=")?.to_owned();
     let (first, last) = range.split_once('-')?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Answers as a server with this content does: 200, 206, 304 or 416. `lines` are in each response.
+/// Responds like a server with this content: 200, 206, 304 or 416. Each response has these lines.
 fn serve(request: &Request, content: &str, tag: &str, lines: &str) -> String {
     let lines = format!("{lines}ETag: {tag}\r\n");
     if request.headers.get("If-None-Match").is_some_and(|tags| tags == tag) {
@@ -52,7 +52,7 @@ fn serve(request: &Request, content: &str, tag: &str, lines: &str) -> String {
 
 const FRESH: &str = "Cache-Control: max-age=60\r\nContent-Type: video/mp4\r\n";
 
-/// Starts an origin with one version, whose responses have these lines.
+/// Starts an origin with a single version, whose responses have these lines.
 fn serving(lines: &'static str) -> Origin {
     let content = content(1);
     super::answering(move |_, request| serve(request, &content, "\"v1\"", lines))
@@ -62,7 +62,7 @@ fn sliced(origin: &Origin) -> Gateway {
     gateway(origin, "{slice: 64KiB}")
 }
 
-/// The ranges that the origin was asked for, in slices; `None`: the whole.
+/// Returns the ranges that the origin was asked for, as numbers of slices; `None`: the whole response.
 fn asked(origin: &Origin) -> Vec<Option<usize>> {
     let slice = |request: &Request| {
         let (first, last) = range_of(request)?;
@@ -92,7 +92,7 @@ fn a_range_fetches_the_slices_that_it_needs() {
     assert!(statuses[1].starts_with("\"tollgate\"; hit; ttl="), "{statuses:?}");
     assert_eq!(asked(&origin), [Some(0), Some(1), Some(2)]);
     assert_eq!(outcomes(&gateway, 2), ["miss", "hit"]);
-    // Only what is missing is fetched.
+    // Only the missing slices are fetched.
     let rest = get(&gateway, "/", &format!("Range: bytes={SLICE}-\r\n"));
     assert!(rest.status == 206 && rest.text() == whole[SLICE..]);
     assert_eq!(asked(&origin)[3..], [Some(3), Some(4)]);
@@ -116,7 +116,7 @@ fn a_whole_response_is_put_together() {
     let answer = gateway.http2().get("/");
     assert!(answer.text() == whole);
     assert_eq!(origin.count(), 5);
-    // A slow client gets the same.
+    // A slow client gets the same response.
     let mut client = gateway.small_client(4096);
     assert!(client.ask("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").text() == whole);
     assert_eq!(origin.count(), 5);
@@ -126,7 +126,7 @@ fn a_whole_response_is_put_together() {
 fn conditions_and_odd_ranges_are_answered_from_slices() {
     let (origin, whole) = (serving(FRESH), content(1));
     let gateway = sliced(&origin);
-    // The end is unknown, so the first slice says where it is.
+    // The range counts from the end, so the first slice is fetched for the length.
     let end = get(&gateway, "/", "Range: bytes=-5\r\n");
     assert!(end.status == 206 && end.text() == whole[LENGTH - 5..], "{}", end.status);
     assert_eq!(asked(&origin), [Some(0), Some(4)]);
@@ -145,7 +145,7 @@ fn conditions_and_odd_ranges_are_answered_from_slices() {
     assert_eq!(origin.count(), 2);
     let other = get(&gateway, "/", "Range: bytes=0-4\r\nIf-Range: \"v0\"\r\n");
     assert!(other.status == 200 && other.text() == whole, "the client has another version");
-    // Several ranges are the endpoint's, and so are conditions that only it can evaluate.
+    // Requests for several ranges go to the endpoint, and so do conditions that only it can evaluate.
     let before = origin.count();
     get(&gateway, "/", "Range: bytes=0-0,5-5\r\n");
     get(&gateway, "/", "If-Match: \"v1\"\r\n");
@@ -210,14 +210,14 @@ fn slices_of_two_versions_never_become_one_response() {
     let first = get(&gateway, "/", "Range: bytes=0-9\r\n");
     assert_eq!(first.text(), content(1)[..10]);
     version.store(2, Ordering::SeqCst);
-    // The first slice is of the first version, the second one is not: the response is cut.
+    // The first slice has the first version, the second slice the next one: the response is cut.
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
     let mut response = client.head();
     assert_eq!((response.status, response.header("ETag")), (200, Some("\"v1\"")));
     assert!(client.try_body(&mut response).is_err());
     assert!(response.text() == content(1)[..SLICE], "nothing of the second version");
-    // For a while, requests are forwarded as they are.
+    // For a while, requests are forwarded unchanged.
     let whole = get(&gateway, "/", "");
     assert!(whole.text() == content(2) && whole.header("ETag") == Some("\"v2\""));
 }
@@ -229,7 +229,7 @@ fn a_new_version_replaces_the_old_one_before_anything_is_sent() {
     let gateway = sliced(&origin);
     get(&gateway, "/", "Range: bytes=0-9\r\n");
     version.store(2, Ordering::SeqCst);
-    // This slice is missing, and comes from the new version.
+    // This slice is missing, and the endpoint has a new version.
     let part = get(&gateway, "/", &format!("Range: bytes={SLICE}-{}\r\n", SLICE + 9));
     assert_eq!((part.status, part.header("ETag")), (206, Some("\"v2\"")));
     assert_eq!(part.text(), content(2)[SLICE..SLICE + 10]);
@@ -380,7 +380,7 @@ fn purges_and_unsafe_methods_remove_all_slices() {
     }
 }
 
-/// Opens clients that have asked for these lines.
+/// Opens clients that have sent these request lines.
 fn asking(gateway: &Gateway, count: usize, lines: &str) -> Vec<Client> {
     let ask = |_| {
         let mut client = gateway.client();
@@ -473,6 +473,9 @@ fn a_stale_response_in_slices_replaces_an_error() {
     is_down.store(1, Ordering::SeqCst);
     let stale = get(&gateway, "/", "Range: bytes=0-9\r\n");
     assert_eq!((stale.status, stale.text()), (206, content(1)[..10].to_owned()));
+    // RFC 9211, 2.1: no hit, since the request was forwarded.
+    let status = stale.header("Cache-Status").unwrap_or_default();
+    assert!(status.starts_with("\"tollgate\"; fwd=stale; ttl="), "{status}");
     assert_eq!(outcomes(&gateway, 2), ["miss", "stale"]);
 }
 

@@ -1,4 +1,4 @@
-//! What is ready together is written together: requests to an endpoint, and responses to an HTTP/2 client.
+//! Messages that are ready together are written together: requests to an endpoint, and responses to an HTTP/2 client.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Frames for streams that have ended (RFC 9113, 5.1): what may still be in flight is no error, the rest is.
+//! Frames for closed streams (RFC 9113, 5.1): frames that may still be in flight are no error, all others are.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;

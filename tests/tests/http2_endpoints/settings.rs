@@ -30,8 +30,8 @@ fn await_ack(conn: &mut OriginConn) -> Option<()> {
     Some(())
 }
 
-/// Sends two PINGs, one after the other. Returns how many bytes of DATA arrive before the second one's acknowledgement:
-/// what earlier frames have let through is among them.
+/// Sends two PINGs in sequence. Returns how many bytes of DATA arrive before the second one's acknowledgement, with the
+/// bytes that earlier frames released.
 fn data_until_quiet(conn: &mut OriginConn) -> Option<usize> {
     let mut bytes = 0;
     for _ in 0..2 {

@@ -437,7 +437,7 @@ fn odd_client_hellos_go_where_their_name_leads_and_arrive_unchanged() {
     let mut records = 0;
     for name in [&b"a.example.com"[..], b"A.Example.COM", b"a.example.com."] {
         let mut client = relay.connect();
-        // What a client sends with its ClientHello, such as early data, follows it.
+        // Bytes that a client sends with its ClientHello, such as early data, follow it.
         let sent = [&hello(&[name])[..], b"early data"].concat();
         client.write_all(&sent).expect("written");
         client.shutdown(Shutdown::Write).expect("its end");

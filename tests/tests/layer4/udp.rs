@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tollgate_tests::api::{call, put};
 use tollgate_tests::{DEADLINE, Gateway, Signal, eventually, free_address, free_port};
 
-/// A server of datagrams. `answers` returns what it sends back for each.
+/// Starts a server of datagrams. `answers` returns its answers to a datagram.
 fn server(answers: impl Fn(&[u8], SocketAddr) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
     serve(UdpSocket::bind("127.0.0.1:0").expect("loopback"), answers)
 }
@@ -56,7 +56,7 @@ impl Udp {
         )
     }
 
-    /// Starts one with a stream of these keys.
+    /// Starts a gateway with a stream of these keys.
     fn stream(to: SocketAddr, keys: &str) -> Self {
         Self::start("", &format!("streams: [{{name: dns, listeners: udp, to: \"{to}\", {keys}}}]"))
     }
@@ -160,12 +160,12 @@ fn a_forged_address_gets_and_causes_little() {
     }
     expect_silence(&client);
     assert_eq!(udp.sum("tollgate_stream_datagrams_dropped_total", "cause=\"unconfirmed\""), 28.0);
-    // A client that sends again has received an answer.
+    // A client that sends again counts as having received an answer.
     client.send(b"?").expect("sent");
     for _ in 0..32 {
         assert_eq!(receive(&client).len(), 1024);
     }
-    // An endpoint that never answers gets little, unless the stream says that none is expected.
+    // An endpoint that never answers gets few bytes, unless the stream expects no answers.
     let (silent, received) = (UdpSocket::bind("127.0.0.1:0").expect("loopback"), [0; 2048]);
     silent.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
     let count = |keys: &str| {
@@ -203,7 +203,7 @@ fn a_closed_port_ends_the_session_and_ejects_the_endpoint() {
     eventually("the closed port is noticed", || {
         udp.sum("tollgate_streams_total", "reason=\"connection_refused\"") >= 1.0
     });
-    // The clients' own retries reach the endpoint that is left.
+    // The clients' own retries reach the remaining endpoint.
     for client in &clients {
         client.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
         eventually("an answer", || client.send(b"y").is_ok() && client.recv(&mut [0; 16]).is_ok());
@@ -259,7 +259,7 @@ fn a_client_has_a_new_session_after_an_upgrade() {
     udp.gateway.upgrade();
     client.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
     eventually("the new process answers", || client.send(b"b").is_ok() && client.recv(&mut [0; 16]).is_ok());
-    // The old one does not wait for its session.
+    // The old process does not wait for its session.
     udp.gateway.wait_predecessor(0);
     assert_eq!(ask(&client, "c"), "c");
 }
@@ -316,7 +316,7 @@ fn an_endpoint_that_leaves_its_upstream_loses_its_sessions() {
     assert_eq!(put(&udp.gateway, "/streams/dns", &stream).status, 201);
     let client = udp.client();
     assert_eq!([ask(&client, "?"), ask(&client, "?")], ["a", "a"]);
-    // The session is busy, and its endpoint still answers.
+    // The session is active, and its endpoint still answers.
     assert_eq!(upstream(b), 200);
     assert_eq!([ask(&client, "?"), ask(&client, "?")], ["b", "b"]);
     assert_eq!(udp.record(1)["reason"], "endpoint_left");

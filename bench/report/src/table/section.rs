@@ -1,7 +1,7 @@
 //! The tables of a section: the deciding figures, and the others.
 
-use super::{Group, Place, Table, Text, Tone, column, p99, parts, reason, verdict};
-use crate::figures::{Call, CellReport, Metric, Report, Row, Section};
+use super::{Column, Group, Place, Table, Text, Tone, column, p99, parts, reason, verdict};
+use crate::figures::{Call, CellReport, Figures, Metric, Report, Row, Section};
 use crate::number;
 
 /// Returns a section's table: its cells one below another, with a row for each system. `None` for a section
@@ -10,43 +10,81 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
     if section.cells.is_empty() {
         return None;
     }
-    let baseline = report.baseline.as_ref();
-    let measured = || section.cells.iter().flat_map(|cell| &cell.rows).filter_map(Row::figures);
-    let has_cost = measured().any(|figures| figures.cpu_us.is_some());
-    let has_parts = measured().any(|figures| figures.user_us.is_some());
-    let published = |metric: Metric| {
-        section.cells.iter().flat_map(|cell| &cell.rows).any(|row| {
-            row.ratio(metric).is_some_and(|ratio| ratio.published.is_some_and(|value| value != 1.0))
+    let layout = Layout::of(report, section);
+    let columns = layout.columns();
+    let groups = section
+        .cells
+        .iter()
+        .map(|cell| Group {
+            title: Some(cell.title.clone()),
+            rows: cell.rows.iter().map(|row| layout.row(cell, row, columns.len())).collect(),
         })
-    };
-    let mut columns = vec![column("System", false, 0)];
-    if has_cost {
-        columns.push(column("CPU µs/req", true, 0));
-        if has_parts {
-            columns.push(column("user + system", true, 5));
+        .collect();
+    let footnotes = footnotes(section, layout.baseline.is_some(), layout.has_cost);
+    Some(Table { caption: section.title.clone(), columns, groups, footnotes })
+}
+
+/// The columns of a section's table.
+struct Layout<'a> {
+    /// The system to which ratios are relative: its name and its title.
+    baseline: Option<&'a (String, String)>,
+    has_cost: bool,
+    /// Whether the cost is also given as user and system time.
+    has_parts: bool,
+    /// The metrics with a ratio to the baseline, each with whether the original published that ratio, too.
+    ratios: Vec<(Metric, bool)>,
+}
+
+impl<'a> Layout<'a> {
+    fn of(report: &'a Report, section: &Section) -> Self {
+        let published = |metric: Metric| {
+            rows(section).any(|row| {
+                row.ratio(metric).is_some_and(|ratio| ratio.published.is_some_and(|value| value != 1.0))
+            })
+        };
+        let baseline = report.baseline.as_ref();
+        let compared_by = section.compared_by.iter().filter(|_| baseline.is_some());
+        Self {
+            baseline,
+            has_cost: measured(section).any(|figures| figures.cpu_us.is_some()),
+            has_parts: measured(section).any(|figures| figures.user_us.is_some()),
+            ratios: compared_by.map(|metric| (*metric, published(*metric))).collect(),
         }
     }
-    columns.extend([column("req/s", true, 0), column("p50", true, 4), column("p99", true, 0)]);
-    if has_cost {
-        columns.push(column("Memory", true, 3));
-    }
-    if let Some((_, title)) = baseline {
-        for metric in &section.compared_by {
-            columns.push(column(format!("{} ÷ {title}", metric.title()), true, 0));
-            if published(*metric) {
-                columns.push(column(format!("{} ÷ {title}, published", metric.title()), true, 1));
+
+    fn columns(&self) -> Vec<Column> {
+        let mut columns = vec![column("System", false, 0)];
+        if self.has_cost {
+            columns.push(column("CPU µs/req", true, 0));
+            if self.has_parts {
+                columns.push(column("user + system", true, 5));
             }
         }
+        columns.extend([column("req/s", true, 0), column("p50", true, 4), column("p99", true, 0)]);
+        if self.has_cost {
+            columns.push(column("Memory", true, 3));
+        }
+        if let Some((_, title)) = self.baseline {
+            for (metric, is_published) in &self.ratios {
+                columns.push(column(format!("{} ÷ {title}", metric.title()), true, 0));
+                if *is_published {
+                    columns.push(column(format!("{} ÷ {title}, published", metric.title()), true, 1));
+                }
+            }
+        }
+        columns.push(column("Limited by", false, 0));
+        columns
     }
-    columns.push(column("Limited by", false, 0));
-    let row_of = |cell: &CellReport, row: &Row| {
+
+    /// Returns a row of these columns. If the system has no figures, the reason takes the place of all but the first.
+    fn row(&self, cell: &CellReport, row: &Row, columns: usize) -> Vec<Text> {
         let place = Place { cell: &cell.id, system: &row.system };
         let mut texts = vec![Text::new(&row.title)];
         let Some(figures) = row.figures() else {
-            texts.push(reason(row, &row.why_not().unwrap_or_default(), columns.len() - 1));
+            texts.push(reason(row, &row.why_not().unwrap_or_default(), columns - 1));
             return texts;
         };
-        if has_cost {
+        if self.has_cost {
             let own_rate = figures.cpu_us.is_some() && cell.offered.is_none();
             let cost = place.number("cpu_us", figures.cpu_us.map(|cpu| cpu.estimate), number::plain);
             texts.push(if own_rate {
@@ -54,36 +92,40 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
             } else {
                 cost
             });
-            if has_parts {
+            if self.has_parts {
                 texts.push(parts(figures));
             }
         }
         texts.push(place.number("rps", Some(figures.rps.estimate), number::whole));
         texts.push(place.number("p50_us", figures.p50_us, number::time));
         texts.push(p99(&place, figures));
-        if has_cost {
+        if self.has_cost {
             texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
         }
-        if let Some((name, _)) = baseline {
-            for metric in &section.compared_by {
-                texts.push(place.ratio(row.ratio(*metric), &row.system == name));
-                if published(*metric) {
-                    let theirs = row.ratio(*metric).and_then(|ratio| ratio.published);
-                    texts.push(place.number(&format!("published-{}", metric.key()), theirs, number::ratio));
-                }
+        let is_baseline = self.baseline.is_some_and(|(name, _)| row.system == *name);
+        for (metric, is_published) in &self.ratios {
+            texts.push(place.ratio(row.ratio(*metric), is_baseline));
+            if *is_published {
+                let theirs = row.ratio(*metric).and_then(|ratio| ratio.published);
+                texts.push(place.number(&format!("published-{}", metric.key()), theirs, number::ratio));
             }
         }
         texts.push(verdict(row));
         texts
-    };
-    let groups = section
-        .cells
-        .iter()
-        .map(|cell| Group {
-            title: Some(cell.title.clone()),
-            rows: cell.rows.iter().map(|row| row_of(cell, row)).collect(),
-        })
-        .collect();
+    }
+}
+
+fn rows(section: &Section) -> impl Iterator<Item = &Row> {
+    section.cells.iter().flat_map(|cell| &cell.rows)
+}
+
+/// Returns the figures of the rows that have some.
+fn measured(section: &Section) -> impl Iterator<Item = &Figures> {
+    rows(section).filter_map(Row::figures)
+}
+
+/// Returns the footnotes that the figures of a section's table need.
+fn footnotes(section: &Section, has_baseline: bool, has_cost: bool) -> Vec<String> {
     let mut footnotes = Vec::new();
     if has_cost && section.cells.iter().any(|cell| cell.offered.is_none()) {
         footnotes.push(
@@ -91,20 +133,20 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
                 .to_owned(),
         );
     }
-    let of_rounds = measured().filter_map(|figures| figures.p99_rounds_us);
+    let of_rounds = measured(section).filter_map(|figures| figures.p99_rounds_us);
     if of_rounds.into_iter().any(|p99| p99.low < p99.high) {
         footnotes.push("p99 is the one of a typical round.".to_owned());
     }
-    if measured().any(|figures| figures.p99_us.is_some() && !figures.corrected) {
+    if measured(section).any(|figures| figures.p99_us.is_some() && !figures.corrected) {
         footnotes.push(
             "† from the real send time: a generator that waits for an answer does not see the requests it held back."
                 .to_owned(),
         );
     }
-    if measured().any(|figures| figures.dropped > 0) {
+    if measured(section).any(|figures| figures.dropped > 0) {
         footnotes.push("A round that is void for one system is dropped for all of its cell.".to_owned());
     }
-    let hidden = section.cells.iter().flat_map(|cell| &cell.rows).any(|row| {
+    let hidden = rows(section).any(|row| {
         row.figures().is_some_and(|figures| figures.offered.is_some())
             && row.verdict.is_some_and(|kind| !kind.has_latency())
     });
@@ -114,20 +156,20 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
                 .to_owned(),
         );
     }
-    let fewest = measured().map(|figures| figures.rounds).min().unwrap_or(0);
+    let fewest = measured(section).map(|figures| figures.rounds).min().unwrap_or(0);
     if fewest == 1 {
         footnotes.push(format!(
             "Rows of one round have no interval, and no difference is named from fewer than {} rounds.",
             crate::FEWEST_ROUNDS
         ));
-    } else if baseline.is_some() && (2..crate::FEWEST_ROUNDS).contains(&fewest) {
+    } else if has_baseline && (2..crate::FEWEST_ROUNDS).contains(&fewest) {
         footnotes.push(format!(
             "Rows of {fewest} rounds: {} % confidence intervals; a difference is named from {} rounds on.",
             number::plain(crate::estimate::level(fewest) * 100.0),
             crate::FEWEST_ROUNDS
         ));
     }
-    let beyond = section.cells.iter().flat_map(|cell| &cell.rows).any(|row| {
+    let beyond = rows(section).any(|row| {
         section
             .compared_by
             .iter()
@@ -140,7 +182,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
                 .to_owned(),
         );
     }
-    Some(Table { caption: section.title.clone(), columns, groups, footnotes })
+    footnotes
 }
 
 /// Returns the section's other figures, with a row for each system that has some: mean and maximum latency,

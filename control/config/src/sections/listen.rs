@@ -1,12 +1,10 @@
 //! `listen`: the addresses that clients connect to.
 
-mod conflicts;
-mod shared;
-
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::model::{Cidr, Policies, Spanned};
 use crate::scalar::host::{self, HostPattern};
+use crate::scalar::name::listener_name;
 use crate::section::{
     Field, Fields, Node, Problem, Reader, ScalarError, Section, Shape, Text, Value, Word, from_one_key,
 };
@@ -17,9 +15,6 @@ use super::listen_address::{
 use super::stream::{self, ListenerProtocol, Stream};
 use super::texts::{ADDRESS, LISTENER_NAME};
 use super::{ListenTls, ListenerTimeouts, blocks};
-
-pub use self::conflicts::conflicts as listener_conflicts;
-pub(crate) use self::conflicts::conflicts;
 
 static LISTENER_HOST: Text = Text {
     expected: "a host such as `shop.example.com` or `*.example.com`",
@@ -154,21 +149,6 @@ fn listener_host(text: &str) -> Result<String, ScalarError> {
         HostPattern::Any => Err(ScalarError::new("{} is every host")
             .help("leave `hosts` out: the listener then serves every host")),
     }
-}
-
-/// Parses the name of a listener.
-pub(crate) fn listener_name(text: &str) -> Result<String, ScalarError> {
-    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if let Some(odd) = text.chars().position(|c| !known(c)) {
-        let fault = ScalarError::new("{} is not a name").part(odd, 1);
-        return Err(fault.help("the name of a listener has letters, digits, `_`, `-` and `.`"));
-    }
-    if text.is_empty() || text.len() > 128 {
-        return Err(
-            ScalarError::new("{} is not a name").help("the name of a listener has 1 to 128 characters")
-        );
-    }
-    Ok(text.to_owned())
 }
 
 fn proxies(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Cidr>> {

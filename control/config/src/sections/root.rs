@@ -12,7 +12,8 @@ use crate::spec::POLICY_SET_VALUE;
 use super::admin::Admin;
 use super::certificates::{NAMED_CERTIFICATE_VALUE, NamedCertificate, certificates};
 use super::consumers::{CONSUMER_VALUE, ConsumerSpec, consumers};
-use super::listen::{Listener, conflicts, listeners};
+use super::listen::{Listener, listeners};
+use super::listener_conflicts::listener_conflicts;
 use super::route::RouteKeys;
 use super::stream::Stream;
 use super::texts::ZONE;
@@ -204,7 +205,9 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
         let at = At { line: 0, ..fields.at };
         reader.missing(at, "no `listen`: the gateway would accept no connections".to_owned(), &key.shape);
     }
-    reader.problems.extend(conflicts(&keys.listen.iter().collect::<Vec<_>>(), keys.admin.listener.as_ref()));
+    reader
+        .problems
+        .extend(listener_conflicts(&keys.listen.iter().collect::<Vec<_>>(), keys.admin.listener.as_ref()));
     if let (Some(field), Some(_)) = (fields.get("etcd"), fields.get("store")) {
         let problem = Problem::error(field.at, "`etcd` and `store` exclude each other");
         let help = "changes made through the admin API are kept in one place: remove one of them";

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::model::Policies;
 use crate::position::{At, Spanned};
 use crate::scalar::field as header;
-use crate::scalar::name::name;
+use crate::scalar::name::{listener_name, name};
 use crate::scalar::time::{Timestamp, timestamp};
 use crate::section::{Field, Fields, NodeKind, Problem, Reader, ScalarError, Section, Text, Word, shown};
 
@@ -15,7 +15,6 @@ use super::buffer::RouteBuffer;
 use super::fallback::{Fallback, check_fallbacks, fallbacks};
 use super::files::Files;
 use super::limits::{RouteLimitKeys, RouteRates};
-use super::listen::listener_name;
 use super::matching::{Match, matches};
 use super::path_match::PathMatch;
 use super::redirect::Redirect;

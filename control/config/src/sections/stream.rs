@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::position::{At, Spanned};
 use crate::scalar::host::{self, HostPattern};
-use crate::scalar::name::name;
+use crate::scalar::name::{listener_name, name};
 use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text, Value, Word};
 
-use super::listen::listener_name;
-use super::target::{StreamTarget, Target, stream_targets};
+use super::target::{StreamRespond, StreamTarget, Target, stream_targets};
 use super::texts::{LISTENER_NAME, NAME};
 
 static TARGET: Shape = <StreamTarget as Value>::SHAPE;
@@ -43,13 +42,6 @@ impl ListenerProtocol {
             Self::Udp => "udp",
         }
     }
-}
-
-/// How a stream answers without an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Word)]
-pub enum StreamRespond {
-    /// It closes the connection, or drops the datagram.
-    Close,
 }
 
 /// A stream: the connections or datagrams that it takes, and what they are relayed to.

@@ -2,10 +2,9 @@
 
 use crate::position::{At, Spanned};
 use crate::scalar::address::{self, EndpointAddress, TargetText};
-use crate::section::{Field, Fields, Reader, Section, Shape, Value, one_or_many};
+use crate::section::{Field, Fields, Reader, Section, Shape, Value, Word, one_or_many};
 
 use super::respond::Respond;
-use super::stream::StreamRespond;
 use super::texts::{ENDPOINT_TEXT, TARGET_TEXT, UPSTREAM_NAME};
 use super::upstream::weights;
 
@@ -62,6 +61,13 @@ struct TargetKeys {
     /// Share of the requests; 0 takes none.
     #[key(count = 0..=1_000_000, default = 1)]
     weight: u32,
+}
+
+/// How a stream answers without an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Word)]
+pub enum StreamRespond {
+    /// It closes the connection, or drops the datagram.
+    Close,
 }
 
 /// A target of a stream. Its fixed answer is an end.

@@ -238,14 +238,14 @@ pub struct ClientCertificates {
     /// A PEM file or PEM text of CA certificates, one of which must have signed them.
     #[key(required, also = ["cas", "ca_file", "trust", "client_ca", "caFile"])]
     pub ca: PemFile,
-    /// `required`: a client without a certificate is rejected. `optional`: a client may send none, but one
-    /// that it sends must be valid. `insecure_fallback`: a client whose certificate is missing or invalid is let in, and
-    /// is marked as unverified.
+    /// `required`: a client without a certificate is rejected. `optional`: a client may send none, but one that it
+    /// sends must be valid. `insecure_fallback`: a client whose certificate is missing or invalid is let in, and is
+    /// marked as unverified.
     #[key(default = required, also = ["verify", "require", "required"])]
     pub mode: ClientCertificateMode,
 }
 
-/// Which clients are let in.
+/// The clients that are admitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Word)]
 pub enum ClientCertificateMode {
     /// Those with a valid certificate.
@@ -289,8 +289,8 @@ pub struct UpstreamTls {
     /// none.
     #[key(off, text = SERVER_NAME, parse = host::endpoint, also = ["server_name_indication", "proxy_ssl_server_name"])]
     pub sni: Option<Option<String>>,
-    /// Names of which the endpoints' certificates must contain one, instead of `server_name`: host names, IP addresses, and
-    /// URIs such as SPIFFE ids.
+    /// Names of which the endpoints' certificates must contain one, instead of `server_name`: host names, IP addresses,
+    /// and URIs such as SPIFFE ids.
     #[key(
         text = SUBJECT_NAME, each = subject_name, what = "a name", nonempty, bounded,
         also = ["subjectAltNames", "sans", "san", "verify_subject_alt_name", "spiffe_id", "spiffe_ids"]

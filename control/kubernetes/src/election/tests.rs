@@ -65,7 +65,7 @@ struct Gateway {
 struct Simulation {
     random: fastrand::Rng,
     begin: Instant,
-    /// Milliseconds since the begin.
+    /// Milliseconds since the start.
     now: u64,
     server: Server,
     is_server_up: bool,

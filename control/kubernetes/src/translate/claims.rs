@@ -1,7 +1,7 @@
-//! Claims of routes on listeners. A claim is a match, or a server name, at one listener. Of several routes with the same
-//! claim, the oldest one has it, then the first by name.
+//! Claims of routes on listeners. A claim is a match, or a server name, at one listener. Among the routes with the same
+//! claim, the oldest gets it, then the first by name.
 //!
-//! The table knows the routes of each claim, so a change of one route concerns only the routes with the same claims.
+//! The table has the routes of each claim, so a change of one route affects only the routes with the same claims.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -33,8 +33,8 @@ impl Rank {
 pub struct Claims(HashMap<Arc<str>, Vec<Arc<Rank>>>);
 
 impl Claims {
-    /// Adds the claims of a route. The other routes with these claims may lose them, and are added to `concerned`. Returns
-    /// the keys, for the removal.
+    /// Adds the claims of a route. The other routes with these claims may lose them, and are added to `concerned`.
+    /// Returns the keys, for the removal.
     pub fn add(
         &mut self,
         rank: &Arc<Rank>,
@@ -44,7 +44,7 @@ impl Claims {
         let add = |claim: String| {
             let known = self.0.get_key_value(claim.as_str()).map(|(key, _)| key.clone());
             let key = known.unwrap_or_else(|| claim.into());
-            // Nearly every claim is that of one route.
+            // Nearly every claim has one route.
             let ranks = self.0.entry(key.clone()).or_insert_with(|| Vec::with_capacity(1));
             concerned.extend(ranks.iter().map(|other| other.route()));
             let place = ranks.partition_point(|other| *other < *rank);
@@ -80,7 +80,7 @@ impl<'c> Taken<'c> {
         Self { claims, rank, own: HashSet::new() }
     }
 
-    /// Returns whether the route has it, and has not taken it before.
+    /// Returns whether the route gets a claim, and has not taken it before.
     pub fn take(&mut self, claim: String) -> bool {
         let first = self.claims.0.get(claim.as_str()).and_then(|ranks| ranks.first());
         first.is_some_and(|first| **first == *self.rank) && self.own.insert(claim)

@@ -3,16 +3,16 @@
 //! [`translate`] is a pure function, so that it is tested as a table: the same objects give the same documents and
 //! statuses, whatever the order in which they arrived. Objects take precedence by age, then by name. If an object asks
 //! for something that the gateway cannot do, the object gets a condition; the translation as a whole never fails. A
-//! [`Translator`] keeps the result and translates again only what a change concerns; a test compares it with the
-//! function.
+//! [`Translator`] keeps the result and translates only what depends on a change; a test compares its result with the
+//! function's.
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | `translator` | what a change concerns, and the result |
+//! | `translator` | the result, and what depends on each change |
 //! | `gateways` | GatewayClasses, Gateways and ListenerSets: addresses, statuses |
 //! | `listeners` | their listeners: conflicts, certificates, documents |
 //! | `routes` | routes in general: attachment to listeners, host names, statuses |
-//! | `claims` | which route has a match that several want |
+//! | `claims` | which route gets a match that several claim |
 //! | `http` | the rules of an HTTPRoute |
 //! | `grpc` | the rules of a GRPCRoute |
 //! | `ingress` | Ingresses, which share one address, with annotations of ingress-nginx |
@@ -21,7 +21,7 @@
 //! | `filters` | filters of rules and of backends |
 //! | `backends` | references to Services, their endpoints as upstreams, BackendTLSPolicy |
 //! | `policies` | TollgatePolicies: the settings of their targets, conflicts, statuses |
-//! | `shared` | what many routes have in common |
+//! | `shared` | values that many routes share |
 //! | `grants`, `secrets` | ReferenceGrant, certificates from Secrets |
 //! | `conditions` | conditions, and the features that the GatewayClass reports |
 
@@ -71,6 +71,10 @@ pub struct TranslationSettings {
     pub addresses: AddressPool,
     /// The Services that are made for Gateways; `None`: none are.
     pub services: Option<ServiceSettings>,
+    /// The Service by which clients reach this gateway: statuses report its addresses. `None`: clients use the pool's.
+    pub publish_service: Option<ObjectName>,
+    /// The Secret with the certificate of Ingresses that ask for TLS and have none of their own.
+    pub default_certificate: Option<ObjectName>,
     /// Whether a Service may be a host outside the cluster (`ExternalName`).
     pub external_names: bool,
 }
@@ -149,6 +153,16 @@ fn add_age(route: &mut Value, meta: &Meta) {
     if !meta.creation_timestamp.is_empty() {
         route["created"] = meta.creation_timestamp.as_str().into();
     }
+}
+
+/// Returns a text of an object as documents write it: `${` begins a variable there.
+fn plain(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// Returns the value of a field as documents write it: braces are placeholders there.
+fn plain_field(text: &str) -> String {
+    plain(&text.replace('{', "{{").replace('}', "}}"))
 }
 
 fn reference(kind: Kind, name: &ObjectName) -> Reference {

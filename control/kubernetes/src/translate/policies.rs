@@ -1,13 +1,13 @@
-//! TollgatePolicies: what they ask for at their targets, which of several wins, and their statuses.
+//! TollgatePolicies: the settings that they give to their targets, which of several wins, and their statuses.
 //!
 //! The translator collects them before everything else. Gateways, routes and backends look up the [`Settings`] of their
-//! place. A policy for a whole object is the default of its parts: a policy with a `sectionName` comes before it. Between
-//! Gateway, route and Service nothing is decided here: the gateway itself applies the innermost policy of each kind, so
-//! the policies of a Gateway are the defaults of its routes. Of two policies at one place, the older one has a key that
-//! both have.
+//! place. A policy for a whole object is the default of its parts: a policy with a `sectionName` takes precedence. If
+//! two policies of one place have the same key, the older one wins. Precedence between Gateway, route and Service is
+//! not decided here: the gateway itself applies the innermost policy of each kind, so the policies of a Gateway are the
+//! defaults of its routes.
 //!
-//! A policy may keep clients out. So if a part of it cannot be resolved, such as a Secret that does not exist, its target
-//! answers 500 until it can. It is never served without the policy.
+//! Invariant: a target is never served without its policy, because the policy may deny access. If a part of it cannot
+//! be resolved, such as a missing Secret, the target answers 500.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::backends::{Backend, Backends, Referrer, Wanted};
 use super::conditions::{Condition, to_json};
 use super::{grants, reference};
-use crate::object::{GATEWAY_GROUP, Kind, OWN_GROUP, Object, ObjectName, Reference};
+use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::{BackendReference, TargetReference, TollgatePolicy};
 
@@ -30,7 +30,7 @@ pub const SERVICE_REFERENCE: &str = "serviceRef";
 /// The key that lists what is `off`.
 const DISABLED: &str = "disabled";
 /// Maximum number of entries in a status, as the definition has it.
-const ANCESTORS_MAX: usize = 16;
+pub const ANCESTORS_MAX: usize = 16;
 
 /// The settings that policies give to one place.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,7 +105,7 @@ impl Policies {
         all
     }
 
-    /// Adds what a policy asks for to its targets.
+    /// Adds the settings of a policy to its targets.
     fn read<'o>(
         &mut self,
         objects: &'o Objects,
@@ -197,7 +197,7 @@ impl Policies {
             let owner = reference(Kind::TollgatePolicy, name);
             let referrer = Referrer { route: &owner, rule: 0, gateways: &gateways, own: None };
             for to in &policy.services {
-                // Why a Service cannot be used is a condition of the policy already.
+                // If a Service cannot be used, a condition of the policy says so already.
                 let _ = backends.resolve(&referrer, to, 0);
             }
         }
@@ -259,14 +259,14 @@ impl Policies {
         self.policies.keys()
     }
 
-    /// Returns the status of a policy; `None`: it concerns no Gateway of this controller. `gateways` returns the
-    /// Gateways through which an object is reached.
+    /// Returns the status of a policy; `None`: no Gateway and no Ingress of this controller reaches its targets.
+    /// `reached_by` returns the Gateways and Ingresses that reach an object.
     pub fn status(
         &self,
         name: &ObjectName,
         objects: &Objects,
         controller: &str,
-        gateways: impl Fn(&Reference) -> BTreeSet<ObjectName>,
+        reached_by: impl Fn(&Reference) -> BTreeSet<Reference>,
     ) -> Option<Value> {
         let policy = self.policies.get(name)?;
         // A Gateway may be the ancestor of several targets: the first refusal is shown.
@@ -306,8 +306,8 @@ impl Policies {
             if let Some(why) = &policy.invalid {
                 accepted = refused("Invalid", why);
             }
-            for gateway in gateways(&target.object) {
-                add(reference(Kind::Gateway, &gateway), accepted.clone(), conflicted.clone());
+            for ancestor in reached_by(&target.object) {
+                add(ancestor, accepted.clone(), conflicted.clone());
             }
         }
         if let (true, Some(why)) = (policy.targets.is_empty(), &policy.invalid) {
@@ -395,26 +395,23 @@ fn target_of(policy: &ObjectName, target: &TargetReference) -> Option<Reference>
     Some(reference(kind, &ObjectName::new(&policy.namespace, &target.name)))
 }
 
-fn ancestor_reference(ancestor: &Reference) -> Value {
-    let group = match ancestor.kind {
-        Kind::Service => "",
-        Kind::TollgatePolicy => OWN_GROUP,
-        _ => GATEWAY_GROUP,
-    };
+/// Returns the reference to an ancestor, as statuses of policies have it.
+pub fn ancestor_reference(ancestor: &Reference) -> Value {
+    let (group, _, kind, _) = ancestor.kind.names();
     json!({
-        "group": group, "kind": ancestor.kind.name(),
+        "group": group, "kind": kind,
         "namespace": &*ancestor.name.namespace, "name": &*ancestor.name.name,
     })
 }
 
-/// Replaces the references in a policy by what they lead to.
+/// Replaces the references in a policy by the values that they refer to.
 struct Resolver<'r, 'o> {
     objects: &'o Objects,
     owner: &'r Reference,
     backends: &'r mut Backends<'o>,
     references: &'r mut BTreeSet<Reference>,
     services: Vec<BackendReference>,
-    /// The first reference that leads nowhere.
+    /// The problem of the first reference that cannot be resolved.
     problem: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Values that many routes have in common, such as the listener that they are attached to. Each is kept once.
+//! Values that many routes share, such as the listener that they are attached to. Each is kept once.
 
 use std::collections::HashSet;
 use std::hash::Hash;

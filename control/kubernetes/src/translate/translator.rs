@@ -1,9 +1,19 @@
-//! Keeps a translation, and brings it up to date with changes of the objects.
+//! Keeps a translation up to date with changes of the objects.
 //!
-//! A route is translated again if it changed, or what it read: a Gateway or a ListenerSet that it refers to, a Service,
-//! another route that wants the same match. New endpoints only make the documents of their upstreams again. Gateways
-//! are few, so a change of one collects all of them. Ingresses are translated again together with those that they share
-//! hosts with. Objects that permit something to many others (ReferenceGrants, policies) concern all routes.
+//! The [source](crate::thread) calls [`Translator::update`] with each batch of changes, and [`Translator::in_force`]
+//! when the gateway has put the result in force. [`Translator::update`] translates only what depends on a change:
+//!
+//! | Change | Translated again |
+//! |---|---|
+//! | a route | the route, and the routes that claim the same matches |
+//! | a Service | the routes and Ingresses that refer to it |
+//! | the endpoints of a Service | the documents of its upstreams, and no route |
+//! | a Gateway or a ListenerSet | all Gateways, because they are few, and the routes that see a parent differently |
+//! | an Ingress | the Ingresses that share hosts with it, directly or through others |
+//! | a TollgatePolicy | its targets |
+//! | a ReferenceGrant, a BackendTLSPolicy or a ConfigMap | all routes |
+//!
+//! Invariant: the result equals a [translation](super::translate) of all objects from scratch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -60,7 +70,7 @@ pub struct Translator {
     policy_upstreams: Vec<(String, Vec<Reference>)>,
     gateways: Gateways,
     parents: Parents,
-    /// The routes that are translated, whether they belong to this controller or not.
+    /// All routes, whether they belong to this controller or not.
     routes: BTreeMap<Reference, Box<RouteState>>,
     attachments: Shared<AttachmentState>,
     used_backends: Shared<UsedBackends>,
@@ -76,7 +86,7 @@ pub struct Translator {
     statuses: BTreeMap<Reference, Compact>,
     references: BTreeSet<Reference>,
     notes: BTreeMap<Reference, BTreeSet<String>>,
-    /// The objects of which a document is refused.
+    /// The objects with a refused document.
     refused: BTreeSet<Reference>,
 }
 
@@ -91,10 +101,10 @@ struct RouteState {
     ancestors: Ancestors,
 }
 
-/// Where a route is attached.
+/// The attachment of a route to its parents.
 #[derive(Default, PartialEq, Eq, Hash)]
 struct AttachmentState {
-    /// What its references name, whether it exists or not.
+    /// The parents that it refers to, whether they exist or not.
     parents: Vec<Reference>,
     /// The listeners that it is attached to.
     listeners: Vec<ListenerKey>,
@@ -102,7 +112,7 @@ struct AttachmentState {
     gateways: Vec<ObjectName>,
 }
 
-/// What the backend references of a route lead to.
+/// The backends that a route uses.
 #[derive(Default, PartialEq, Eq, Hash)]
 struct UsedBackends {
     upstreams: Vec<String>,
@@ -110,12 +120,12 @@ struct UsedBackends {
     services: Vec<ObjectName>,
 }
 
-/// The difference that an update has made.
+/// The changes that an update made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// Documents that are new, different or gone.
+    /// Documents that were added, changed or removed.
     pub documents: BTreeSet<DocumentKey>,
-    /// Objects whose statuses should be different, or that have no status any more.
+    /// Objects whose statuses changed, or were removed.
     pub statuses: BTreeSet<Reference>,
 }
 
@@ -128,7 +138,7 @@ impl Update {
 }
 
 impl Translator {
-    /// Makes a translation of no objects.
+    /// Creates the translation of no objects.
     #[must_use]
     pub fn new(settings: TranslationSettings) -> Self {
         Self {
@@ -161,7 +171,7 @@ impl Translator {
         self.update(objects, &Changes { objects: all.collect(), endpoints: BTreeSet::new() })
     }
 
-    /// Translates again what changes of the objects concern.
+    /// Translates everything that depends on the changed objects.
     pub fn update(&mut self, objects: &Objects, changes: &Changes) -> Update {
         let mut update = Update::default();
         let kinds: BTreeSet<Kind> = changes.objects.iter().map(|object| object.kind).collect();
@@ -186,11 +196,13 @@ impl Translator {
         touched.extend(changes.objects.iter().cloned());
         self.update_routes(objects, concerned, &mut backends, &mut touched, &mut update);
         if concerns(&OF_INGRESSES)
+            || !changes.endpoints.is_empty()
             || is_target(Kind::Service)
             || ingress_address != self.gateways.ingress_address
         {
             let concerned = ingress_changes(changes, &targets, concerns(&OF_ALL_INGRESSES));
-            self.update_ingresses(objects, &concerned, &mut backends, &mut update);
+            let services = self.update_ingresses(objects, &concerned, &mut backends, &mut update);
+            touched.extend(services.iter().map(|service| super::reference(Kind::Service, service)));
         }
         self.update_endpoints(objects, &changes.endpoints, &mut update);
         let mut out = Translation::default();
@@ -202,12 +214,16 @@ impl Translator {
         update
     }
 
-    /// Returns whether changes concern the Services of Gateways.
+    /// Returns whether changes affect the Services of Gateways.
     fn concerns_services(&self, changes: &Changes) -> bool {
-        self.settings.services.as_ref().is_some_and(|services| {
-            changes.objects.iter().any(|object| object.kind == Kind::Service)
-                || changes.endpoints.contains(&services.pods)
-        })
+        let is_changed = |service: &ObjectName| {
+            changes.objects.iter().any(|object| object.kind == Kind::Service && object.name == *service)
+        };
+        self.settings.publish_service.as_ref().is_some_and(is_changed)
+            || self.settings.services.as_ref().is_some_and(|services| {
+                changes.objects.iter().any(|object| object.kind == Kind::Service)
+                    || changes.endpoints.contains(&services.pods)
+            })
     }
 
     /// Returns the Services of Gateways, with their EndpointSlices.
@@ -245,8 +261,26 @@ impl Translator {
         &self.notes
     }
 
-    /// Returns the statuses that changed, or are gone, when an update is in force. `refused` has all documents that the
-    /// gateway refused, with the reasons: the objects that they were made from are not programmed.
+    /// Returns the refusals of documents as notes of the Ingresses that they were made from: an Ingress has no conditions.
+    /// Listeners are left out, because they are made from all Ingresses; the log has them.
+    #[must_use]
+    pub fn refusal_notes(
+        &self,
+        refused: &BTreeMap<DocumentKey, String>,
+    ) -> BTreeMap<Reference, BTreeSet<String>> {
+        let mut notes: BTreeMap<Reference, BTreeSet<String>> = BTreeMap::new();
+        for (key, why) in refused.iter().filter(|(key, _)| key.kind != "listeners") {
+            let owners = self.documents.get(key).into_iter().flat_map(|document| &document.owners);
+            for owner in owners.filter(|owner| owner.kind == Kind::Ingress) {
+                let note = format!("{}/{} is refused: {why}", key.kind, key.name);
+                notes.entry(owner.clone()).or_default().insert(note);
+            }
+        }
+        notes
+    }
+
+    /// Returns the statuses that changed (`None`: removed) once an update is in force. `refused` has all documents that
+    /// the gateway refused, with the reasons: the statuses of their owners then say that they are not programmed.
     pub fn in_force(
         &mut self,
         update: Update,
@@ -281,8 +315,8 @@ impl Translator {
         statuses
     }
 
-    /// Collects the policies again, if one of these kinds concerns them. Returns the targets whose settings changed;
-    /// `None`: they are not collected.
+    /// Collects the policies again, if they depend on one of these kinds. Returns the targets whose settings changed;
+    /// `None`: the policies were not collected.
     fn update_policies(
         &mut self,
         objects: &Objects,
@@ -302,7 +336,7 @@ impl Translator {
         Some(targets)
     }
 
-    /// Puts upstreams in the place of earlier ones. Returns their names with their owners.
+    /// Replaces earlier upstreams by these. Returns their names with their owners.
     fn replace_upstreams(
         &mut self,
         objects: &Objects,
@@ -310,7 +344,7 @@ impl Translator {
         upstreams: BTreeMap<String, Wanted>,
         update: &mut Update,
     ) -> Vec<(String, Vec<Reference>)> {
-        // The new ones first: one that stays has an owner at any time.
+        // Add before removing, so that an upstream that stays never lacks an owner.
         for (upstream, wanted) in &upstreams {
             for owner in &wanted.owners {
                 self.put_upstream(objects, upstream, &wanted.source, owner, update);
@@ -354,7 +388,7 @@ impl Translator {
         present.chain(self.routes.keys().cloned()).collect()
     }
 
-    /// Returns the routes that changed, and those that read something that changed.
+    /// Returns the routes that changed, and the routes that depend on a changed object.
     fn concerned_routes(
         &self,
         changes: &Changes,
@@ -392,7 +426,7 @@ impl Translator {
         touched: &mut BTreeSet<Reference>,
         update: &mut Update,
     ) {
-        // First all claims, so that each route then knows what it has.
+        // Add all claims before any route is translated: the translation depends on the claims of all routes.
         let mut others = BTreeSet::new();
         for name in &concerned {
             let state = self.routes.entry(name.clone()).or_default();
@@ -473,7 +507,7 @@ impl Translator {
         if let Some(state) = self.routes.get_mut(name) {
             state.documents = documents;
         }
-        // The new upstreams first: one that stays has an owner at any time.
+        // Add before removing, so that an upstream that stays never lacks an owner.
         for (upstream, wanted) in &upstreams {
             self.put_upstream(objects, upstream, &wanted.source, name, update);
         }
@@ -497,17 +531,17 @@ impl Translator {
         }
     }
 
-    /// Translates Ingresses again.
+    /// Translates Ingresses again. Returns the Services that they refer to, or did before.
     fn update_ingresses<'o>(
         &mut self,
         objects: &'o Objects,
         concerned: &IngressChanges,
         backends: &mut Backends<'o>,
         update: &mut Update,
-    ) {
+    ) -> BTreeSet<ObjectName> {
         let address = self.gateways.ingress_address;
         let Some(made) = self.ingresses.update(objects, &self.settings, address, concerned, backends) else {
-            return;
+            return BTreeSet::new();
         };
         let IngressUpdate { documents_before, documents, upstreams_before, upstreams, .. } = made;
         self.replace_documents(documents_before, documents, update);
@@ -522,9 +556,10 @@ impl Translator {
             }
         }
         self.update_references();
+        made.services
     }
 
-    /// Makes the upstreams of Services with other endpoints again.
+    /// Renews the documents of upstreams whose endpoints changed.
     fn update_endpoints(&mut self, objects: &Objects, services: &BTreeSet<ObjectName>, update: &mut Update) {
         if services.is_empty() {
             return;
@@ -543,7 +578,7 @@ impl Translator {
         }
     }
 
-    /// Writes the statuses of TollgatePolicies again that concern these objects, or all.
+    /// Renews the statuses of the TollgatePolicies that touch these objects, or of all.
     fn update_policy_statuses(
         &mut self,
         objects: &Objects,
@@ -558,24 +593,23 @@ impl Translator {
             true => concerned.extend(policies.names().cloned()),
             false => concerned.extend(policies.concerned(touched)),
         }
-        let by_service =
-            self.gateways_by_service(concerned.iter().any(|name| policies.is_for_services(name)));
-        let gateways = |target: &Reference| -> BTreeSet<ObjectName> {
+        let by_service = self.reached_services(concerned.iter().any(|name| policies.is_for_services(name)));
+        let reached_by = |target: &Reference| -> BTreeSet<Reference> {
             let of_route =
                 || self.routes.get(target).into_iter().flat_map(|state| &state.attachment.gateways);
             match target.kind {
-                Kind::Gateway => Some(&target.name)
-                    .filter(|name| self.gateways.contains(name))
+                Kind::Gateway => Some(target)
+                    .filter(|gateway| self.gateways.contains(&gateway.name))
                     .cloned()
                     .into_iter()
                     .collect(),
                 Kind::Service => by_service.get(&target.name).cloned().unwrap_or_default(),
-                _ => of_route().cloned().collect(),
+                _ => of_route().map(|gateway| super::reference(Kind::Gateway, gateway)).collect(),
             }
         };
         let controller = &self.settings.controller;
         let status = |name: ObjectName| {
-            let status = policies.status(&name, objects, controller, gateways);
+            let status = policies.status(&name, objects, controller, reached_by);
             (super::reference(Kind::TollgatePolicy, &name), status)
         };
         let statuses: Vec<_> = concerned.into_iter().map(status).collect();
@@ -584,19 +618,25 @@ impl Translator {
         }
     }
 
-    /// Returns the Gateways by which each Service is reached; none, if they are not needed.
-    fn gateways_by_service(&self, is_needed: bool) -> BTreeMap<ObjectName, BTreeSet<ObjectName>> {
-        let mut all: BTreeMap<ObjectName, BTreeSet<ObjectName>> = BTreeMap::new();
+    /// Returns the Gateways and Ingresses by which each Service is reached; none, if they are not needed.
+    fn reached_services(&self, is_needed: bool) -> BTreeMap<ObjectName, BTreeSet<Reference>> {
+        let mut all: BTreeMap<ObjectName, BTreeSet<Reference>> = BTreeMap::new();
         for state in self.routes.values().filter(|_| is_needed) {
             for service in &state.backends.services {
-                let gateways = state.attachment.gateways.iter().cloned();
+                let gateways = state.attachment.gateways.iter();
+                let gateways = gateways.map(|gateway| super::reference(Kind::Gateway, gateway));
                 all.entry(service.clone()).or_default().extend(gateways);
+            }
+        }
+        for (ingress, services) in self.ingresses.services().filter(|_| is_needed) {
+            for service in services {
+                all.entry(service.clone()).or_default().insert(super::reference(Kind::Ingress, ingress));
             }
         }
         all
     }
 
-    /// Writes the statuses of BackendTLSPolicies again.
+    /// Renews the statuses of BackendTLSPolicies.
     fn update_tls_policies(&mut self, backends: &mut Backends<'_>, update: &mut Update) {
         let mut all = Ancestors::new();
         let of_routes = self.routes.values().flat_map(|state| &state.ancestors);
@@ -614,9 +654,11 @@ impl Translator {
         let of_ingresses = self.ingresses.references();
         let all = self.gateways.references.iter().chain(of_ingresses).chain(&self.policies.references);
         self.references = all.cloned().collect();
+        let default = self.settings.default_certificate.as_ref();
+        self.references.extend(default.map(|secret| super::reference(Kind::Secret, secret)));
     }
 
-    /// Puts documents in the place of earlier ones. Returns their keys.
+    /// Replaces earlier documents by these. Returns their keys.
     fn replace_documents(
         &mut self,
         before: Vec<DocumentKey>,
@@ -635,7 +677,8 @@ impl Translator {
                 Some(known) if known.content == document.content => known.owners = document.owners,
                 _ => {
                     let content = document.content;
-                    // Nearly every document has one owner, and a vector grows to four at first.
+                    // Trim the capacity: nearly every document has one owner, and a vector's first allocation has room
+                    // for four.
                     let owners = document.owners.into_boxed_slice().into_vec();
                     self.documents.insert(key.clone(), Document { content, owners });
                     update.documents.insert(key);
@@ -645,7 +688,7 @@ impl Translator {
         keys
     }
 
-    /// Adds an owner to an upstream, and makes its document if its source is another one than before.
+    /// Adds an owner to an upstream, and renews its document if its source changed.
     fn put_upstream(
         &mut self,
         objects: &Objects,
@@ -671,7 +714,7 @@ impl Translator {
         }
     }
 
-    /// Removes an owner of an upstream, and the upstream with its last owner.
+    /// Removes an owner from an upstream, and the upstream after its last owner.
     fn release_upstream(&mut self, name: &str, owner: &Reference, update: &mut Update) {
         let key = DocumentKey { kind: "upstreams", name: name.to_owned() };
         let Some(document) = self.documents.get_mut(&key) else { return };
@@ -713,7 +756,7 @@ impl Translator {
     }
 }
 
-/// Returns what changes of the objects mean for Ingresses. `targets` have other TollgatePolicies.
+/// Selects the changes that affect Ingresses. `targets`: the objects whose TollgatePolicies changed.
 fn ingress_changes(changes: &Changes, targets: &BTreeSet<Reference>, is_all: bool) -> IngressChanges {
     let of = |kind: Kind| changes.objects.iter().filter(move |object| object.kind == kind);
     let targets = targets.iter().filter(|target| target.kind == Kind::Service);
@@ -721,6 +764,7 @@ fn ingress_changes(changes: &Changes, targets: &BTreeSet<Reference>, is_all: boo
         is_all,
         ingresses: of(Kind::Ingress).map(|object| object.name.clone()).collect(),
         services: of(Kind::Service).chain(targets).map(|object| object.name.clone()).collect(),
+        endpoints: changes.endpoints.clone(),
         references: of(Kind::Secret).chain(of(Kind::ConfigMap)).cloned().collect(),
     }
 }

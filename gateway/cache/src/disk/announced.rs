@@ -1,13 +1,13 @@
-//! Makes the removal of a key by an unsafe method durable before the client can know of it.
+//! Makes the removal of a key by an unsafe method durable before the client learns that the request succeeded.
 //!
-//! The worker [announces](Disk::announce_removal) the removal before it forwards the request, and waits until the log has
-//! the record, which removes the key at the next start. Only if the request succeeds, the key is removed in the running
-//! process as well. Until the request ends, nothing is written under its key, so everything that the log has of it precedes
-//! the record. A process that is killed at any moment therefore never brings back what a successful request removed. A
-//! request that fails costs no more than the copy on disk at the next start.
+//! The worker [announces](Disk::announce_removal) the removal before it forwards the request, and waits until the log
+//! has the record, which removes the key at the next start. Only if the request succeeds, the worker also removes the
+//! key in the running process. Until the request ends, nothing is written under its key, so every record of the key
+//! precedes the announcement. Invariant: whenever the process is killed, its next start does not serve a response that
+//! a successful request removed. If the request fails, only the copy on disk is lost, at the next start.
 //!
-//! The record waits before all others, and only for a key that has something on disk, so the worker waits
-//! only for the write in progress. It is not synced: after a loss of power the removal may be missing.
+//! The record goes to the front of the queue, and is only made for a key that is on disk, so the worker waits only for
+//! the write in progress. The record is not synced: a loss of power may lose it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,7 +24,7 @@ use crate::PurgeMode;
 pub(super) struct Announced(Mutex<HashMap<u64, usize>>);
 
 impl Announced {
-    /// Whether a request may be about to remove a key with this hash.
+    /// Returns whether a request may be about to remove a key with this hash.
     pub fn has(&self, hash: u64) -> bool {
         lock(&self.0).contains_key(&hash)
     }
@@ -52,8 +52,8 @@ pub struct AnnouncedRemoval {
 }
 
 impl AnnouncedRemoval {
-    /// Returns how to wait until the removal is in the log. `None`: there is nothing to wait for, since the disk has nothing
-    /// of the key.
+    /// Returns the record, to wait until it is in the log. `None`: none is written, because the key is not on disk, or
+    /// the disk does not answer.
     pub fn take_record(&mut self) -> Option<AnnouncedRecord> {
         self.written.take().map(AnnouncedRecord)
     }
@@ -65,7 +65,7 @@ impl Drop for AnnouncedRemoval {
     }
 }
 
-/// The record of a removal on its way to the log.
+/// The record of a removal that is about to be written to the log.
 #[derive(Debug)]
 pub struct AnnouncedRecord(Receiver<bool>);
 
@@ -78,12 +78,13 @@ impl AnnouncedRecord {
 }
 
 impl Disk {
-    /// Announces that a request may remove a key. The caller holds the lock of its stripe. `None`: the tier has nothing that could come back, or does not serve.
+    /// Announces that a request may remove a key. The caller holds the lock of its stripe. `None`: the tier is not
+    /// ready.
     pub(crate) fn announce_removal(self: &Arc<Self>, hash: u64, key: &[u8]) -> Option<AnnouncedRemoval> {
         if self.state() != DiskState::Ready {
             return None;
         }
-        // First: what enters memory from now on is not written.
+        // First, so that responses that enter memory from now on are not written.
         self.announced.add(hash);
         let mut removal = AnnouncedRemoval { disk: self.clone(), hash, written: None };
         // A disk that does not answer delays no further request.
@@ -95,7 +96,7 @@ impl Disk {
         if queue.is_closing || queue.purges >= WAITING_PURGES_MAX {
             return Some(removal);
         }
-        // They are in memory still, and would follow the record.
+        // They are still in memory, and would follow the record in the log.
         self.index.drop_waiting(hash);
         let (purged, mode) = (Purged::Key(key.into()), PurgeMode::Remove);
         let purge = WaitingPurge { purged, mode, number: 0, done: Some(done), is_announced: true };

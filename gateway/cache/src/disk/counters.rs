@@ -15,7 +15,7 @@ pub struct DiskCounters {
     pub writes: Arc<AtomicU64>,
     /// Bytes that were written, with keys, heads and checksums.
     pub written_bytes: Arc<AtomicU64>,
-    /// Objects that were not written, since too much waited to be written, or they are too long.
+    /// Objects that were not written, because the queue was full or they are too long.
     pub drops: Arc<AtomicU64>,
     /// Objects that were removed to make room.
     pub evictions: Arc<AtomicU64>,

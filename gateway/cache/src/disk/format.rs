@@ -1,9 +1,9 @@
 //! The records of a segment, as bytes.
 //!
-//! A record is a header of [`HEADER_BYTES`], a meta part, and for an object its body. The header has a checksum of itself
-//! and of the meta part, and says where it belongs, so a record that was written to another place is no record. The meta
-//! part of an object has its key, its head, and a checksum of each block of the body, so that a part of a body can be
-//! verified without the rest. Numbers are little-endian. A change of this format changes [`MAGIC`]: segments of another
+//! A record is a header of [`HEADER_BYTES`], a meta part, and for an object its body. The header has a checksum of
+//! itself and of the meta part, and states its own place, so a record at a wrong place is invalid. The meta part of an
+//! object has its key, its head, and a checksum of each block of the body, so that a part of a body can be verified
+//! without the rest. Numbers are little-endian. A change of this format must change [`MAGIC`]: segments of another
 //! format count as damaged, and are removed.
 
 use std::iter;
@@ -33,7 +33,7 @@ pub(super) struct Place {
 pub(super) enum Kind {
     /// A response.
     Object,
-    /// A purge of what precedes it.
+    /// A purge of records before it.
     Purge,
 }
 
@@ -99,7 +99,7 @@ impl Header {
         Some(Self { kind, meta_bytes: kind_and_meta as u32, body_bytes, meta_sum })
     }
 
-    /// Whether this is the meta part that belongs to it.
+    /// Returns whether this meta part matches the header's checksum.
     pub fn has_meta(&self, meta: &[u8]) -> bool {
         meta.len() == self.meta_bytes as usize && xxh3_64(meta) == self.meta_sum
     }
@@ -110,8 +110,8 @@ pub(super) const fn blocks(body_bytes: u64) -> u64 {
     body_bytes.div_ceil(BLOCK_BYTES as u64)
 }
 
-/// The checksum of a block. It depends on the place of the record and the number of the block, so a block of another
-/// record, or another block of this one, is no match.
+/// The checksum of a block. It depends on the place of the record and the number of the block, so no other block
+/// matches it.
 pub(super) fn block_sum(place: Place, number: u64, data: &[u8]) -> u64 {
     let mut sum = Xxh3::with_seed(block_seed(place, number));
     sum.update(data);
@@ -178,7 +178,7 @@ pub(super) fn read_meta(bytes: &[u8], body_bytes: u64) -> Option<Meta> {
     (reader.0.is_empty() && sums.len() as u64 == blocks(body_bytes)).then_some(Meta { key, head, sums })
 }
 
-/// The scope of a purge, as the log keeps it.
+/// The scope of a purge, as stored in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Purged {
     Key(Box<[u8]>),

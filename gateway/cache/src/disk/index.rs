@@ -1,8 +1,8 @@
 //! Finds the records of a key.
 //!
-//! The index has no keys, only hashes: a record that is read tells whose it is. Besides the records it has the objects
-//! that wait to be written, from which a look-up is answered too, so that an object is never missing, or older than the
-//! newest, between its place in memory and its place in the log. Its size is bounded: see [`ENTRY_BYTES`].
+//! The index has hashes instead of keys; the key is in the record, and is compared after the read. The index also has
+//! the objects that wait to be written, and a look-up finds them. So an object never disappears, or falls back to an
+//! older version, between its removal from memory and its write to the log. Its size is bounded: see [`ENTRY_BYTES`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -83,7 +83,7 @@ pub(super) struct Waiting {
     pub stored: Arc<Stored>,
     pub hash: u64,
     pub variant: u32,
-    /// The number of purges when its fetch began.
+    /// The number of purges when its fetch started.
     pub purges: u64,
     flags: AtomicU8,
 }
@@ -124,7 +124,7 @@ struct Same(u64);
 
 impl Hasher for Same {
     fn finish(&self) -> u64 {
-        // The table takes some of its bits from the top, and the shard is chosen by them.
+        // The table uses the top bits, which also chose the shard.
         self.0.rotate_left(20)
     }
 
@@ -212,7 +212,7 @@ impl Index {
         removed
     }
 
-    /// Whether there may be something for a hash.
+    /// Returns whether there may be a record or an object for a hash.
     pub fn has(&self, hash: u64) -> bool {
         let shard = self.shard(hash);
         shard.entries.contains_key(&hash) || shard.waiting.contains_key(&hash)
@@ -241,12 +241,12 @@ impl Index {
             && shard.entries.get(&hash).is_some_and(|all| all.as_slice().iter().any(|it| it.place == place))
     }
 
-    /// Gives up the objects of a hash that wait to be written.
+    /// Drops the objects of a hash that wait to be written.
     pub fn drop_waiting(&self, hash: u64) {
         self.shard(hash).waiting.get(&hash).into_iter().flatten().for_each(|object| object.set(GONE));
     }
 
-    /// Adds an object that waits, and removes what it replaces.
+    /// Adds an object that waits to be written, and removes what it replaces.
     pub fn wait(&self, object: &Arc<Waiting>) {
         let mut shard = self.shard(object.hash);
         if self.displace_in(&mut shard, object.hash, object.variant) {
@@ -255,7 +255,8 @@ impl Index {
         shard.waiting.entry(object.hash).or_default().push(object.clone());
     }
 
-    /// Removes what a newer object replaces that is not kept itself. Returns whether the log may have something older.
+    /// Removes what a newer object replaces, although that object will not be written. Returns whether the log may have
+    /// an older version.
     pub fn displace(&self, hash: u64, variant: u32) -> bool {
         let mut shard = self.shard(hash);
         self.displace_in(&mut shard, hash, variant)
@@ -271,8 +272,8 @@ impl Index {
         has_older | (self.less(shard.remove(hash, |old| old.variant() == variant)) > 0)
     }
 
-    /// Ends the wait of an object: with its record, or without, if it was not written. Returns whether the log may have
-    /// something older, which is not found any more.
+    /// Ends the wait of an object: with its record, or without one, if it was not written. Returns whether the log may
+    /// have an older version, which is no longer found.
     pub fn settle(&self, object: &Arc<Waiting>, entry: Option<Entry>) -> bool {
         let mut shard = self.shard(object.hash);
         if let Some(waiting) = shard.waiting.get_mut(&object.hash) {
@@ -303,7 +304,7 @@ impl Index {
         self.less(self.shard(hash).remove(hash, |entry| entry.place == place));
     }
 
-    /// Puts a copy in the place of a record. False: it was removed or replaced since.
+    /// Replaces a record by its copy. False: the record was removed or replaced since.
     pub fn replace(&self, hash: u64, old: Place, mut new: Entry) -> bool {
         let mut shard = self.shard(hash);
         let Some(entries) = shard.entries.get_mut(&hash) else { return false };
@@ -315,8 +316,8 @@ impl Index {
         true
     }
 
-    /// Purges a key: everything under its hash. `is_written`: the purge is in the log, and so concerns no object that
-    /// still waits.
+    /// Purges everything with the hash of a key. `is_written`: the purge is in the log already, so it does not match
+    /// objects that still wait.
     pub fn purge(&self, hash: u64, mode: PurgeMode, is_written: bool) -> usize {
         let mut shard = self.shard(hash);
         let waiting = shard.waiting.get(&hash).into_iter().flatten().filter(|_| !is_written);

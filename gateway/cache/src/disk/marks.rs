@@ -1,10 +1,10 @@
 //! Remembers purges, to check records on disk against them.
 //!
-//! A purge of a prefix, of tags or of everything visits no record. It leaves a mark, and a record that is read is
-//! compared with the marks: the keys and tags of millions of records need not be in memory, and the purge takes no
-//! time. A mark concerns the records before it in the log. Until the purge is in the log, the mark concerns all
-//! records, since whatever is in the log by then precedes it. The number of marks is bounded: too many are replaced by
-//! one mark that covers everything. A mark ends when no record precedes it any more.
+//! A purge of a prefix, of tags or of everything visits no record. It leaves a mark, and each record that is read is
+//! compared with the marks. So the keys and tags of millions of records need not be in memory, and a purge takes no
+//! time. A mark matches the records before it in the log. Until the purge is in the log, its mark matches all records,
+//! because all will precede it. The number of marks is bounded: one mark for everything replaces too many. A mark is
+//! dropped when no record precedes it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,7 +21,7 @@ const PENDING: Place = Place { segment: u32::MAX, offset: u32::MAX };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Valid,
-    /// A soft purge concerns it.
+    /// A soft purge matches it.
     Stale,
     Removed,
 }
@@ -78,14 +78,14 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Notes a purge that is about to be written to the log. Returns its number.
+    /// Adds a purge that is about to be written to the log. Returns its number.
     pub fn begin(&mut self, purged: &Purged, mode: PurgeMode) -> u64 {
         self.count += 1;
         self.note(purged, mode, Newest { number: self.count, place: PENDING });
         self.count
     }
 
-    /// Notes the place at which a purge is in the log.
+    /// Sets the place of a purge in the log.
     pub fn settle(&mut self, purged: &Purged, mode: PurgeMode, number: u64, place: Place) {
         let settle = |mark: &mut Mark| {
             let newest = mark.newest(mode);
@@ -106,7 +106,7 @@ impl Marks {
         }
     }
 
-    /// Notes a purge that an earlier process wrote.
+    /// Adds a purge that an earlier process wrote.
     pub fn restore(&mut self, purged: &Purged, mode: PurgeMode, place: Place) {
         self.note(purged, mode, Newest { number: 0, place });
     }
@@ -140,7 +140,7 @@ impl Marks {
         }
     }
 
-    /// Replaces all marks by a single mark, which concerns every record that they concern.
+    /// Replaces all marks by a single mark, which matches every record that they match.
     fn collapse(&mut self) {
         let marks = self.prefixes.drain().chain(self.tags.drain()).map(|(_, mark)| mark);
         let merged = marks.fold(self.all, Mark::max);
@@ -155,7 +155,7 @@ impl Marks {
         verdict(place < mark.removed.place, place < mark.stale.place)
     }
 
-    /// The same about a response that is not in the log, and whose fetch began when there had been this many purges.
+    /// The same for a response that is not in the log, and whose fetch started after this many purges.
     pub fn of_fetch<'t>(&self, count: u64, key: &[u8], tags: impl Iterator<Item = &'t [u8]>) -> Verdict {
         if count == self.count {
             return Verdict::Valid;
@@ -171,7 +171,7 @@ impl Marks {
         prefixes.chain(tags).copied().fold(self.all, Mark::max)
     }
 
-    /// Forgets the marks that no record precedes: the oldest one is at `oldest`.
+    /// Drops the marks that no record precedes. `oldest`: the place of the oldest record.
     pub fn prune(&mut self, oldest: Place) {
         let Self { prefixes, lengths, tags, text_bytes, .. } = self;
         prefixes.retain(|prefix, mark| {

@@ -1,7 +1,7 @@
 //! The calls of the file system that the disk tier makes.
 //!
-//! [`Medium`] is the folder, [`SegmentFile`] one file in it. The program uses [`Folder`]; the tests put a simulated folder
-//! in its place, whose calls fail. All calls may block, so no worker makes them.
+//! [`Medium`] is the folder, [`SegmentFile`] one file in it. The program uses [`Folder`]; tests replace it by a
+//! simulated folder whose calls fail. All calls may block, so no worker makes them.
 
 use std::fmt::Debug;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError, read_dir, read_to_string, remove_file, rename};
@@ -22,16 +22,16 @@ const FOLDER_MODE: u32 = 0o700;
 
 /// A folder of segments.
 pub(super) trait Medium: Send {
-    /// Claims the folder for this process, and makes it if it is missing. False: another process has it.
+    /// Claims the folder for this process, and creates it if it is missing. False: another process has it.
     fn claim(&mut self) -> io::Result<bool>;
     /// Lists the numbers of all segments, in no order.
     fn segments(&self) -> io::Result<Vec<u32>>;
     fn create(&self, number: u32) -> io::Result<Arc<dyn SegmentFile>>;
     fn open(&self, number: u32) -> io::Result<Arc<dyn SegmentFile>>;
     fn remove(&self, number: u32) -> io::Result<()>;
-    /// Returns the time that was noted last, in seconds since 1970; `None`: there is none.
+    /// Returns the time of the last confirmation, in seconds since 1970; `None`: there is none.
     fn confirmed(&self) -> io::Result<Option<u64>>;
-    /// Notes a time.
+    /// Stores the time of a confirmation.
     fn confirm(&self, seconds: u64) -> io::Result<()>;
 }
 
@@ -137,7 +137,7 @@ impl Medium for Folder {
 
     fn confirmed(&self) -> io::Result<Option<u64>> {
         match read_to_string(self.path.join(CONFIRMED)) {
-            // A file that was cut by a loss of power is none.
+            // A file that a loss of power cut does not count.
             Ok(text) => Ok(text.strip_suffix('\n').and_then(|digits| digits.parse().ok())),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

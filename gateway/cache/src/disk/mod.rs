@@ -1,18 +1,18 @@
 //! The disk tier: a log of responses behind the store in memory.
 //!
-//! Every response that enters memory is also written to disk, by a thread of the tier, so a process that is killed has a
-//! warm cache at its next start. A look-up that finds nothing in memory asks here: [`Disk::candidates`] answers from an
-//! [index] in memory, and [`DiskRecord::load`] reads on whichever thread calls it, which is never a worker.
+//! Every response that enters memory is also written to disk, by a thread of the tier, so that the cache is warm after
+//! a restart or a crash. A look-up that misses in memory continues here: [`Disk::candidates`] answers from an [index]
+//! in memory, and [`DiskRecord::load`] reads on the calling thread, which is never a worker.
 //!
-//! The [log](writer) consists of segments, files that are only appended to. When the log is full, its oldest segment is
-//! removed; what was read since it was written is copied to the end first. A purge is a record of the log as well, and
-//! concerns what precedes it. So the log is the only state, and replaying it at the [start](recovery) gives the newest
-//! version of each object or nothing, at whichever byte the process was killed. Damage in the log removes everything that
-//! precedes it, because a purge or a newer version may be what was lost.
+//! The [log](writer) consists of segments: files that are only appended to. When the log is full, its oldest segment is
+//! removed; records that were read since they were written are first copied to the end. A purge is a record of the log,
+//! too, and applies to the records before it. So the log is the only state: replaying it at the [start](recovery) gives
+//! the newest version of each object or nothing, wherever the process was killed. Damage in the log removes everything
+//! before it, because the lost record may have been a purge or a newer version.
 //!
-//! Invariants: no byte leaves a record before its checksum is verified. A response is found under its key only as long as
-//! no newer one was stored, and no purge concerns it, in this process or an earlier one. Nothing here fails a request: a
-//! disk that is full, slow or broken has the effect of a smaller cache, and is counted and shown.
+//! Invariants: no byte leaves a record before its checksum is verified. A response is found only if no newer one was
+//! stored under its key and no purge matches it, in this process or an earlier one. The tier never fails a request: a
+//! full, slow or broken disk acts like a smaller cache, and is counted and reported.
 
 mod announced;
 mod body;
@@ -54,18 +54,19 @@ pub use announced::{AnnouncedRecord, AnnouncedRemoval};
 pub use counters::DiskCounters;
 pub(crate) use marks::Verdict;
 
-/// A body that is at most this long returns to memory when it is read. A longer one is sent from disk.
+/// A body of at most this length is promoted to memory when it is read. A longer one is sent from disk.
 const PROMOTED_BYTES_MAX: u64 = 1 << 20;
-/// The share of the memory tier that the index may take, and the share that may wait to be written: one in this many each.
+/// The share of the memory tier that the index may take, and the share that may wait to be written: one in this many
+/// each.
 const MEMORY_SHARE: u64 = 8;
 /// The most bytes that wait to be written.
 const WAITING_BYTES_MAX: u64 = 64 << 20;
-/// The most purges that wait to be written. With more, the log is removed instead.
+/// The most purges that wait to be written. Beyond that, the log is removed instead.
 const WAITING_PURGES_MAX: usize = 1 << 16;
-/// How long the tier is left alone after a call that did not return in time.
+/// How long the tier is suspended after a call that did not return in time.
 const SUSPENDED_TIME: Duration = Duration::from_secs(10);
-/// With shared purges, contents that were confirmed longer ago than this are removed at the start: purges may have been
-/// missed that their source does not have any more.
+/// With shared purges, contents whose last confirmation is older than this are removed at the start, because their
+/// source may have dropped purges since then.
 pub const PURGE_GAP_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// The folder and the size of the disk tier.
@@ -75,8 +76,8 @@ pub struct DiskSettings {
     pub path: PathBuf,
     /// The most bytes of all files in it.
     pub size_bytes: u64,
-    /// Whether purges come from a source that other gateways share. The contents then answer no request until the caller
-    /// [confirms](crate::Store::confirm_disk) that the purges which were made before the start are carried out.
+    /// Whether purges come from a source that other gateways share. The contents then answer no request until the
+    /// caller [confirms](crate::Store::confirm_disk) that the purges which were made before the start are carried out.
     pub shares_purges: bool,
 }
 
@@ -84,18 +85,17 @@ pub struct DiskSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DiskState {
-    /// It waits for the folder, which another process has.
+    /// It waits for the folder, which another process holds.
     Waiting,
     /// It reads the log.
     Starting,
-    /// It serves.
+    /// It answers look-ups.
     Ready,
-    /// It ended, or gave up because the folder cannot be changed any more.
+    /// It ended, or gave up because the folder cannot be changed.
     Closed,
-    /// It could serve, but the purges that were made before the start are not known yet. Only a [status](DiskStatus) has
-    /// this state.
+    /// It is ready, but the purges before the start are not known yet. Only a [status](DiskStatus) has this state.
     Held,
-    /// It is left alone for a while, since it did not answer in time. Only a status has this state.
+    /// It is not used for a while, because a call did not return in time. Only a status has this state.
     Suspended,
 }
 
@@ -131,9 +131,9 @@ pub struct DiskStatus {
     pub waiting_bytes: u64,
     /// Purges that wait to be written.
     pub waiting_purges: usize,
-    /// The present problem, and since when there is one; `None`: it has passed.
+    /// The current problem, and since when it lasts; `None`: there is none.
     pub problem: Option<(String, SystemTime)>,
-    /// When the last error was counted, whether its cause has passed or not.
+    /// When the last error was counted, even if its cause is gone.
     pub last_error_at: Option<SystemTime>,
     /// Whether the contents were removed at the start, because purges may have been missed.
     pub was_outdated: bool,
@@ -146,7 +146,7 @@ pub struct DiskStatus {
 enum Operation {
     Write(Arc<Waiting>),
     Purge(WaitingPurge),
-    /// The purges until this time, in seconds since 1970, precede it in the queue.
+    /// The purges up to this time, in seconds since 1970, precede it in the queue.
     Confirm(u64),
 }
 
@@ -157,9 +157,10 @@ struct WaitingPurge {
     mode: PurgeMode,
     /// Its number among the [marks](Marks); 0 if it has none.
     number: u64,
-    /// Told whether it will survive the end of the process, and a loss of power unless it is [announced](AnnouncedRemoval).
+    /// Receives whether the purge will survive the end of the process, and a loss of power unless it is
+    /// [announced](AnnouncedRemoval).
     done: Option<SyncSender<bool>>,
-    /// It is announced: only the next start removes the key, unless the request that caused it does so before.
+    /// It is announced: the next start removes the key. In this process, the request removes it if it succeeds.
     is_announced: bool,
 }
 
@@ -195,17 +196,17 @@ pub struct Disk {
     objects_max: usize,
     waiting_bytes_max: u64,
     opened: Instant,
-    /// Milliseconds after `opened` until which it is left alone.
+    /// Milliseconds after `opened` until which it is suspended.
     suspended_until: AtomicU64,
-    /// The keys that are being looked up, and who waits for the end of that.
+    /// The keys that are being looked up, and the tasks that wait for it.
     turns: Mutex<HashMap<u64, Vec<Waker>>>,
     /// The keys that requests may be about to remove.
     announced: Announced,
 }
 
 impl Disk {
-    /// Starts the tier: a thread opens it and writes to it. `memory_bytes`: the capacity of the store in memory, of which
-    /// the index and what waits to be written take a share besides.
+    /// Starts the tier: a thread opens it and writes to it. `memory_bytes`: the capacity of the store in memory. The
+    /// index and the queue each take a share of this size in addition.
     pub(crate) fn start(
         settings: DiskSettings,
         memory_bytes: u64,
@@ -315,13 +316,13 @@ impl Disk {
         *lock(&self.problem) = None;
     }
 
-    /// Ends the tier: what waits is written, and then another process can have the folder. Does not wait for that.
+    /// Ends the tier: its thread writes the queue, and then releases the folder. Does not wait for it.
     pub fn close(&self) {
         lock(&self.queue).is_closing = true;
         self.wake.notify_all();
     }
 
-    /// Ends the tier, and waits at most this long until another process can have the folder. Returns whether it can.
+    /// Ends the tier, and waits at most this long until the folder is released. Returns whether it is.
     pub fn close_and_wait(&self, most: Duration) -> bool {
         self.close();
         let end = Instant::now() + most;
@@ -336,13 +337,13 @@ impl Disk {
         true
     }
 
-    /// The number of purges so far, which a fetch notes when it begins.
+    /// The number of purges so far. A fetch remembers it when it starts.
     pub(crate) fn purges(&self) -> u64 {
         self.purges.load(Ordering::Acquire)
     }
 
-    /// Has a response written that was put in memory. `purges`: their number when its fetch began. The caller holds the
-    /// lock of the key's stripe, so responses to one key arrive in their order.
+    /// Queues a response that entered memory. `purges`: the number of purges when its fetch started. The caller holds
+    /// the lock of the key's stripe, so responses to one key arrive in order.
     pub(crate) fn insert(&self, stored: &Arc<Stored>, purges: u64) {
         let (hash, variant) = (stored.hash(), variant(stored.head()));
         // Held until the object waits, so that a purge is before it or after it in the log and in the marks alike.
@@ -390,8 +391,8 @@ impl Disk {
         }
     }
 
-    /// Purges by prefix, by tags, or everything. From the return on, nothing that it concerns is found. The receiver tells
-    /// whether that survives the end of the process. The caller purges memory afterwards.
+    /// Purges by prefix, by tags, or everything. After it returns, no matching response is found. The receiver gets
+    /// whether the purge survives the end of the process. The caller purges memory afterwards.
     pub(crate) fn purge(&self, what: Purge<'_>, mode: PurgeMode) -> Receiver<bool> {
         let (done, receiver) = sync_channel(1);
         let purged = Purged::from(what);
@@ -401,7 +402,7 @@ impl Disk {
         self.purges.store(number, Ordering::Release);
         let mut queue = lock(&self.queue);
         if queue.is_closing || self.state() == DiskState::Closed {
-            // The caller finds the channel closed.
+            // Dropping the sender reports this to the caller.
             return receiver;
         }
         let done = Some(done);
@@ -411,12 +412,12 @@ impl Disk {
         receiver
     }
 
-    /// Whether the contents answer no request until the purges are known.
+    /// Returns whether the contents answer no request until the purges are known.
     pub(crate) fn is_held(&self) -> bool {
         self.is_held.load(Ordering::Acquire)
     }
 
-    /// Notes that all purges until a time, in seconds since 1970, were carried out here, and lets the contents answer
+    /// Confirms that all purges up to a time, in seconds since 1970, are carried out, and lets the contents answer
     /// requests.
     pub(crate) fn confirm(&self, seconds: u64) {
         let mut queue = lock(&self.queue);
@@ -429,7 +430,7 @@ impl Disk {
         self.wake.notify_all();
     }
 
-    /// Whether there may be something for a hash that is worth a look.
+    /// Returns whether a look-up of this hash may find a response.
     pub(crate) fn may_have(&self, hash: u64) -> bool {
         self.state() == DiskState::Ready && self.index.has(hash) && !self.is_held() && !self.is_suspended()
     }
@@ -457,8 +458,8 @@ impl Disk {
         self.index.candidates(hash).into_iter().filter_map(of).collect()
     }
 
-    /// Returns the effect of the purges on a response that a look-up found, just before it is put in memory. The caller holds
-    /// the lock of the key's stripe.
+    /// Returns the effect of the purges on a response that a look-up found, just before it is put in memory. The caller
+    /// holds the lock of the key's stripe.
     pub(crate) fn recheck(&self, loaded: &Loaded) -> Verdict {
         let stored = &loaded.stored;
         let is_current = match &loaded.source {
@@ -509,8 +510,8 @@ impl Disk {
         !is_over
     }
 
-    /// Removes a record that cannot be read, or is damaged. The log says so as well, in case it can be read after the next
-    /// start, when a purge may have found nothing to remove.
+    /// Removes a record that cannot be read, or is damaged. The log records the removal: after the next start the
+    /// record may be readable again, and a purge made since then would not have matched it.
     fn note_bad_record(&self, hash: u64, key: &[u8], place: Place) {
         self.counters.count_error();
         self.index.drop_record(hash, place);
@@ -531,7 +532,7 @@ impl WaitingPurge {
     }
 }
 
-/// The right to look a key up on disk: other requests for it wait, and find it in memory afterwards.
+/// The right to look a key up on disk. Other requests for the key wait, and then find it in memory.
 #[derive(Debug)]
 pub struct LookupTurn {
     disk: Arc<Disk>,
@@ -548,7 +549,7 @@ impl Drop for LookupTurn {
 /// A response that the disk tier may have for a key.
 #[derive(Debug)]
 pub enum DiskCandidate {
-    /// It is in memory still, since it waits to be written.
+    /// It is still in memory, because it waits to be written.
     Waiting(Loaded),
     /// It must be read.
     Record(DiskRecord),
@@ -564,7 +565,7 @@ pub struct DiskRecord {
     file: Arc<dyn SegmentFile>,
 }
 
-/// A response that was found. [`Store::promote`](crate::Store::promote) decides whether it is valid still.
+/// A response that was found. [`Store::promote`](crate::Store::promote) decides whether it is still valid.
 #[derive(Debug)]
 pub struct Loaded {
     stored: Arc<Stored>,
@@ -596,8 +597,8 @@ impl Loaded {
 }
 
 impl DiskRecord {
-    /// Reads the record. A short body is read as well, a long one stays on disk. `None`: it is of another key, was purged,
-    /// or cannot be read. Blocks the thread.
+    /// Reads the record. A short body is read as well; a long one stays on disk. `None`: the record has another key,
+    /// was purged, or cannot be read. Blocks the thread.
     #[must_use]
     pub fn load(&self) -> Option<Loaded> {
         let Self { disk, hash, key, entry, .. } = self;

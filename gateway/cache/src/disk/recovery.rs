@@ -1,9 +1,9 @@
 //! Reads the log at the start.
 //!
-//! The records are read from the oldest to the newest, without the bodies, and put in the index; a purge removes what
-//! precedes it. A segment may end in the middle of a record, where a process was killed, or a write failed: that record
-//! was never visible. Anything else that is no record is damage. A purge or a newer version of an object may have been
-//! there, so everything that precedes it is removed, and so is the rest of its segment.
+//! The records are read from the oldest to the newest, without the bodies, and put in the index; a purge removes
+//! records before it. A segment may end in the middle of a record, where the process was killed or a write failed: that
+//! record was never visible. Any other invalid record is damage. It may have been a purge or a newer version, so
+//! everything before it is removed, and so is the rest of its segment.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -93,7 +93,7 @@ fn scan(disk: &Disk, file: &dyn SegmentFile, number: u32, length: u64) -> Scanne
     Scanned::Whole
 }
 
-/// Does what a record says. `None`: it is none.
+/// Applies a record. `None`: it is invalid.
 fn replay(disk: &Disk, place: Place, header: &Header, meta: &[u8]) -> Option<()> {
     match header.kind {
         Kind::Object => {

@@ -1,9 +1,9 @@
 //! Writes the log: the only thread that changes the folder.
 //!
-//! A segment is written from its beginning to its end, and never again after a failure or a restart: what a failed call
-//! left behind is the torn end of its segment. A record becomes visible in the index when all of it is written. If a
-//! purge cannot be written, the oldest segments are removed until it can, or until nothing is left that it could concern.
-//! If not even that works, the tier gives up: [`Writer::fail`].
+//! A segment is written from its beginning to its end. After a failure or a restart, it is never written again: the
+//! rest of a failed write is the torn end of its segment. A record becomes visible in the index when all of it is
+//! written. If a purge cannot be written, the oldest segments are removed until it can, or until no record is left that
+//! it could match. If that fails too, the tier gives up: [`Writer::fail`].
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -35,9 +35,9 @@ const JOINED_BYTES: u64 = 256 * 1024;
 const COPIED_BYTES: usize = 16 * BLOCK_BYTES;
 /// Records with longer bodies are not copied when their segment is removed.
 const KEPT_BODY_BYTES_MAX: u64 = 1 << 20;
-/// How often the folder is asked for while another process has it.
+/// How often the writer tries to claim the folder while another process holds it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(100);
-/// How long nothing is written after a write has failed.
+/// How long the writer pauses after a failed write.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A segment that is being written.
@@ -75,7 +75,7 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    /// Opens the log, then writes what the queue has, until the tier is closed.
+    /// Opens the log, then writes the queue until the tier is closed.
     pub fn run(mut self) {
         let disk = self.disk.clone();
         while !self.claim() {
@@ -89,7 +89,7 @@ impl<M: Medium> Writer<M> {
             self.recover();
         }
         while self.step(true).is_continue() {}
-        // With it, the lock of the folder ends.
+        // This releases the lock of the folder.
         drop(self);
         let queue = lock(&disk.queue);
         disk.set_state(DiskState::Closed);
@@ -103,7 +103,7 @@ impl<M: Medium> Writer<M> {
         self.paused_until = None;
     }
 
-    /// Claims the folder. Returns whether it is this process's now.
+    /// Claims the folder. Returns whether this process now holds it.
     pub fn claim(&mut self) -> bool {
         match self.medium.claim() {
             Ok(true) => {
@@ -117,7 +117,7 @@ impl<M: Medium> Writer<M> {
         false
     }
 
-    /// Reads the log, and begins to serve.
+    /// Reads the log, and makes the tier ready.
     pub fn recover(&mut self) {
         if let Err(error) = self.remove_outdated() {
             return self.fail(&format!("cannot remove outdated contents: {error}"));
@@ -135,13 +135,14 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    /// Removes contents that purges may concern which are known nowhere any more.
+    /// Removes the contents if purges that may match them can have expired at their source.
     fn remove_outdated(&self) -> io::Result<()> {
         if !self.disk.settings.shares_purges {
             return Ok(());
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        // A file that cannot be read confirms nothing. Neither does a time to come, unless clocks merely differ.
+        // A file that cannot be read confirms nothing. Neither does a time in the future, beyond a difference of
+        // clocks.
         let confirmed = self.medium.confirmed().ok().flatten();
         let gap =
             confirmed.filter(|at| *at <= now + PURGE_GAP_MAX.as_secs()).map(|at| now.saturating_sub(at));
@@ -155,7 +156,7 @@ impl<M: Medium> Writer<M> {
         Ok(())
     }
 
-    /// Does the next operation. `waits`: waits for one if there is none. Breaks at the end.
+    /// Executes the next operation. `waits`: waits for one if there is none. Breaks at the end.
     pub fn step(&mut self, waits: bool) -> ControlFlow<()> {
         let disk = self.disk.clone();
         let mut queue = lock(&disk.queue);
@@ -201,8 +202,8 @@ impl<M: Medium> Writer<M> {
         ControlFlow::Continue(())
     }
 
-    /// Takes everything out of the queue except purges that a caller waits for: the log is about to be removed, and a purge
-    /// that was left out may concern an object that waits.
+    /// Empties the queue except for purges that a caller waits for, because the log is about to be removed. Objects go
+    /// too, because a purge that was dropped may match them.
     fn forget_waiting(queue: &mut Queue) -> Vec<Arc<Waiting>> {
         let mut dropped = Vec::new();
         queue.operations.retain(|operation| match operation {
@@ -242,7 +243,7 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    /// Ends the wait of an object that is not written. Something older in the log must not be found at the next start.
+    /// Ends the wait of an object that is not written. The next start must not find an older version of it in the log.
     fn give_up(&mut self, object: &Arc<Waiting>) {
         let has_older = self.disk.index.settle(object, None);
         if has_older {
@@ -255,7 +256,7 @@ impl<M: Medium> Writer<M> {
         self.disk.note_problem(format!("cannot write: {error}"));
         self.paused_until = Some(Instant::now() + PAUSE);
         if error.kind() == ErrorKind::StorageFull && self.segments.len() > 1 {
-            // Others fill the disk: use less of it.
+            // Other programs fill the disk, so use less of it.
             self.evict(false);
         }
     }
@@ -263,7 +264,7 @@ impl<M: Medium> Writer<M> {
     fn purge(&mut self, WaitingPurge { purged, mode, number, done, is_announced }: WaitingPurge) {
         let place = self.write_purge(&purged, mode, done.is_some() && !is_announced);
         match (&purged, mode) {
-            // What the index has of the key stays valid in this process, unless the request succeeds.
+            // The key's records stay valid in this process until the request succeeds.
             _ if is_announced => {}
             (Purged::Key(key), mode) => {
                 self.disk.index.purge(self.disk.hash(key), mode, true);
@@ -283,7 +284,7 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    /// Writes a purge to the log, whatever that takes. Returns its place; `None`: it did not work, and the tier gave up.
+    /// Writes a purge to the log, and removes old segments if it must. Returns its place; `None`: the tier gave up.
     fn write_purge(&mut self, purged: &Purged, mode: PurgeMode, is_synced: bool) -> Option<Place> {
         let mut meta = Vec::new();
         write_purge(&mut meta, purged, mode);
@@ -301,7 +302,7 @@ impl<M: Medium> Writer<M> {
                 }
             }
             attempts_left = attempts_left.saturating_sub(1);
-            // At the end, nothing is left that it could concern.
+            // Without segments, no record is left that it could match.
             while attempts_left == 0 || self.segments.is_empty() {
                 if self.segments.is_empty() {
                     let is_given_up = self.disk.state() == DiskState::Closed;
@@ -317,7 +318,7 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    /// Appends an object. `makes_room`: removes the oldest segments if need be.
+    /// Appends an object. `makes_room`: removes the oldest segments if there is no room.
     fn append_object(
         &mut self,
         key: &[u8],
@@ -418,7 +419,7 @@ impl<M: Medium> Writer<M> {
         Ok(())
     }
 
-    /// Counts what was appended. After a failure, nothing more is written to the segment.
+    /// Counts the appended bytes. After a failure, closes the segment for writes.
     fn end_append(&mut self, place: Place, written: io::Result<()>) -> io::Result<()> {
         if let Some(Current { number, file, end }) = &self.current {
             let length = match &written {
@@ -458,8 +459,8 @@ impl<M: Medium> Writer<M> {
         while self.disk.index.count() > self.disk.objects_max && self.evict(false) {}
     }
 
-    /// Removes the oldest segment. `copies`: copies what was read since it was written to the end of the log. Returns
-    /// whether there was one, and it is gone.
+    /// Removes the oldest segment. `copies`: first copies its records that were read since they were written to the end
+    /// of the log. Returns whether a segment was removed.
     fn evict(&mut self, copies: bool) -> bool {
         let Some((number, length)) =
             self.segments.first_key_value().map(|(number, length)| (*number, *length))
@@ -494,7 +495,7 @@ impl<M: Medium> Writer<M> {
         self.disk.state() != DiskState::Closed
     }
 
-    /// Copies a record of a removed segment. Returns whether it is found at its new place.
+    /// Copies a record of a removed segment. Returns whether look-ups now find the copy.
     fn copy(&mut self, hash: u64, entry: Entry, file: Arc<dyn SegmentFile>) -> bool {
         let record = DiskRecord { disk: self.disk.clone(), hash, key: Box::default(), entry, file };
         let Some((head, body)) = record.read() else { return false };
@@ -519,8 +520,8 @@ impl<M: Medium> Writer<M> {
         }
     }
 
-    /// Removes a segment's file. Returns whether it is gone. Otherwise the tier gives up: the file would be found at the
-    /// next start, when what is newer may be gone.
+    /// Removes a segment's file. Returns whether it succeeded. Otherwise the tier gives up: the next start would find
+    /// the file, when newer records may be gone.
     fn remove_segment(&mut self, number: u32) -> bool {
         match self.medium.remove(number) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -557,7 +558,7 @@ impl<M: Medium> Writer<M> {
         self.remove_old_segments();
     }
 
-    /// Gives up: nothing is served from the folder any more. Removes every segment that can be removed, since the next start must
+    /// Gives up: the folder is no longer used. Removes every segment that can be removed, because the next start must
     /// not find outdated responses.
     fn fail(&mut self, problem: &str) {
         self.disk.counters.count_error();
@@ -568,7 +569,7 @@ impl<M: Medium> Writer<M> {
         self.disk.files.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.segments.clear();
         for number in self.medium.segments().unwrap_or_default() {
-            // The first failure was noted.
+            // The first failure is already recorded.
             let _ = self.medium.remove(number);
         }
         self.count_bytes();

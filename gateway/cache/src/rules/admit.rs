@@ -18,6 +18,9 @@ pub struct Admission {
     /// Whether responses with `Set-Cookie` are stored if nothing else forbids it. They concern one client, as a rule,
     /// but RFC 9111, 7.3 leaves them to `Cache-Control`.
     pub stores_cookies: bool,
+    /// Whether responses to requests with `Authorization` are stored as others are, because they do not depend on it
+    /// (against 3.5).
+    pub stores_identified: bool,
     /// The lifetime of responses that give none, in seconds, in place of a guess. Like a guess, it is only for
     /// statuses that are cacheable by default, or `public`: an error that one odd request causes must not be stored.
     pub default_seconds: Option<u32>,
@@ -41,6 +44,7 @@ impl Default for Admission {
         Self {
             targeted_fields: vec!["cdn-cache-control".into()],
             stores_cookies: true,
+            stores_identified: false,
             default_seconds: None,
             forced_seconds: None,
             heuristic_seconds_max: super::freshness::HEURISTIC_SECONDS_MAX,
@@ -70,9 +74,9 @@ pub enum NotStored {
     SetCookie,
     /// `Vary` is `*` or malformed (4.1).
     Vary,
-    /// Nothing says for how long it is fresh, and it cannot be validated.
+    /// It has no lifetime, and cannot be validated.
     NoLifetime,
-    /// It is a part, and has no strong validator that would tell its version from others.
+    /// It is a part without a strong validator, so parts of other versions would look alike.
     Validator,
 }
 
@@ -117,7 +121,7 @@ pub fn admit(
     admit_as(request, control, response, admission, times)
 }
 
-/// Decides so about a response that the cache has understood to be a response to a GET of its own, or a part of one.
+/// Decides about the response to a GET, or a part of one, after the caller has checked the method and the status.
 pub(super) fn admit_as(
     request: &RequestHead,
     control: &RequestControl,
@@ -166,7 +170,8 @@ pub(super) fn may_be_stored(
     if control.private {
         return Err(NotStored::Private);
     }
-    if request.head.has(Name::Authorization) && !control.allows_credentials() {
+    let is_personal = request.head.has(Name::Authorization) && !admission.stores_identified;
+    if is_personal && !control.allows_credentials() {
         return Err(NotStored::Authorization);
     }
     if facts.sets_cookie && !admission.stores_cookies && !facts.is_withheld(b"set-cookie") {
@@ -198,7 +203,7 @@ pub(super) fn is_of_use(head: &StoredHead, facts: &Facts<'_>) -> bool {
 /// The length of a line `Date: Sun, 06 Nov 1994 08:49:37 GMT`, with its CRLF.
 const DATE_LINE_BYTES: usize = 37;
 
-/// Makes a head of field lines.
+/// Builds a head from field lines.
 pub(super) fn build(
     status: u16,
     mut lines: Lines,
@@ -210,7 +215,7 @@ pub(super) fn build(
     let received = times.received.seconds();
     let age_millis = times.initial_age_millis(facts.age, facts.dates.date);
     let lifetime = match admission.forced_seconds {
-        // It begins with the arrival.
+        // It starts when the response arrives.
         Some(seconds) => {
             let age = u32::try_from(age_millis.div_ceil(1000)).unwrap_or(u32::MAX);
             seconds.saturating_add(age)

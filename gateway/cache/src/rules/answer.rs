@@ -14,15 +14,15 @@ pub fn answer(stored: &Stored, request: &RequestHead) -> Option<Answer> {
     answer_for(stored.head(), stored.length(), request)
 }
 
-/// Decides so about a response with this head, whose body has this length.
+/// The same for a response with this head, whose body has this length.
 #[must_use]
 pub fn answer_for(head: &StoredHead, length: u64, request: &RequestHead) -> Option<Answer> {
     let mut conditions = Conditions::read(request);
     if conditions.if_match.is_some() || conditions.if_unmodified_since.is_some() {
         return None;
     }
-    // RFC 9110, 13.2.1 and 14.2: conditions matter only to a response that would be successful without them, and a range
-    // to a 200.
+    // RFC 9110, 13.2.1 and 14.2: conditions matter only to a response that would be successful without them, and a
+    // range to a 200.
     if head.status() != 200 {
         conditions.range = None;
     }

@@ -1,8 +1,8 @@
-//! Finds what an unsafe request makes out of date (RFC 9111, 4.4).
+//! Lists the targets whose stored responses an unsafe request invalidates (RFC 9111, 4.4).
 
 use tollgate_http::{Name, RequestHead, ResponseHead};
 
-/// A target whose stored responses are out of date.
+/// A target whose stored responses are invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invalidated {
     /// The target of the request itself.

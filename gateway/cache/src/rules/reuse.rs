@@ -38,8 +38,8 @@ pub fn reuse(stored: &Stored, control: &RequestControl, allowances: &Allowances,
     }
     let left = freshness.left_millis(now);
     let is_fresh = left > 0 && !stored.is_marked_stale();
-    // 5.2.1.1. With `max-age=0` a client asks for validation, even in the millisecond in which the response arrived. RFC 8246,
-    // 2: for a response that does not change, only `no-cache` does.
+    // 5.2.1.1. With `max-age=0` a client asks for validation, even in the millisecond in which the response arrived.
+    // RFC 8246, 2: for a response that does not change, only `no-cache` does.
     let is_too_old = |limit: u32| limit == 0 || freshness.age_millis(now) > u64::from(limit) * 1000;
     let counts_age = control.max_stale.is_none() && !(is_fresh && freshness.is_immutable());
     if counts_age && control.max_age.is_some_and(is_too_old) {
@@ -53,7 +53,7 @@ pub fn reuse(stored: &Stored, control: &RequestControl, allowances: &Allowances,
     if freshness.must_revalidate() || control.min_fresh.is_some() {
         return Reuse::Validate;
     }
-    // 5.2.1.2. A purge says that the response is wrong, which no client can have meant to accept.
+    // 5.2.1.2. After a soft purge the response is known to be wrong, so `max-stale` does not cover it.
     let is_stale_by_at_most = |seconds: u32| seconds > 0 && -left <= i64::from(seconds) * 1000;
     if let Some(limit) = control.max_stale
         && !stored.is_marked_stale()
@@ -63,7 +63,7 @@ pub fn reuse(stored: &Stored, control: &RequestControl, allowances: &Allowances,
         return Reuse::Stale;
     }
     let allowed = freshness.stale_while_revalidate(allowances.stale_while_revalidate);
-    // A client that names a limit of age accepts nothing stale unless it says so (5.2.1.1).
+    // A client with a limit of age accepts a stale response only with `max-stale` (5.2.1.1).
     if control.max_age.is_none() && is_stale_by_at_most(allowed) {
         return Reuse::StaleWhileRevalidate;
     }

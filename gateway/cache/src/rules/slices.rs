@@ -48,8 +48,8 @@ fn number(digits: &[u8]) -> Option<u64> {
     is_number.then(|| std::str::from_utf8(digits).ok()?.parse().ok()).flatten()
 }
 
-/// Decides whether a response to a request for a slice may be stored. Returns its head and its place. `wanted` is the
-/// range that was asked for; the last slice may end earlier. The lifetime is that of the whole response.
+/// Decides whether a response to a request for a slice may be stored. Returns its head and its range. `wanted` is the
+/// requested range; the last slice may end earlier. The lifetime is computed as for the whole response.
 ///
 /// # Errors
 /// Why it is not stored.

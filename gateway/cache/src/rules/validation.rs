@@ -36,9 +36,9 @@ pub fn write_conditions(stored: &[Arc<Stored>], lines: &mut Vec<u8>) -> bool {
     has_tag || modified.is_some()
 }
 
-/// Returns which of the stored responses of a key a 304 means (4.3.4): one with its entity tag, or else with its date,
-/// or else the first one if the 304 names neither. The first one is the response that the request selects, so it counts
-/// before the others; of these, the newest counts. `None`: the 304 means none of them.
+/// Returns the stored response of a key that a 304 validates (4.3.4): the one with its entity tag, else with its date,
+/// else the first one, if the 304 has neither. The first one, which the request selects, takes precedence over the
+/// others; among these, the newest does. `None`: the 304 validates none of them.
 #[must_use]
 pub fn select_validated<'s>(
     stored: &'s [Arc<Stored>],
@@ -63,7 +63,7 @@ pub fn select_validated<'s>(
     stored.first()
 }
 
-/// The head that a stored one becomes by a 304.
+/// The head of a stored response after a 304.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Updated {
     /// The new head.
@@ -73,8 +73,8 @@ pub struct Updated {
 }
 
 impl StoredHead {
-    /// Returns the head that this one becomes by a 304 (3.2 and 4.3.4): the fields of the 304 replace the ones with the
-    /// same name, and lifetime and age begin again. `None`: it means a response with another entity tag.
+    /// Returns this head updated by a 304 (3.2 and 4.3.4): the fields of the 304 replace the ones with the same name,
+    /// and lifetime and age start over. `None`: the 304 has another entity tag.
     #[must_use]
     pub fn updated_by(
         &self,
@@ -85,13 +85,13 @@ impl StoredHead {
     ) -> Option<Updated> {
         let head = &not_modified.head;
         let new_tag = head.get_by_text(b"etag").filter(|tag| is_entity_tag(tag));
-        // What is no entity tag replaces none.
+        // An invalid entity tag replaces none.
         let mut keeps_tag = new_tag.is_none();
         if let (Some(new), Some(own)) = (new_tag, self.etag()) {
             if opaque(new) != opaque(own) {
                 return None;
             }
-            // What was stored under a weak tag need not be the bytes that the strong one names.
+            // The strong tag may name other bytes than the ones stored under the weak tag.
             keeps_tag = is_weak(own) && !is_weak(new);
         }
         let may_update = |name: &[u8]| may_update(name) && !(keeps_tag && name.eq_ignore_ascii_case(b"etag"));
@@ -127,7 +127,7 @@ impl StoredHead {
         Some(Updated { head, may_be_stored })
     }
 
-    /// Returns whether the response to a HEAD shows that this response is out of date (4.3.5): its length or a
+    /// Returns whether the response to a HEAD shows that this response is outdated (4.3.5): its length or a
     /// validator differs. Then it must be [purged](crate::Store::purge).
     #[must_use]
     pub fn is_contradicted_by(&self, length: u64, head: &ResponseHead) -> bool {

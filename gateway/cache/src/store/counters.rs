@@ -1,7 +1,6 @@
 //! Counts what the store does.
 //!
-//! Hits and misses are counted by many workers at once, so each thread adds to a cell of its own; the others are
-//! rare.
+//! All workers count hits and misses, so each thread adds to a cell of its own. The other counters change seldom.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -38,7 +37,7 @@ pub struct Counts {
     pub misses: u64,
     /// Requests that waited for another one's response.
     pub followed: u64,
-    /// Objects that were evicted for want of room.
+    /// Objects that were evicted to make room.
     pub evictions: u64,
     /// Responses that were not stored because they, or all fetches together, are too long.
     pub refused: u64,

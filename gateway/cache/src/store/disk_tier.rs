@@ -1,9 +1,9 @@
 //! The store in memory with the disk tier behind it.
 //!
-//! A response that enters memory is handed to the disk tier under the lock of its key's stripe. A request that finds
-//! nothing in memory takes a [turn](Store::poll_disk_turn), loads the [candidates](Store::disk_candidates) of its key one
-//! after another on a thread, and hands the first one that its `Vary` selects to [`Store::promote`]. That decides under the
-//! stripe's lock again whether the response is valid, and puts it in memory, or leaves a long one on disk.
+//! A response that enters memory is handed to the disk tier under the lock of its key's stripe. A request that misses
+//! in memory takes a [turn](Store::poll_disk_turn), loads the [candidates](Store::disk_candidates) of its key in order
+//! on a thread, and hands the first one that its `Vary` selects to [`Store::promote`]. Under the stripe's lock, that
+//! function decides again whether the response is valid, and inserts it into memory, or leaves a long one on disk.
 
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use crate::disk::{
 };
 
 impl Store {
-    /// Sets the disk tier, or ends it. Does nothing if the settings are those in use. A tier with other settings begins in
+    /// Sets the disk tier, or ends it. Does nothing if the settings are unchanged. A tier with other settings starts in
     /// the background, once the folder is free.
     pub fn set_disk(&self, settings: Option<DiskSettings>, counters: &DiskCounters) {
         let current = self.disk.load_full();
@@ -45,8 +45,8 @@ impl Store {
         disk
     }
 
-    /// Ends the disk tier, and waits at most this long until another process can have its folder. Memory stays in use.
-    /// Returns whether the folder is free.
+    /// Ends the disk tier, and waits at most this long until its folder is released to another process. Memory stays in
+    /// use. Returns whether the folder is free.
     pub fn release_disk(&self, most: Duration) -> bool {
         self.disk.swap(None).is_none_or(|disk| disk.close_and_wait(most))
     }
@@ -63,9 +63,9 @@ impl Store {
         self.disk.load().as_ref().is_some_and(|disk| disk.is_held())
     }
 
-    /// Notes that all purges until a time were carried out, with [`purge`](Self::purge) or
-    /// [`purge_durably`](Self::purge_durably), since the disk tier was set. From then on its contents answer requests, and
-    /// its next start knows how old they are.
+    /// Confirms that all purges up to a time were carried out with [`purge`](Self::purge) or
+    /// [`purge_durably`](Self::purge_durably) since the disk tier was set. Then its contents answer requests. The time
+    /// is stored on disk for the next start.
     pub fn confirm_disk(&self, until: SystemTime) {
         if let Some(disk) = self.disk.load_full() {
             disk.confirm(until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs());
@@ -78,7 +78,7 @@ impl Store {
         self.disk.load().as_ref().is_some_and(|disk| disk.may_have(self.hash(key)))
     }
 
-    /// Waits until no other request looks up a key on disk. `None`: there is no disk tier any more.
+    /// Waits until no other request looks up a key on disk. `None`: the disk tier was removed.
     pub fn poll_disk_turn(&self, key: &[u8], cx: &mut Context<'_>) -> Poll<Option<LookupTurn>> {
         match self.disk.load_full() {
             Some(disk) => disk.poll_turn(self.hash(key), cx).map(Some),
@@ -86,7 +86,8 @@ impl Store {
         }
     }
 
-    /// Looks in memory once more, for a request that has waited for its turn. It is counted already.
+    /// Looks in memory once more, for a request that waited for its turn. Counts no hit or miss, because the first
+    /// look-up did.
     #[must_use]
     pub fn look_again(&self, key: &[u8], request: &Head, now: Moment) -> Lookup {
         match self.index.find(self.hash(key), key, request).filter(|stored| !stored.is_expired_mark(now)) {
@@ -102,8 +103,8 @@ impl Store {
         self.disk.load_full().map(|disk| disk.candidates(self.hash(key), key)).unwrap_or_default()
     }
 
-    /// Announces that a request with an unsafe method may remove a key, so that what is on disk under it does not come back
-    /// after the end of the process. `None`: there is no disk tier that serves.
+    /// Announces that a request with an unsafe method may remove a key, so that a response on disk does not return
+    /// after the end of the process. `None`: there is no disk tier that is ready.
     #[must_use]
     pub fn announce_removal(&self, key: &[u8]) -> Option<AnnouncedRemoval> {
         let (disk, hash) = (self.disk.load_full()?, self.hash(key));
@@ -119,15 +120,15 @@ impl Store {
         }
     }
 
-    /// Takes over a response from the disk tier that a request selected. [`Lookup::Miss`]: a purge or another response came
-    /// first.
+    /// Inserts a response from the disk tier that a request selected. [`Lookup::Miss`]: a purge or a newer response
+    /// removed it first.
     #[must_use]
     pub fn promote(&self, loaded: Loaded, request: &Head, now: Moment) -> Lookup {
         let Some(disk) = self.disk.load_full() else { return Lookup::Miss };
         let stored = loaded.stored().clone();
         let removed = {
             let mut stripe = self.index.lock(stored.hash());
-            // Under the lock: a purge of memory that follows a purge of the disk tier finds what is inserted here.
+            // Under the lock, so that a purge that has already visited the disk tier finds this response in memory.
             match disk.recheck(&loaded) {
                 Verdict::Removed => return Lookup::Miss,
                 Verdict::Stale => stored.mark_stale(),

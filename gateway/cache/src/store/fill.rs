@@ -5,15 +5,16 @@
 //! complete but not stored, refused, failed, or cut), and every follower learns which, even if the leader's task
 //! panics: [`Fill`] decides on drop.
 //!
-//! While a response may still be stored, all of it is kept until it is complete, so a slow follower delays no one. If
-//! it turns out to be longer than allowed, or all fetches together hold too much, it is not stored; only the bytes that a follower has yet to read are kept
-//! then, and the leader [waits](Fill::poll_room) for the slowest.
+//! While a response may still be stored, all of it is kept until it is complete, so a slow follower delays no other. If
+//! it is longer than allowed, or all fetches together hold too much, it is not stored. Then only the bytes that a
+//! follower has yet to read are kept, and the leader [waits](Fill::poll_room) for the slowest follower.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use tollgate_http::Head;
 
 use super::Store;
 use super::body::Body;
@@ -22,7 +23,7 @@ use super::stored::Stored;
 use crate::StoredHead;
 use crate::disk::Disk;
 
-/// Bytes that are collected into one piece while no follower waits for them.
+/// Bytes that are collected into one piece while no follower awaits them.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes that a response which is not stored may be ahead of its slowest follower.
 const WINDOW_BYTES: u64 = 256 * 1024;
@@ -44,7 +45,7 @@ pub enum Pushed {
 pub(super) enum Phase {
     /// The leader has no head yet.
     Waiting,
-    /// The leader is gone without a head. The first follower that looks becomes the leader.
+    /// The leader left before a head arrived. The first follower that polls becomes the leader.
     Vacant,
     /// The head is known, and the body arrives.
     Streaming(Arc<StoredHead>),
@@ -56,7 +57,7 @@ pub(super) enum Phase {
     Refused,
     /// There is no response.
     Failed,
-    /// The leader is gone in the middle of the body.
+    /// The leader left in the middle of the body.
     Cut,
 }
 
@@ -147,7 +148,7 @@ pub(crate) struct FillShared {
     /// The hash of the key with the varying fields, as far as they are known; `None`: it takes no followers.
     variant: Option<u64>,
     key: Box<[u8]>,
-    /// Whether a purge concerns the response, so that it must not be stored any more.
+    /// Whether a purge matched the response, so that it must not be stored.
     is_purged: AtomicBool,
     pub(super) state: Mutex<FillState>,
 }
@@ -178,12 +179,30 @@ impl FillShared {
         Self { hash, variant, key: key.into(), is_purged: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// Whether a request with this key and these varying fields can follow it.
-    pub(super) fn is_joined_by(&self, variant: u64, key: &[u8]) -> bool {
-        self.variant == Some(variant) && *self.key == *key
+    /// Whether a request with this key and these varying fields can follow it. Once its response is known, that decides. A
+    /// request that arrives after a purge wants nothing from before.
+    pub(super) fn is_joined_by(&self, variant: u64, key: &[u8], request: &Head) -> bool {
+        if self.is_purged.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.variant.is_some_and(|own| match self.head_for(key) {
+            Some(head) => head.is_selected_by(request),
+            None => own == variant && *self.key == *key,
+        })
     }
 
-    /// Adds a follower; `None` if there are too many, or it is too late for the beginning of the body.
+    /// The head of its response, if it is a fetch for this key, and the head has arrived.
+    pub(super) fn head_for(&self, key: &[u8]) -> Option<Arc<StoredHead>> {
+        if *self.key != *key {
+            return None;
+        }
+        match &self.lock().phase {
+            Phase::Streaming(head) | Phase::Complete(head) => Some(head.clone()),
+            _ => None,
+        }
+    }
+
+    /// Adds a follower; `None` if there are too many, or the start of the body is no longer kept.
     pub(super) fn follow(self: &Arc<Self>, store: &Arc<Store>) -> Option<Follower> {
         let follower = self.join(store)?;
         store.counters.count_followed();
@@ -211,8 +230,8 @@ impl FillShared {
         Some(Follower::new(store.clone(), self.clone(), id))
     }
 
-    /// Leaves the lead, before a head is known, to the first follower that looks. Without followers, the fetch is
-    /// over.
+    /// Hands the lead to the first follower that polls, because the leader left before a head arrived. Without
+    /// followers, the fetch ends.
     fn vacate(self: &Arc<Self>, store: &Store) {
         self.lock().phase = Phase::Vacant;
         self.pass_on(store);
@@ -234,8 +253,8 @@ impl FillShared {
         heir.into_iter().for_each(Waker::wake);
     }
 
-    /// Marks the response as purged, if the purge concerns its key, or may concern its tags. The tags of a
-    /// response that has not arrived are unknown, so each purge of a tag concerns it.
+    /// Marks the response as purged, if the purge matches its key, or may match its tags. The tags are unknown until
+    /// the head arrives, so every purge by tag matches until then.
     pub(super) fn purge(&self, concerns: impl Fn(&[u8], Option<&StoredHead>) -> bool) {
         let state = self.lock();
         let head = match &state.phase {
@@ -260,7 +279,7 @@ pub struct Fill {
     shared: Arc<FillShared>,
     /// Bytes that are counted in [`Store::filling`].
     counted: u64,
-    /// The disk tier, and its number of purges when this began.
+    /// The disk tier, and its number of purges when the fetch started.
     disk: Option<(Arc<Disk>, u64)>,
     is_over: bool,
 }
@@ -304,13 +323,14 @@ impl Fill {
         true
     }
 
-    /// Appends data of the body, which [`start`](Self::start) must have begun.
+    /// Appends data of the body. The caller must have called [`start`](Self::start).
     pub fn push(&mut self, data: &[u8]) -> Pushed {
         let mut state = self.shared.lock();
         state.length += data.len() as u64;
         if state.is_kept {
             self.counted += data.len() as u64;
-            let has_room = self.store.filling.add(data.len() as u64) <= self.store.filling_max();
+            let filling = self.store.filling.add(data.len() as u64);
+            let has_room = self.store.may_fill(filling, self.counted);
             if state.length > self.store.settings.object_bytes_max || !has_room {
                 state.is_kept = false;
                 self.store.counters.count_refused();
@@ -342,10 +362,16 @@ impl Fill {
         Poll::Pending
     }
 
-    /// Decides in the middle of the body that the response is not stored, for instance because it is longer than a policy
-    /// allows. Followers still read it, as after [`Pushed::Followed`].
+    /// Gives up storing the response in the middle of its body, for instance because it is longer than a policy allows.
+    /// Followers still read it, as after [`Pushed::Followed`].
     pub fn give_up(&mut self) {
         self.shared.lock().is_kept = false;
+    }
+
+    /// Returns a count for what its own client has yet to take.
+    #[must_use]
+    pub fn unsent(&self) -> Unsent {
+        Unsent { store: self.store.clone(), bytes: 0 }
     }
 
     /// Bytes that it holds.
@@ -392,8 +418,8 @@ impl Fill {
         self.finish_at_once(head, stale.body().clone())
     }
 
-    /// Stores the manifest of a response that is stored in slices: its head, and the length of the whole. `None`: a purge
-    /// came first; followers still get it.
+    /// Stores the manifest of a response that is stored in slices: its head, and the length of the whole. `None`: a
+    /// purge came first; followers still get it.
     pub fn finish_manifest(self, head: StoredHead, length: u64) -> Option<Arc<Stored>> {
         self.finish_at_once(head, Body::new(vec![Bytes::from(length.to_string())]))
     }
@@ -404,14 +430,15 @@ impl Fill {
         self.store(stored)
     }
 
-    /// Makes its own request a follower too, because a task of its own leads the fetch. `None`: there are too many.
+    /// Adds a follower for the request that started the fetch, because a task of its own leads it. `None`: there are
+    /// too many.
     #[must_use]
     pub fn follower(&self) -> Option<Follower> {
         self.shared.join(&self.store)
     }
 
-    /// Ends a fetch whose 304 leaves nothing that may be stored. Returns the stored body with the new head, which answers
-    /// this request alone; followers fetch for themselves.
+    /// Ends a fetch whose 304 leaves nothing that may be stored. Returns the stored body with the new head, which
+    /// answers this request alone; followers fetch for themselves.
     #[must_use]
     pub fn use_once(mut self, stale: &Stored, head: StoredHead) -> Arc<Stored> {
         let stored = Stored::response(self.shared.hash, &self.shared.key, head, stale.body().clone());
@@ -437,7 +464,7 @@ impl Fill {
         let (is_kept, removed) = {
             let mut stripe = self.store.index.lock(self.shared.hash);
             stripe.unregister(&self.shared);
-            // A purge sets it while it holds the stripe.
+            // A purge sets it under the lock of the stripe.
             let is_purged = self.shared.is_purged.load(Ordering::Relaxed);
             let is_kept = !is_purged && self.store.fits(&stored);
             if is_kept {
@@ -452,20 +479,23 @@ impl Fill {
         self.wake_followers();
         match removed {
             Some(removed) => self.store.queue(&stored, &removed),
-            None => stored.mark_gone(),
+            None => {
+                stored.mark_gone();
+                self.store.lent.add(&stored);
+            }
         }
         is_kept.then_some(stored)
     }
 
-    /// Has the disk tier write the response. The caller holds the stripe.
+    /// Hands the response to the disk tier. The caller holds the lock of the stripe.
     fn write_to_disk(&self, stored: &Arc<Stored>) {
         let Some(disk) = self.store.disk.load_full() else { return };
-        // For another tier, this fetch began before its first purge.
+        // If the tier is a new one, this fetch started before the tier's first purge.
         let own = self.disk.as_ref().filter(|(own, _)| Arc::ptr_eq(own, &disk));
         disk.insert(stored, own.map_or(0, |(_, purges)| *purges));
     }
 
-    /// Ends the fetch without storing anything. `phase`: what the followers learn, if not what they know already.
+    /// Ends the fetch without storing anything. `phase`: the final phase for followers, if they do not know it already.
     fn end(&mut self, phase: Option<Phase>) {
         self.store.index.lock(self.shared.hash).unregister(&self.shared);
         if let Some(phase) = phase {
@@ -493,6 +523,28 @@ impl Drop for Fill {
         } else {
             self.shared.vacate(&self.store);
         }
+    }
+}
+
+/// Bytes of a response that the leader has copied for its own slow client, so as not to delay others. As long as this
+/// exists, they count as if they were still being fetched.
+#[derive(Debug)]
+pub struct Unsent {
+    store: Arc<Store>,
+    bytes: u64,
+}
+
+impl Unsent {
+    /// Sets their number.
+    pub fn set(&mut self, bytes: u64) {
+        self.store.filling.add(bytes);
+        self.store.filling.subtract(std::mem::replace(&mut self.bytes, bytes));
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.store.filling.subtract(self.bytes);
     }
 }
 

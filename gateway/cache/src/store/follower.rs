@@ -20,9 +20,11 @@ pub enum Start {
     Streaming(Arc<StoredHead>, Option<u64>),
     /// The leader is gone; this request leads now.
     Lead(Fill),
-    /// The response is not for this request: fetch by [`Store::begin_alone`], or begin again if its varying fields
-    /// differ.
+    /// The response is not for this request: fetch by [`Store::begin_alone`].
     Fetch,
+    /// The response is for requests with other values of the fields that its `Vary` names: [begin](Store::begin) again, now
+    /// that these are known.
+    OtherVariant,
     /// The leader got no response, so this request would get none either.
     Failed,
 }
@@ -52,8 +54,8 @@ impl Follower {
         Self { store, shared, id: Some(id) }
     }
 
-    /// Waits for the head. `request` is the follower's own: a response that `Vary` does not allow for it, or that
-    /// each request must validate for itself, is [`Start::Fetch`]. After another result than [`Start::Streaming`],
+    /// Waits for the head. `request` is the follower's own: a response that `Vary` does not allow for it is
+    /// [`Start::OtherVariant`], and one that each request must validate for itself is [`Start::Fetch`]. After another result than [`Start::Streaming`],
     /// the follower has no further use.
     pub fn poll_start(&mut self, cx: &mut Context<'_>, request: &Head) -> Poll<Start> {
         let Some(id) = self.id else { return Poll::Ready(Start::Fetch) };
@@ -68,12 +70,16 @@ impl Follower {
                 return Poll::Ready(Start::Streaming(head.clone(), state.declared));
             }
             Phase::Stored(stored) if fits(stored.head()) => Start::Stored(stored.clone()),
+            Phase::Streaming(head) | Phase::Complete(head) if !head.is_selected_by(request) => {
+                Start::OtherVariant
+            }
+            Phase::Stored(stored) if !stored.head().is_selected_by(request) => Start::OtherVariant,
             Phase::Streaming(_) | Phase::Complete(_) | Phase::Stored(_) | Phase::Refused | Phase::Cut => {
                 Start::Fetch
             }
             Phase::Failed => Start::Failed,
             Phase::Vacant => {
-                // Under the same lock, so that one follower alone becomes the leader.
+                // Under the same lock, so that only one follower becomes the leader.
                 state.phase = Phase::Waiting;
                 state.readers[id] = None;
                 self.id = None;
@@ -93,7 +99,7 @@ impl Follower {
         state.publish();
         let offset = state.readers[id].as_ref().map_or(state.length, |reader| reader.offset);
         let data = match &state.phase {
-            // It began as a stream, and a stream is not read from disk.
+            // The follower reads a stream, which cannot continue from disk.
             Phase::Stored(stored) if stored.disk_body().is_some() => return Poll::Ready(Chunk::Cut),
             Phase::Stored(stored) => stored.body().piece(offset).map(|(piece, start)| piece.slice(start..)),
             _ => state.piece(offset),
@@ -137,7 +143,7 @@ impl Drop for Follower {
     }
 }
 
-/// Has a follower woken at the next change.
+/// Registers a follower to be woken at the next change.
 fn wait(state: &mut FillState, id: usize, cx: &Context<'_>) {
     if let Some(reader) = &mut state.readers[id] {
         match &mut reader.waker {

@@ -1,8 +1,8 @@
 //! Remembers which objects were evicted recently, without the objects: the ghost queue of S3-FIFO.
 //!
-//! A table of fingerprints, each with the number of the eviction that wrote it. An eviction that lies back further
-//! than the number of objects in the main queue is forgotten, which costs nothing: a look-up compares the numbers. A
-//! table costs 8 bytes an object; a queue with a set takes about 40.
+//! A table of fingerprints, each with the number of the eviction that wrote it. Only the last evictions count, as many
+//! as the main queue has objects; a look-up compares the numbers, so dropping older ones costs nothing. The table costs
+//! 8 bytes per object; a queue with a set would cost about 40.
 
 /// Fingerprints that share a place. A new one replaces the oldest of them.
 const WAYS: usize = 8;

@@ -2,9 +2,9 @@
 //!
 //! The index is a table of buckets. Each bucket is a chain of objects that have the same part of a hash: the variants
 //! of one key, the newest first, and objects that share it by chance. A reader follows atomic pointers ([`arc_swap`])
-//! and compares keys. Writers of a bucket hold the lock of its [`Stripe`], under which fetches are begun and ended
-//! too, so that no second fetch begins between the end of one and its response in the index. An object is freed as
-//! soon as its last user drops it; a map with deferred reclamation would keep evicted bodies for a while
+//! and compares keys. Writers of a bucket hold the lock of its [`Stripe`]. Fetches start and end under the same lock,
+//! so that no second fetch starts between the end of one and the insertion of its response. An object is freed as soon
+//! as its last user drops it; a map with deferred reclamation would keep evicted bodies for a while
 //! ([decision](../../../../docs/decisions/0032-proxy-cache.md)).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ pub(super) struct Stripe {
 }
 
 impl Stripe {
-    /// Removes a fetch that is over.
+    /// Removes a fetch that ended.
     pub fn unregister(&mut self, fill: &Arc<FillShared>) {
         self.fills.retain(|other| !Arc::ptr_eq(other, fill));
     }
@@ -103,8 +103,8 @@ impl Index {
     /// Puts an object at the beginning of its bucket. Removes the objects that it replaces, and the oldest of its key
     /// if there are more than `variants_max`. Returns the removed ones.
     ///
-    /// It goes behind the fresh ones that [count before it](Stored::counts_after), so that the first one which a request
-    /// selects is the one to use.
+    /// The object goes behind the fresh ones that [take precedence](Stored::counts_after), so that the first one that a
+    /// request selects is the one to use.
     pub fn insert(&self, _: &mut Stripe, object: Arc<Stored>, variants_max: usize) -> Vec<Arc<Stored>> {
         let bucket = self.bucket(object.hash());
         let (mut removed, mut variants, mut behind) = (Vec::new(), 1, None);
@@ -127,7 +127,7 @@ impl Index {
         if let Some(next) = place.load_full() {
             object.next.store(Some(next));
         }
-        // First the new one, so that a reader finds the old or the new one at any time.
+        // Insert the new one first, so that a reader finds the old or the new one at any time.
         place.store(Some(object));
         removed.iter().for_each(|old| unlink(bucket, old));
         removed

@@ -12,6 +12,7 @@ pub(crate) mod fill;
 pub(crate) mod follower;
 mod ghosts;
 mod index;
+mod lent;
 mod purge;
 mod queues;
 pub(crate) mod stored;
@@ -31,10 +32,11 @@ use self::counters::{Counters, Counts};
 use self::fill::{Fill, FillShared};
 use self::follower::Follower;
 use self::index::{Index, Stripe};
+use self::lent::Lent;
 use self::queues::Queues;
 use self::stored::Stored;
 use crate::disk::Disk;
-use crate::{Moment, StoredHead};
+use crate::{Moment, Purge, PurgeMode, StoredHead};
 
 /// The cost of an object besides its key, its field lines and its body: itself, its place in a queue and among the
 /// remembered evictions, and its share of the index. A test measures it.
@@ -65,7 +67,7 @@ impl Default for StoreSettings {
 pub enum Lookup {
     /// A response, fresh or not: see [`reuse`](crate::reuse).
     Hit(Arc<Stored>),
-    /// A recent response was not allowed to be stored, so waiting for the next one would be of no use: fetch by
+    /// A recent response could not be stored, so waiting for another request's fetch would not help: fetch by
     /// [`Store::begin_alone`].
     Uncacheable,
     /// Nothing.
@@ -94,8 +96,10 @@ pub struct Store {
     /// May change while the store is used.
     capacity_bytes: AtomicU64,
     counters: Counters,
-    /// Bytes of bodies that are being fetched and may be stored.
+    /// Bytes of bodies that are being fetched and may be stored, and of those that slow clients have yet to take.
     filling: counters::Bytes,
+    /// Objects that are not stored any more and are still being sent.
+    lent: Lent,
     /// The disk tier, if there is one.
     disk: ArcSwapOption<Disk>,
 }
@@ -112,6 +116,7 @@ impl Store {
             capacity_bytes: AtomicU64::new(settings.capacity_bytes),
             counters: Counters::default(),
             filling: counters::Bytes::default(),
+            lent: Lent::default(),
             disk: ArcSwapOption::empty(),
         })
     }
@@ -129,8 +134,8 @@ impl Store {
         self.evict();
     }
 
-    /// Looks a request up. `key` is everything that tells one cached resource from another; `request` is read for the
-    /// fields that `Vary` names. Takes no lock and allocates nothing.
+    /// Looks a request up. `key` identifies the cached resource; `request` is read for the fields that `Vary` names.
+    /// Takes no lock and allocates nothing.
     #[must_use]
     pub fn lookup(&self, key: &[u8], request: &Head, now: Moment) -> Lookup {
         let found =
@@ -155,8 +160,8 @@ impl Store {
         self.index.variants(self.hash(key), key)
     }
 
-    /// Begins to fetch what a look-up did not find, or found `stale`. Requests for the same key whose varying fields
-    /// agree, as far as these are known from a stored response, share one fetch.
+    /// Starts or joins a fetch after a look-up that found nothing, or the `stale` response. Requests for the same key
+    /// share one fetch if their varying fields agree, as far as a stored response tells which fields vary.
     #[must_use]
     pub fn begin(self: &Arc<Self>, key: &[u8], request: &Head, stale: Option<&Arc<Stored>>) -> Begin {
         if stale.is_some_and(|stale| !stale.head().freshness().can_be_shared()) {
@@ -166,12 +171,13 @@ impl Store {
         let stripe = self.index.lock(hash);
         if let Some(found) = self.index.find(hash, key, request)
             && !found.is_uncacheable()
+            && found.head().freshness().can_be_shared()
             && stale.is_none_or(|stale| !Arc::ptr_eq(stale, &found))
         {
             return Begin::Found(found);
         }
-        let variant = self.variant_hash(hash, key, request);
-        if let Some(running) = stripe.fills.iter().find(|fill| fill.is_joined_by(variant, key)) {
+        let variant = self.variant_hash(&stripe, hash, key, request);
+        if let Some(running) = stripe.fills.iter().find(|fill| fill.is_joined_by(variant, key, request)) {
             return match running.follow(self) {
                 Some(follower) => Begin::Follow(follower),
                 None => Begin::Alone(self.register(stripe, FillShared::alone(hash, key))),
@@ -180,19 +186,19 @@ impl Store {
         Begin::Lead(self.register(stripe, FillShared::shared(hash, variant, key)))
     }
 
-    /// Begins to refresh a stale response while it is served (RFC 5861, 3). `None`: another request does so, or
-    /// it is not stored any more. A body on disk is refreshed in any case, since the response is not in memory.
+    /// Starts a refresh of a stale response while it is served (RFC 5861, 3). `None`: another request refreshes it, or
+    /// it is no longer stored. A body on disk is refreshed in any case, because the response is not in memory.
     #[must_use]
     pub fn begin_refresh(self: &Arc<Self>, stale: &Arc<Stored>, request: &Head) -> Option<Fill> {
         let (hash, key) = (stale.hash(), stale.key());
         let stripe = self.index.lock(hash);
-        let variant = self.variant_hash(hash, key, request);
-        let is_running = stripe.fills.iter().any(|fill| fill.is_joined_by(variant, key));
+        let variant = self.variant_hash(&stripe, hash, key, request);
+        let is_running = stripe.fills.iter().any(|fill| fill.is_joined_by(variant, key, request));
         ((stale.is_stored() || stale.disk_body().is_some()) && !is_running)
             .then(|| self.register(stripe, FillShared::shared(hash, variant, key)))
     }
 
-    /// Begins to fetch without followers. The response is stored if it may be.
+    /// Starts a fetch without followers. Its response is stored if it may be.
     #[must_use]
     pub fn begin_alone(self: &Arc<Self>, key: &[u8]) -> Fill {
         let hash = self.hash(key);
@@ -206,11 +212,20 @@ impl Store {
     }
 
     /// Remembers for a while that responses to a key are not stored, so that requests for it do not wait for each
-    /// other. Does nothing if a fresh response is stored, because a client may have forced this fetch. The mark
-    /// replaces stale responses, and a response that is stored later replaces the mark.
-    pub fn mark_uncacheable(&self, key: &[u8], now: Moment, seconds: u32) {
-        if self.variants(key).iter().any(|stored| stored.head().freshness().is_fresh(now)) {
+    /// other. `outdated` is the stored response in whose place this one came, which is removed. Does nothing else if
+    /// another response is stored: a client may have forced this fetch, and what is stale can still be validated, or
+    /// served while it is. A response that is stored later replaces the mark.
+    pub fn mark_uncacheable(&self, key: &[u8], now: Moment, seconds: u32, outdated: Option<&Arc<Stored>>) {
+        let is_other = |stored: &Arc<Stored>| outdated.is_none_or(|outdated| !Arc::ptr_eq(outdated, stored));
+        if self.variants(key).iter().any(is_other) {
+            if let Some(outdated) = outdated {
+                self.discard(outdated);
+            }
             return;
+        }
+        if outdated.is_some() {
+            // From disk too.
+            self.purge(Purge::Key(key), PurgeMode::Remove);
         }
         let head = StoredHead::mark(now, seconds);
         self.insert(Arc::new(Stored::uncacheable(self.hash(key), key, head)));
@@ -232,7 +247,7 @@ impl Store {
         });
     }
 
-    /// Makes an object findable, in place of the one for the same requests, and evicts what has no room any more.
+    /// Inserts an object, which replaces the one for the same requests, and evicts until the objects fit.
     fn insert(&self, object: Arc<Stored>) {
         if !self.fits(&object) {
             return;
@@ -244,6 +259,13 @@ impl Store {
         self.queue(&object, &removed);
     }
 
+    /// Removes an object from memory alone.
+    fn discard(&self, object: &Arc<Stored>) {
+        self.index.remove(&mut self.index.lock(object.hash()), object);
+        self.queues().forget(object);
+        self.lent.add(object);
+    }
+
     /// Queues an object that was inserted in the index. `removed` are the objects that it replaced there.
     fn queue(&self, object: &Arc<Stored>, removed: &[Arc<Stored>]) {
         {
@@ -251,6 +273,10 @@ impl Store {
             removed.iter().for_each(|old| queues.forget(old));
             queues.push(object);
         }
+        removed
+            .iter()
+            .filter(|old| !old.body().is_shared_with(object.body()))
+            .for_each(|old| self.lent.add(old));
         self.evict();
     }
 
@@ -261,15 +287,21 @@ impl Store {
         self.counters.count_evictions(victims.len() as u64);
         for victim in victims {
             self.index.remove(&mut self.index.lock(victim.hash()), &victim);
+            self.lent.add(&victim);
         }
     }
 
-    /// The most bytes of bodies that are being fetched, besides the capacity: a quarter of it, but one body at least.
-    fn filling_max(&self) -> u64 {
-        (self.capacity_bytes.load(Ordering::Relaxed) / 4).max(self.settings.object_bytes_max)
+    /// Whether a fetch that holds `own` bytes may go on to be stored. All fetches hold `filling` bytes: a quarter of the
+    /// capacity at most, or those of one body. What is lent counts too, except for a short body, so that slow clients of long
+    /// ones do not end all storing.
+    fn may_fill(&self, filling: u64, own: u64) -> bool {
+        let most = self.capacity_bytes.load(Ordering::Relaxed) / 4;
+        let fits = |lent: u64| lent == 0 || filling.saturating_add(lent) <= most;
+        (filling <= most || filling == own)
+            && (own <= lent::SHORT_BYTES || fits(self.lent.bytes()) || fits(self.lent.recount()))
     }
 
-    /// Whether an object would have room, with all others gone.
+    /// Whether an object would fit into an empty store.
     fn fits(&self, object: &Stored) -> bool {
         object.cost() <= self.capacity_bytes.load(Ordering::Relaxed)
     }
@@ -278,13 +310,17 @@ impl Store {
         self.hasher.hash_one(key)
     }
 
-    /// The hash of a key with the values of the fields on which its newest response depends.
-    fn variant_hash(&self, hash: u64, key: &[u8], request: &Head) -> u64 {
+    /// The hash of a key with the values of the fields on which its newest response depends, or else the one that is
+    /// being fetched.
+    fn variant_hash(&self, stripe: &Stripe, hash: u64, key: &[u8], request: &Head) -> u64 {
+        let of = |head: &StoredHead| Some(self.hasher.hash_one((hash, head.vary()?.values_of(request))));
         let newest = self.index.newest(hash, key);
-        match newest.as_ref().and_then(|stored| stored.head().vary()) {
-            Some(vary) => self.hasher.hash_one((hash, vary.values_of(request))),
-            None => hash,
-        }
+        let known = newest.as_ref().and_then(|stored| of(stored.head()));
+        let arriving = || {
+            let mut heads = stripe.fills.iter().filter_map(|fill| fill.head_for(key));
+            heads.find_map(|head| of(&head))
+        };
+        known.or_else(arriving).unwrap_or(hash)
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {

@@ -1,9 +1,9 @@
 //! Removes stored responses, or marks them as stale, on request.
 //!
-//! A purge of one key looks at its bucket only. The others visit the whole index, stripe by stripe, so they belong on
-//! a thread other than a worker's: a look at a million objects takes a fraction of a second. An index of tags would
-//! make that quicker, and cost memory for each object that has one. A response that is being fetched while a purge
-//! concerns it is not stored, since it may be from before the change that the purge announces.
+//! A purge of one key visits its bucket only. The others visit the whole index, stripe by stripe, so no worker may run
+//! them: a million objects take a fraction of a second. An index of tags would be faster, but would cost memory for
+//! each object with tags. If a purge matches a response that is being fetched, the response is not stored, because it
+//! may be older than the change that the purge announces.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,9 +14,10 @@ use super::stored::Stored;
 use crate::{Purge, PurgeMode};
 
 impl Store {
-    /// Purges, and returns how many responses in memory it concerned. From then on, it holds for those on disk as well.
+    /// Purges, and returns how many responses in memory matched. After it returns, no matching response on disk is
+    /// found.
     pub fn purge(&self, what: Purge<'_>, mode: PurgeMode) -> u64 {
-        // First the disk tier: what returns from there to memory is then either prevented, or found below.
+        // Disk first: a response that is promoted to memory at the same time is then either rejected, or found below.
         if let Some(disk) = self.disk.load_full()
             && !matches!(what, Purge::Key(_))
         {
@@ -25,8 +26,8 @@ impl Store {
         self.purge_memory(what, mode)
     }
 
-    /// Purges, and waits at most this long until the disk tier has the purge on disk. Returns how many responses in memory
-    /// it concerned, and whether the purge holds after the end of the process too. Not for a worker.
+    /// Purges, and waits at most this long until the disk tier has written the purge. Returns how many responses in
+    /// memory matched, and whether the purge also survives the end of the process. Not for a worker.
     pub fn purge_durably(&self, what: Purge<'_>, mode: PurgeMode, most: Duration) -> (u64, bool) {
         let end = Instant::now() + most;
         let written = self.disk.load_full().map(|disk| disk.purge(what, mode));
@@ -35,6 +36,23 @@ impl Store {
             written.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(false)
         });
         (count, is_durable)
+    }
+
+    /// Removes the responses in memory whose keys fulfil a condition, on disk too. What is on disk alone stays. Visits the
+    /// whole index: not for a worker.
+    pub fn remove_keys(&self, is_removed: impl Fn(&[u8]) -> bool) {
+        let stop_fills =
+            |stripe: &Stripe| stripe.fills.iter().for_each(|fill| fill.purge(|key, _| is_removed(key)));
+        let mut found = Vec::new();
+        self.index.remove_where(stop_fills, &mut |stored| {
+            if is_removed(stored.key()) {
+                found.push(stored.clone());
+            }
+            false
+        });
+        for stored in found {
+            self.purge(Purge::Key(stored.key()), PurgeMode::Remove);
+        }
     }
 
     fn purge_memory(&self, what: Purge<'_>, mode: PurgeMode) -> u64 {
@@ -79,8 +97,11 @@ impl Store {
         match mode {
             PurgeMode::MarkStale => concerned.iter().for_each(|stored| stored.mark_stale()),
             PurgeMode::Remove => {
-                let mut queues = self.queues();
-                concerned.iter().for_each(|stored| queues.forget(stored));
+                {
+                    let mut queues = self.queues();
+                    concerned.iter().for_each(|stored| queues.forget(stored));
+                }
+                concerned.iter().for_each(|stored| self.lent.add(stored));
             }
         }
         concerned.iter().filter(|stored| !stored.is_uncacheable()).count() as u64

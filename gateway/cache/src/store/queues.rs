@@ -1,11 +1,11 @@
 //! Chooses what is evicted: S3-FIFO (Yang et al., SOSP 2023), counted in bytes.
 //!
-//! A new object enters the small queue, a tenth of the capacity. If it was read twice there, it moves to the main queue;
-//! otherwise it is evicted, and only its fingerprint is [remembered](super::ghosts). An object that returns soon
+//! A new object enters the small queue, a tenth of the capacity. If it was read twice there, it moves to the main
+//! queue; otherwise it is evicted, and only its fingerprint is [remembered](super::ghosts). An object that returns soon
 //! after enters the main queue at once. The main queue gives each object that was read since another round. So a scan
-//! passes through the small queue and displaces nothing in the main one, and a read moves nothing: it sets two bits
-//! of the object. The queues hold weak references: an object that was purged is freed at once, and its entry is
-//! skipped later.
+//! passes through the small queue and displaces nothing in the main one, and a read moves nothing: it sets two bits of
+//! the object. The queues hold weak references: an object that was purged is freed at once, and its entry is skipped
+//! later.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -15,8 +15,8 @@ use super::stored::Stored;
 
 /// The share of the capacity of the small queue is one in this many, as in the paper.
 const SMALL_SHARE: u64 = 10;
-/// Reads in the small queue from which on an object moves to the main one, as in the paper. On zipf traces, 1 and 2 differ
-/// by a tenth of a point.
+/// Reads in the small queue from which on an object moves to the main one, as in the paper. On zipf traces, 1 and 2
+/// differ by a tenth of a point.
 const READS_TO_STAY: u8 = 2;
 /// The queues are compacted when this many more entries are dead than alive.
 const DEAD_MAX: usize = 1024;
@@ -34,9 +34,9 @@ pub(super) struct Queues {
     small: Queue,
     main: Queue,
     ghosts: Ghosts,
-    /// Objects that are alive, in both queues.
+    /// The number of living objects in both queues.
     objects: usize,
-    /// The same in the main queue.
+    /// The number of living objects in the main queue.
     main_objects: usize,
 }
 
@@ -76,7 +76,7 @@ impl Queues {
         queue.entries.push_back(Arc::downgrade(object));
     }
 
-    /// Counts an object no more that was removed from the index.
+    /// Stops counting an object that was removed from the index.
     pub fn forget(&mut self, object: &Stored) {
         if !object.unmark_queued() {
             return;

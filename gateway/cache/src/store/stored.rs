@@ -165,8 +165,8 @@ impl Stored {
             && (self.head.vary() == other.head.vary() || self.is_uncacheable() || other.is_uncacheable())
     }
 
-    /// Whether a request that selects both gets the other one, although this one is stored later: the other one is fresh
-    /// still, and alone has `Vary`, or has the later `Date` (RFC 9111, 4 and 4.1).
+    /// Whether the other object takes precedence for a request that selects both, although this one is stored later:
+    /// the other one is still fresh, and it alone has `Vary`, or has the later `Date` (RFC 9111, 4 and 4.1).
     pub(crate) fn counts_after(&self, other: &Self) -> bool {
         let Some(made) = self.head.date().map(Moment::from_seconds) else { return false };
         let is_less = match (self.head.vary().is_some(), other.head.vary().is_some()) {
@@ -232,7 +232,7 @@ impl Stored {
         self.flags.load(Ordering::Acquire) & flag != 0
     }
 
-    /// Takes over what is known of the object that it replaces.
+    /// Inherits the reads and the queue of the object that it replaces.
     pub(crate) fn inherit(&self, old: &Self) {
         self.set_reads(old.reads());
         self.hits.store(old.hits(), Ordering::Relaxed);
@@ -241,7 +241,7 @@ impl Stored {
         }
     }
 
-    /// Whether it is a mark that has expired, and so as good as nothing.
+    /// Whether it is a mark that has expired, so that it no longer counts.
     pub(crate) fn is_expired_mark(&self, now: Moment) -> bool {
         self.is_uncacheable() && !self.head.freshness().is_fresh(now)
     }

@@ -354,7 +354,7 @@ impl<R: Role> Core<R> {
         self.out.len() - self.written
     }
 
-    /// What `written_total` will be once everything that waits is written.
+    /// The value of `written_total` once all bytes that wait are written.
     pub fn output_end(&self) -> u64 {
         self.written_total + self.unwritten() as u64
     }

@@ -83,7 +83,7 @@ fn password_hash(text: &str) -> Result<Secret, ScalarError> {
     if is_password_hash(text) {
         return Ok(Secret::from(text.to_owned()));
     }
-    // What `htpasswd` makes without `-B`.
+    // The formats of `htpasswd` without `-B`.
     let is_fast = text.starts_with("$apr1$") || text.starts_with("{SHA}");
     let error = match is_fast {
         true => ScalarError::new(

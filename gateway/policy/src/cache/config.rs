@@ -25,7 +25,7 @@ const YEAR: Duration = Duration::from_secs(365 * 86_400);
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 #[section(name = "cache_policy", noun = "`cache`", switch, check = check)]
 pub(crate) struct CacheSettings {
-    /// What tells requests apart besides the method, scheme, host and path.
+    /// The parts of a request that identify its response, in addition to the method, scheme, host and path.
     #[key(also = ["cache_key", "proxy_cache_key", "vary_by", "keys"])]
     key: KeySettings,
     /// Methods that are answered from the cache. A stored response to GET answers HEAD too.
@@ -95,7 +95,7 @@ pub(crate) struct CacheSettings {
     status: bool,
 }
 
-/// What tells requests apart besides the method, scheme, host and path.
+/// The parts of a request that identify its response, in addition to the method, scheme, host and path.
 #[derive(Clone, Debug, PartialEq, Eq, Section)]
 #[section(name = "cache_key", noun = "`key`", at_most_one = ["query_only", "query_without"])]
 struct KeySettings {
@@ -177,6 +177,7 @@ impl PolicyConfig for CacheSettings {
         let admission = Admission {
             targeted_fields: lower(&self.targeted),
             stores_cookies: self.set_cookie,
+            stores_identified: self.across_identities,
             default_seconds: self.default_ttl.map(seconds),
             vary: vary_rules(&self.vary_ignore, self.normalize_encoding),
             tag_fields: lower(&self.tags),

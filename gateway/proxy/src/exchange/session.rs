@@ -1,14 +1,14 @@
 //! A session of UDP: the datagrams between one client and one endpoint.
 //!
 //! [`datagrams`](crate::front::datagrams) creates a [`Session`] for a client, passes the client's datagrams to
-//! [`Session::pass_to_endpoint`], and runs [`run`] in a task. The task connects a socket to the endpoint, sends the endpoint's
-//! datagrams to the client through the listener's socket, and ends the session when nothing moves.
+//! [`Session::pass_to_endpoint`], and runs [`run`] in a task. The task connects a socket to the endpoint, sends the
+//! endpoint's datagrams to the client through the listener's socket, and ends the session when nothing moves.
 //!
-//! UDP has no handshake, so addresses can be forged. Until the endpoint has answered, a session sends it a bounded number
-//! of bytes; until the client has sent again after an answer, the client gets a bounded number.
+//! UDP has no handshake, so addresses can be forged. Until the endpoint has answered, a session sends it a bounded
+//! number of bytes; until the client has sent again after an answer, the client gets a bounded number.
 //!
-//! Datagrams to an endpoint that is gone vanish without an error, and a busy client would keep such a session alive. So a
-//! session ends with the first datagram of its client after the upstream has lost its endpoint.
+//! Datagrams to an endpoint that is gone vanish without an error, and a busy client would keep such a session alive. So
+//! a session ends with the first datagram of its client after the upstream has lost its endpoint.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
@@ -36,7 +36,8 @@ use crate::state::worker::Worker;
 const GRACE: Duration = Duration::from_millis(500);
 /// Datagrams of a client that wait until the socket to the endpoint is open.
 const WAITING_MAX: usize = 16;
-/// Bytes of these datagrams, so that sessions in the queue of an upstream hold little: one datagram of the largest size.
+/// Bytes of these datagrams, so that sessions in the queue of an upstream hold little: one datagram of the largest
+/// size.
 const WAITING_MAX_BYTES: usize = 64 * 1024;
 /// Datagrams of an endpoint that a session passes on before the worker's other tasks run.
 const DATAGRAMS_PER_TURN: usize = 16;
@@ -126,7 +127,7 @@ impl Session {
             }
             self.unanswered.set(sent);
         }
-        // What is dropped does not keep the session alive: after its end, the next one has another endpoint.
+        // A dropped datagram does not keep the session alive, so that a new session can choose another endpoint.
         self.moved(bytes, false);
         let Some(endpoint) = self.endpoint.get() else {
             self.keep(datagram);

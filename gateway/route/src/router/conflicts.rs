@@ -1,16 +1,16 @@
 //! Finds identical routes, and routes that only their order in the list separates.
 
 use std::collections::HashSet;
-use std::hash::BuildHasher;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use regex_automata::meta::Regex;
 
 use super::hosts::HostName;
-use super::{PreparedRoute, pattern};
+use super::pattern;
+use super::prepared_route::{PreparedRoute, kind_of, one_spelling};
 use crate::{BuildError, FieldSpec, PathSpec, RouteSpec, ValueSpec};
 
-/// Keys come from a configuration of many routes with long texts: see [`super::Map`] for the choice of hash.
+/// Keys come from a configuration of many routes with long texts: see [`Map`](super::map::Map) for the choice of hash.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Two routes of equal precedence that can match the same request, so that list order decides.
@@ -54,30 +54,6 @@ impl<'s> Match<'s> {
             headers: sorted(route.spec.headers.iter()),
             query: sorted(route.spec.query.iter()),
         }
-    }
-}
-
-/// Returns `Any` for the empty prefix, because both are the same path.
-fn one_spelling(path: &PathSpec) -> &PathSpec {
-    match path {
-        PathSpec::Prefix(text) if text.is_empty() => &PathSpec::Any,
-        _ => path,
-    }
-}
-
-/// Returns a hash of host and path. For a regular expression only the kind is hashed, because all expressions
-/// of a host are equally specific.
-pub(super) fn key(host: &HostName, path: &PathSpec) -> u64 {
-    // One seed for the life of the process, because keys of different tables are compared.
-    static STATE: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
-    STATE.hash_one((host, kind_of(path)))
-}
-
-/// Returns the path as far as it matters for precedence; `None` for regular expressions.
-fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
-    match path {
-        PathSpec::Regex(_) => None,
-        path => Some(one_spelling(path)),
     }
 }
 

@@ -13,7 +13,8 @@ use regex_syntax::hir::{Hir, HirKind, Repetition};
 
 use super::conflicts::Tie;
 use super::hosts::HostName;
-use super::{PreparedRoute, pattern};
+use super::pattern;
+use super::prepared_route::PreparedRoute;
 use crate::{FieldSpec, PathSpec, ValueSpec};
 
 /// The other routes of a host are compared with at most this many of its wide routes.

@@ -8,7 +8,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{PreparedRoute, pattern};
+use super::pattern;
+use super::prepared_route::PreparedRoute;
 use crate::{PathSpec, Request};
 
 /// The result for every route.

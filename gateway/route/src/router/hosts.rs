@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Map;
+use super::map::Map;
 
 /// Length of the longest name, in bytes of text (RFC 1035, section 2.3.4: 255 octets on the wire). Only
 /// routes for any host cover a longer one.

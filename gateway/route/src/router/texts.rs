@@ -1,8 +1,8 @@
-//! Routes by the text that a path begins or ends with, not by whole segments.
+//! Routes by the text that a path starts or ends with, not by whole segments.
 //!
-//! The texts are sorted, and each knows the longest other text that it begins with. All texts that a path begins with are
-//! then found from one binary search: the last text that does not sort after the path begins with each of them. Suffixes are
-//! stored backwards.
+//! The texts are sorted, and each refers to the longest other text that is a prefix of it. One binary search then finds
+//! all texts that are prefixes of a path: it finds the last text that does not sort after the path, and every prefix of
+//! the path is a prefix of that text, or the text itself. Suffixes are stored backwards.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ struct TextTable(Box<[TextEntry]>);
 struct TextEntry {
     text: Box<[u8]>,
     routes: Box<[u32]>,
-    /// The longest other text that this one begins with.
+    /// The longest other text that is a prefix of this one.
     shorter: Option<u32>,
 }
 
@@ -52,7 +52,7 @@ impl TextTable {
     fn new(texts: BTreeMap<Box<[u8]>, Vec<u32>>) -> Self {
         let mut entries: Vec<TextEntry> = Vec::with_capacity(texts.len());
         for (text, routes) in texts {
-            // The entry before it begins with every text that this one begins with, or is one of them.
+            // Every text that is a prefix of this one is also a prefix of the entry before, or is that entry.
             let mut shorter = entries.len().checked_sub(1).map(|last| last as u32);
             while let Some(at) = shorter.filter(|at| !text.starts_with(&entries[*at as usize].text)) {
                 shorter = entries[at as usize].shorter;
@@ -62,7 +62,7 @@ impl TextTable {
         Self(entries.into())
     }
 
-    /// Returns the routes of all texts that the bytes begin with, the longest text first.
+    /// Returns the routes of all texts that are prefixes of the bytes, the longest text first.
     fn find(&self, bytes: impl Iterator<Item = u8> + Clone) -> impl Iterator<Item = u32> {
         let after = self.0.partition_point(|entry| entry.text.iter().copied().cmp(bytes.clone()).is_le());
         let entry = |at: u32| &self.0[at as usize];
@@ -78,8 +78,9 @@ impl TextTable {
 }
 
 impl Router {
-    /// Returns the route of a path that no exact one and no expression takes, for a host that has texts: the longest suffix,
-    /// then the longest prefix of either kind. Of two prefixes of one length, the one of whole segments wins.
+    /// Returns the route of a path that no exact match and no expression takes, for a host with texts: the longest
+    /// suffix, then the longest prefix of either kind. If two prefixes have the same length, the one of whole segments
+    /// wins.
     #[inline(never)]
     pub(super) fn find_by_text<R: Request + ?Sized>(
         &self,

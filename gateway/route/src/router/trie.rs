@@ -8,7 +8,7 @@
 
 use regex_syntax::hir::Hir;
 
-use super::Map;
+use super::map::Map;
 use super::pattern::{self, AnchoredRegexSet};
 
 /// The trees of all hosts.

@@ -34,7 +34,7 @@ pub async fn get(State(context): State<AdminContext>, headers: HeaderMap) -> Res
     let disk = store(&context).and_then(|store| store.disk_status());
     let capacity = context.plan.borrow().settings.cache.memory;
     let looked_up = counts.hits + counts.misses;
-    // What memory misses may be found on disk.
+    // A miss in memory may be a hit on disk.
     let from_disk = disk.as_ref().map_or(0, |disk| disk.counters.hits.load(Ordering::Relaxed));
     let hits = (counts.hits + from_disk).min(looked_up);
     let ratio = (looked_up > 0).then(|| hits as f64 / looked_up as f64);
@@ -79,8 +79,8 @@ fn disk_tier(status: &DiskStatus) -> Value {
     })
 }
 
-/// `POST /api/v1/cache/purge`: removes stored responses, or marks them as stale. At a controller it holds for its gateways;
-/// with etcd as a source, for every gateway that shares it; else for this process.
+/// `POST /api/v1/cache/purge`: removes stored responses, or marks them as stale. At a controller it holds for its
+/// gateways; with etcd as a source, for every gateway that shares it; else for this process.
 pub async fn purge(
     State(context): State<AdminContext>,
     ClientName(who): ClientName,

@@ -32,7 +32,7 @@ pub struct Report {
     pub left_out: usize,
     /// The policies that the request passes, in order.
     pub policies: Vec<DryRunPolicy>,
-    /// Where responses are stored, if a policy `cache` is among the policies.
+    /// The store of responses, if a policy `cache` is among the policies.
     pub stores: Option<CacheStore>,
     /// The reason if the gateway answers with an error.
     pub refused: Option<RefusedRequest>,

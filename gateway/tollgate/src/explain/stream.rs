@@ -18,7 +18,7 @@ pub struct StreamReport {
     is_terminated: bool,
     /// The stream with its place in the file; `None`: none takes the connection.
     stream: Option<(Stream, Option<String>)>,
-    /// Where it goes.
+    /// The upstreams that the stream may go to.
     targets: Vec<Target>,
 }
 

@@ -1,6 +1,7 @@
 //! Follows the purges that a controller sends.
 //!
-//! The thread of the stream hands them over in [batches](PurgeBatch), and reports to the controller what is carried out.
+//! The client of the fleet hands them over in [batches](PurgeBatch), and reports to the controller which are carried
+//! out.
 
 use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
@@ -14,7 +15,7 @@ use tollgate_sources::SharedControllerStatus;
 use super::{FleetPurges, GAP_MAX, TICK_INTERVAL, Work};
 
 impl FleetPurges {
-    /// Carries out the purges of a controller until it is no source any more.
+    /// Carries out the purges of a controller until it is no longer a source.
     pub async fn follow_controller(
         self: Arc<Self>,
         mut batches: mpsc::Receiver<PurgeBatch>,
@@ -23,7 +24,8 @@ impl FleetPurges {
     ) {
         let mut tick = interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // Until this time, every purge is known. At the start memory is empty, and the disk tier decides itself.
+        // Every purge made up to this time is carried out. True at the start: memory is empty, and the disk tier keeps
+        // a time of its own.
         let mut known_at = SystemTime::now();
         let mut has_list = false;
         loop {
@@ -33,7 +35,7 @@ impl FleetPurges {
                     let now = SystemTime::now();
                     let removes_all = !is_complete && is_gap(known_at, now);
                     let counts = self.carry_out(Work { removes_all, purges }, &plan).await;
-                    // The stream may have ended.
+                    // The client's thread may be gone.
                     let _ = answer.send(counts);
                     (known_at, has_list) = (now, true);
                 }
@@ -49,9 +51,9 @@ impl FleetPurges {
     }
 }
 
-/// Whether a gateway that knew every purge until a time may have missed some that its controller does not have any more.
+/// Returns whether purges made after `known_at` may have expired at the controller.
 fn is_gap(known_at: SystemTime, now: SystemTime) -> bool {
-    // A clock that was set back counts as no time.
+    // A clock that was set back counts as no gap.
     now.duration_since(known_at).unwrap_or_default() >= GAP_MAX
 }
 

@@ -1,7 +1,7 @@
 //! Follows the records of purges in etcd.
 //!
-//! After an interruption it continues with the first record that it has not seen. If records may have expired meanwhile, it
-//! removes everything.
+//! After an interruption, the task continues with the first record that it has not seen. If records may have expired in
+//! that time, it removes everything.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,27 +17,27 @@ use tracing::warn;
 
 use super::{FleetPurges, GAP_MAX, TICK_INTERVAL, Work};
 
-/// The most time that passes before the loss of etcd is noticed, and after its return before a watch that continues has
-/// reported what was missed.
+/// The longest time until the loss of etcd is noticed, and, after etcd answers again, until a watch that continues has
+/// reported the records of the outage.
 const LOSS_DELAY: Duration = Duration::from_secs(10);
 
-/// What a task that follows records knows.
+/// How far the task has followed the records.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The version of the last record that was carried out, or that precedes the first listing.
+    /// The version up to which all records are carried out. It starts with the version of the first listing.
     done: u64,
-    /// Since when no member of etcd answers.
+    /// When etcd was lost; `None`: a member answers.
     lost_at: Option<Instant>,
-    /// Since when one answers again, although nothing has arrived from it: a watch that continues may have no news.
+    /// When a member answered again, if no event has arrived since: a watch that continues may have nothing to report.
     answers_since: Option<Instant>,
     /// Whether a listing has arrived.
     is_listed: bool,
 }
 
-/// What an event means.
+/// The records of an event.
 #[derive(Debug, PartialEq, Eq)]
 struct Records {
-    /// Whether records may have been missed, so that everything must go.
+    /// Whether records may have been missed, so that everything must be removed.
     removes_all: bool,
     /// Versions and texts of records, in order.
     records: Vec<(u64, Vec<u8>)>,
@@ -46,7 +46,7 @@ struct Records {
 }
 
 impl FleetPurges {
-    /// Follows the records until etcd is no source any more. `fleet`: the gateways to which a controller relays them.
+    /// Follows the records until etcd is no longer a source. `fleet`: the gateways to which a controller relays them.
     pub async fn follow_etcd(
         self: Arc<Self>,
         etcd: EtcdHandle,
@@ -56,7 +56,7 @@ impl FleetPurges {
         let Ok(mut events) = etcd.follow(etcd.settings().purges_prefix()).await else { return };
         let mut tick = interval(TICK_INTERVAL);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // At the start memory is empty. What it stores until the first listing may lack purges.
+        // Counts as an outage: responses that are stored before the first listing may miss purges.
         let mut progress = Progress { lost_at: Some(Instant::now()), ..Progress::default() };
         loop {
             let event = tokio::select! {
@@ -84,12 +84,12 @@ impl FleetPurges {
         }
     }
 
-    /// Puts purges in the list for the gateways of this controller.
+    /// Adds purges to the list for the gateways of this controller.
     fn relay(&self, work: Work, fleet: &FleetHandle) {
         let now = SystemTime::now();
         fleet.change_purges(|list| {
             if !list.is_known() {
-                // Another run has another list. A gateway gets all that etcd keeps then, so it misses nothing.
+                // Each run has a list of its own. A gateway that followed another one gets all purges that etcd keeps.
                 *list = PurgeList::new(format!("etcd {:032x}", fastrand::u128(..)));
             }
             if work.removes_all {
@@ -103,7 +103,7 @@ impl FleetPurges {
     }
 }
 
-/// Parses the texts of records.
+/// Parses the records.
 fn parsed(records: Vec<(u64, Vec<u8>)>) -> Vec<(u64, Arc<Value>)> {
     let parse = |(version, text): (u64, Vec<u8>)| match serde_json::from_slice(&text) {
         Ok(value) => Some((version, Arc::new(value))),
@@ -116,7 +116,7 @@ fn parsed(records: Vec<(u64, Vec<u8>)>) -> Vec<(u64, Arc<Value>)> {
 }
 
 impl Progress {
-    /// Whether every record until some seconds ago is carried out.
+    /// Returns whether every record older than a few seconds is carried out.
     fn is_current(&mut self, now: Instant) -> bool {
         if self.answers_since.is_some_and(|since| now - since >= LOSS_DELAY) {
             self.lost_at = None;
@@ -124,7 +124,7 @@ impl Progress {
         self.is_listed && self.lost_at.is_none()
     }
 
-    /// Takes an event. `None`: there is nothing to do.
+    /// Handles an event. `None`: there is nothing to do.
     fn take(&mut self, event: EtcdEvent, now: Instant) -> Option<Records> {
         let (entries, revision, is_listing) = match event {
             EtcdEvent::Connected { .. } => {
@@ -140,8 +140,8 @@ impl Progress {
             EtcdEvent::Changes { revision, entries } => (entries, revision, false),
         };
         let was_lost_for = self.lost_at.take().map_or(Duration::ZERO, |lost_at| now - lost_at);
-        // A watch that continues reports records that have expired too; a listing does not. A revision that goes back is
-        // another cluster's, or a restored one's.
+        // A watch that continues also reports records that have expired; a listing does not. If the revision goes back,
+        // it is another cluster, or one restored from a backup.
         let removes_all = is_listing && (was_lost_for >= GAP_MAX || revision < self.done);
         if removes_all {
             self.done = 0;
@@ -182,7 +182,7 @@ mod tests {
         EtcdEvent::Disconnected { why: String::new() }
     }
 
-    /// The versions of records, and whether everything goes.
+    /// Returns the versions of the event's records, and whether everything is removed.
     fn taken(progress: &mut Progress, event: EtcdEvent, now: Instant) -> Option<(Vec<u64>, bool)> {
         let work = progress.take(event, now)?;
         Some((work.records.iter().map(|(version, _)| *version).collect(), work.removes_all))
@@ -196,7 +196,7 @@ mod tests {
         let expired = EtcdEntry { value: None, ..record(12) };
         let expires = EtcdEvent::Changes { revision: 12, entries: vec![expired] };
         assert_eq!(taken(&mut progress, expires, now), Some((vec![], false)));
-        // A compaction: everything is listed again.
+        // After a compaction, etcd lists everything again.
         assert_eq!(taken(&mut progress, listing(15, &[7, 10, 11, 14]), now), Some((vec![14], false)));
     }
 
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(taken(&mut progress, listing(5, &[]), start), Some((vec![], false)));
         assert_eq!(taken(&mut progress, lost(), start), None);
         assert_eq!(taken(&mut progress, lost(), start + GAP_MAX / 2), None);
-        // The watch continues where it ended.
+        // The watch continues without a listing.
         assert_eq!(taken(&mut progress, changes(&[6]), start + GAP_MAX), Some((vec![6], false)));
         assert_eq!(taken(&mut progress, lost(), start), None);
         assert_eq!(taken(&mut progress, listing(8, &[7]), start + GAP_MAX / 2), Some((vec![7], false)));

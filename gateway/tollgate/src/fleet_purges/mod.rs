@@ -1,17 +1,17 @@
 //! Carries out the purges of caches that gateways share, and relays them to the gateways of a controller.
 //!
 //! The control thread starts one task: [`follow_etcd`](FleetPurges::follow_etcd) if etcd is a source, or
-//! [`follow_controller`](FleetPurges::follow_controller) if a controller is. The task carries out each purge in order, also
-//! those of this gateway, so that every gateway does the same exactly once. If purges may have been missed, it removes
-//! everything. In a controller there is no store: there the task of etcd puts the purges in the list for its gateways.
-//! The admin API [waits](FleetPurges::wait) for its own purge.
+//! [`follow_controller`](FleetPurges::follow_controller) if a controller is. The task carries out every purge in the
+//! order of the source, those of this gateway's admin API too, so all gateways do the same exactly once. The admin API
+//! [waits](FleetPurges::wait) for its purge. If the task may have missed purges, it removes everything. A controller
+//! has no store: there the task adds the purges of etcd to the [list](PurgeList) for its gateways.
 //!
-//! A disk tier may hold responses from before the start, so with such a source it answers no request until the task
-//! [confirms](tollgate_cache::Store::confirm_disk) that everything it may have missed is carried out. The task confirms
-//! again from time to time, and the tier notes when. A tier that was last confirmed [too long ago](GAP_MAX) removes its
-//! contents at its start.
+//! A disk tier may hold responses from before the start. So it answers no request until the task
+//! [confirms](tollgate_cache::Store::confirm_disk) that every purge since then is carried out. The task confirms again
+//! every minute, and the tier stores the time. A tier whose last confirmation is [too old](GAP_MAX) at the start
+//! removes its contents.
 //!
-//! Invariant: the version that is published as done covers all purges up to it.
+//! Invariant: every purge up to the version published as done is carried out.
 
 mod controller;
 mod etcd;
@@ -32,28 +32,28 @@ use tracing::{info, warn};
 use self::recent::RecentPurges;
 use crate::purge_request::{DISK_WAIT, PurgeRequest};
 
-/// How long the admin API waits until this gateway has carried out its own purge.
+/// How long a request to the admin API waits until this gateway has carried out its purge.
 const OWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of results that are kept for the admin API.
 const RESULTS_MAX: usize = 256;
-/// From this time without contact on, purges may have gone from the source unseen. At most half of the time for which they
-/// are kept, because clocks drift.
+/// After this time without contact, purges may have expired in the source unseen. At most half of the time for which
+/// the source keeps them, because clocks drift.
 const GAP_MAX: Duration = PURGE_GAP_MAX;
 const _: () = assert!(GAP_MAX.as_secs() <= PURGE_KEPT_TIME.as_secs() / 2);
-/// How often the task looks whether there is something to confirm to the disk tier.
+/// How often the task checks whether a confirmation to the disk tier is due.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// How often the disk tier notes that its contents are confirmed.
+/// How often the task confirms the contents of the disk tier.
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The purges that this process has carried out, or relayed, for its fleet.
+/// The shared purges that this process has carried out, or has relayed to its gateways.
 #[derive(Debug)]
 pub struct FleetPurges {
     /// The version up to which all purges are carried out.
     done: watch::Sender<u64>,
-    /// The result of each of the last purges, by version: how many responses it concerned here; in a controller, its number
-    /// in the list for gateways.
+    /// The results of recent purges, by version: how many responses a purge matched here; in a controller, the purge's
+    /// number in the list for gateways.
     results: Mutex<VecDeque<(u64, u64)>>,
-    /// For a disk tier that starts after some of the purges were carried out.
+    /// Recent purges, for a disk tier that starts after they were carried out.
     recent: Mutex<RecentPurges>,
     confirmed: Mutex<Option<Instant>>,
 }
@@ -72,14 +72,14 @@ impl Default for FleetPurges {
 /// Purges to carry out.
 #[derive(Debug)]
 struct Work {
-    /// Whether purges may have been missed, so that everything must go.
+    /// Whether purges may have been missed, so that everything must be removed.
     removes_all: bool,
     /// Version and request of each purge, in order.
     purges: Vec<(u64, Arc<Value>)>,
 }
 
 impl FleetPurges {
-    /// Waits until a purge is carried out here. Returns its result; `None`: this took too long.
+    /// Waits until a purge is carried out here. Returns its result; `None`: it timed out.
     pub async fn wait(&self, version: u64) -> Option<u64> {
         let mut done = self.done.subscribe();
         let reached = tokio::time::timeout(OWN_TIMEOUT, done.wait_for(|done| *done >= version)).await;
@@ -88,7 +88,8 @@ impl FleetPurges {
         results.iter().find(|(of, _)| *of == version).map(|(_, result)| *result)
     }
 
-    /// Carries purges out on a thread, since they visit all objects. Returns how many responses each concerned, by version.
+    /// Carries out purges on a thread, because each may visit all objects. Returns how many responses each matched, by
+    /// version.
     async fn carry_out(
         self: &Arc<Self>,
         work: Work,
@@ -123,7 +124,7 @@ impl FleetPurges {
                     continue;
                 }
             };
-            // Before it is carried out, so that a disk tier that starts meanwhile does not miss it.
+            // First, so that a disk tier that starts now does not miss it.
             lock(&self.recent).add(request.clone(), Instant::now());
             let (purged, is_durable) = store.map_or((0, true), |store| {
                 request.carry_out(store, end.saturating_duration_since(Instant::now()))
@@ -146,7 +147,7 @@ impl FleetPurges {
         results.push_back((version, result));
     }
 
-    /// Confirms to the disk tier that its contents are purged up to a time, if that is due.
+    /// Confirms to the disk tier, if due, that every purge up to `known_at` is carried out.
     async fn confirm(self: &Arc<Self>, known_at: SystemTime, plan: &watch::Receiver<Arc<Rollout>>) {
         let Some(store) = known_store(plan) else { return };
         let is_held = store.is_disk_held();
@@ -155,13 +156,13 @@ impl FleetPurges {
             return;
         }
         let purges = self.clone();
-        // It may visit all objects. If the thread fails, the tier stays as it is.
+        // On a thread, because purges may visit all objects. If the thread panics, the tier stays unconfirmed.
         let confirmed = tokio::task::spawn_blocking(move || {
             if is_held {
-                // Its contents are from before the start, or from before it was set.
+                // The tier's contents may be older than the start of this process or of the tier.
                 let recent = lock(&purges.recent).within(Instant::now());
                 for request in recent {
-                    // The confirmation follows them to the disk.
+                    // No wait: the confirmation is written to disk after the purges.
                     request.carry_out(&store, Duration::ZERO);
                 }
             }

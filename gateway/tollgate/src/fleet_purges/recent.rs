@@ -1,4 +1,4 @@
-//! The purges of the last hour, for a disk tier that starts later than they were carried out.
+//! The purges of the last hour, for a disk tier that starts after they were carried out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tollgate_fleet::PURGE_KEPT_TIME;
 
 use crate::purge_request::PurgeRequest;
 
-/// The most purges that are kept. With more, a purge of everything takes the place of the oldest.
+/// The most purges that are kept. Beyond that, a purge of everything replaces the oldest.
 const RECENT_MAX: usize = 4096;
 
 /// The purges of the last hour, the oldest first.

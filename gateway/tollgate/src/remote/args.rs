@@ -219,7 +219,7 @@ pub struct ControllerArgs {
     pub file: Option<PathBuf>,
 }
 
-/// What is asked of a running controller.
+/// A question to a running controller.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ControllerCommand {
     /// Show the gateways of a running controller: the version that each serves, since when, and its last error.
@@ -237,7 +237,7 @@ pub struct ControllerStatusArgs {
     pub remote: AdminOptions,
 }
 
-/// What is done with the stored responses.
+/// An operation on the stored responses.
 #[derive(Clone, Debug, Subcommand)]
 pub enum CacheCommand {
     /// Show how many responses are stored, and how many requests they have answered.

@@ -38,7 +38,7 @@ const CLASS: &str = "kubernetes.io/ingress.class";
 /// The Ingresses of this controller.
 pub struct Ingresses<'a>(Vec<(&'a Object<Ingress>, &'a Ingress)>);
 
-/// An Ingress with what its annotations ask for.
+/// An Ingress, with the settings of its annotations.
 pub struct Served<'a> {
     meta: &'a Meta,
     spec: &'a Ingress,
@@ -103,7 +103,7 @@ impl<'a> Ingresses<'a> {
         self.0.is_empty()
     }
 
-    /// Returns the address that they had before: that of the oldest one that has one.
+    /// Returns the address that the Ingresses had before, from the status of the oldest one with an address.
     pub fn former_address(&self) -> Option<IpAddr> {
         let address = |(ingress, _): &(&Object<Ingress>, &Ingress)| {
             let status = ingress.status.value();
@@ -146,7 +146,7 @@ impl<'a> Served<'a> {
         Self { meta, spec, wanted, findings, references }
     }
 
-    /// Notes what is not served, and adds the Secrets and ConfigMaps that annotations refer to.
+    /// Notes the parts that are not served, and adds the Secrets and ConfigMaps that annotations refer to.
     fn report(&mut self, out: &mut Translation) {
         let owner = reference(Kind::Ingress, &self.meta.object_name());
         for finding in std::mem::take(&mut self.findings) {

@@ -1,47 +1,51 @@
-//! Keeps the translation of the Ingresses, and brings it up to date with changes.
+//! Keeps the translation of the Ingresses up to date with changes.
 //!
-//! Ingresses concern each other by the hosts that they name: of two with the same path the older one has it, a canary
-//! is a part of another one's route, an expression changes how the other paths of its host are matched. A change
-//! therefore concerns the Ingresses that are connected with the changed ones by hosts, directly or by others in
-//! between, and these are translated together. The rest keeps its documents. Certificates belong to the listener that
-//! all Ingresses share; they are collected again only if a certificate, or the part of an Ingress about it, changed.
+//! Ingresses that name the same host depend on each other: of two with the same path the older one gets it, a canary is
+//! a part of another Ingress's route, an expression changes how the other paths of its host are matched. So a change
+//! translates all Ingresses that share hosts with the changed ones, directly or through others. The rest keeps its
+//! documents. Certificates belong to the listener that all Ingresses share; they are collected again only if a
+//! certificate, or the part of an Ingress about it, changed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use serde_json::{Value, json};
 
-use super::super::backends::{Ancestors, Backends, Wanted};
-use super::super::{Document, DocumentKey, Translation, TranslationSettings, reference};
+use super::super::backends::{Ancestors, Backends, Source, Wanted};
+use super::super::{Document, DocumentKey, Translation, TranslationSettings, reference, services};
 use super::certificates::{Certificates, TlsPart};
 use super::hosts::Hosts;
-use super::routes::Routes;
+use super::routes::{Routes, Written};
 use super::{Classes, HTTP, HTTPS, Served};
 use crate::object::{Kind, ObjectName, Reference};
 use crate::objects::Objects;
 
-/// What changed for Ingresses.
+/// The changes that affect Ingresses.
 #[derive(Debug, Default)]
 pub struct IngressChanges {
-    /// Whether every Ingress may be concerned.
+    /// Whether every Ingress may be affected.
     pub is_all: bool,
-    /// Ingresses with other contents, or that are gone.
+    /// Ingresses that changed, or were removed.
     pub ingresses: BTreeSet<ObjectName>,
     /// Services with other contents or other policies.
     pub services: BTreeSet<ObjectName>,
+    /// Services with other endpoints.
+    pub endpoints: BTreeSet<ObjectName>,
     /// Secrets and ConfigMaps with other contents.
     pub references: BTreeSet<Reference>,
 }
 
-/// The part of the translation that is made again, and what it replaces.
+/// The part of the translation that changed, and the part that it replaces.
 #[derive(Default)]
 pub struct IngressUpdate {
     pub documents_before: Vec<DocumentKey>,
     pub documents: BTreeMap<DocumentKey, Document>,
     pub upstreams_before: Vec<(String, Vec<Reference>)>,
     pub upstreams: BTreeMap<String, Wanted>,
-    /// `None`: the object has no status any more.
+    /// The new statuses; `None`: the status was removed.
     pub statuses: BTreeMap<Reference, Option<Value>>,
+    /// The Services that Ingresses referred to that were translated again, before and now.
+    pub services: BTreeSet<ObjectName>,
     /// The notes of every Ingress that was translated again, or is gone.
     pub notes: BTreeMap<Reference, BTreeSet<String>>,
 }
@@ -56,6 +60,8 @@ pub struct IngressState {
     /// The documents of the listeners.
     listeners: Vec<DocumentKey>,
     address: Option<IpAddr>,
+    /// The addresses of the Service by which clients reach Ingresses; `None`: they use `address`.
+    published: Option<Vec<Value>>,
     /// The Secrets and ConfigMaps, with the number of Ingresses that refer to them.
     references: BTreeMap<Reference, usize>,
 }
@@ -71,6 +77,8 @@ struct One {
     documents: Vec<DocumentKey>,
     upstreams: Vec<(String, Vec<Reference>)>,
     ancestors: Ancestors,
+    /// The upstreams of its canaries, and whether each had endpoints.
+    canaries: Vec<(Source, bool)>,
 }
 
 impl IngressState {
@@ -79,12 +87,17 @@ impl IngressState {
         self.references.keys()
     }
 
-    /// Returns the BackendTLSPolicies of the Services that Ingresses refer to, each with its Gateways.
-    pub fn ancestors(&self) -> impl Iterator<Item = (&ObjectName, &BTreeSet<ObjectName>)> {
+    /// Returns the BackendTLSPolicies of the Services that Ingresses refer to, each with its Ingresses.
+    pub fn ancestors(&self) -> impl Iterator<Item = (&ObjectName, &BTreeSet<Reference>)> {
         self.all.values().flat_map(|one| &one.ancestors)
     }
 
-    /// Translates the Ingresses again that changes concern; `None`: there are none.
+    /// Returns the Services that each Ingress refers to.
+    pub fn services(&self) -> impl Iterator<Item = (&ObjectName, &BTreeSet<ObjectName>)> {
+        self.all.iter().map(|(ingress, one)| (ingress, &one.services))
+    }
+
+    /// Translates the Ingresses that changes affect; `None`: there are none.
     pub fn update<'a>(
         &mut self,
         objects: &'a Objects,
@@ -94,8 +107,9 @@ impl IngressState {
         backends: &mut Backends<'a>,
     ) -> Option<IngressUpdate> {
         let classes = Classes::new(objects, settings);
-        let mut is_all = changes.is_all || address != self.address;
-        let mut seeds = self.concerned(changes);
+        let published = settings.publish_service.as_ref().map(|name| services::published(objects, name));
+        let mut is_all = changes.is_all || address != self.address || published != self.published;
+        let mut seeds = self.concerned(objects, changes);
         // The Ingresses as they are now, with what they ask for.
         let mut now: BTreeMap<ObjectName, (One, Served<'a>)> = BTreeMap::new();
         let read = |name: &ObjectName| -> Option<(One, Served<'a>)> {
@@ -115,10 +129,14 @@ impl IngressState {
             before != after || changes.references.iter().any(|secret| before.refers_to(secret))
         };
         let mut queue: Vec<String> = Vec::new();
-        let is_tls_due = is_all || seeds.iter().any(has_other_tls);
+        let default = settings.default_certificate.as_ref();
+        let is_default_changed =
+            default.is_some_and(|secret| changes.references.contains(&reference(Kind::Secret, secret)));
+        let is_tls_due = is_all || is_default_changed || seeds.iter().any(has_other_tls);
         if is_tls_due {
             let all = classes.all(objects);
-            let certificates = Certificates::collect(objects, all, &self.certificates, &changes.references);
+            let (before, changed) = (&self.certificates, &changes.references);
+            let certificates = Certificates::collect(objects, all, default, before, changed);
             is_all |= certificates.all.is_empty() != self.certificates.all.is_empty();
             let other = certificates.differing_hosts(&self.certificates);
             for host in other {
@@ -134,10 +152,16 @@ impl IngressState {
         if is_all {
             seeds = objects.ingresses.keys().chain(self.all.keys()).cloned().collect();
         }
-        if seeds.is_empty() && !is_all {
+        if is_default_changed {
+            // Those that list hosts without a certificate say so.
+            seeds.extend(
+                self.all.iter().filter(|(_, one)| one.tls.asks_for_tls()).map(|(name, _)| name.clone()),
+            );
+        }
+        if seeds.is_empty() && !is_all && !is_tls_due {
             return None;
         }
-        self.address = address;
+        (self.address, self.published) = (address, published);
         for name in &seeds {
             queue.extend(self.all.get(name).into_iter().flat_map(|one| &one.hosts).cloned());
             queue.extend(now.get(name).into_iter().flat_map(|(one, _)| &one.hosts).cloned());
@@ -166,13 +190,20 @@ impl IngressState {
         Some(update)
     }
 
-    /// Returns the Ingresses that changed, and those that read something that changed.
-    fn concerned(&self, changes: &IngressChanges) -> BTreeSet<ObjectName> {
+    /// Returns the Ingresses that changed, and the Ingresses that depend on a changed object.
+    fn concerned(&self, objects: &Objects, changes: &IngressChanges) -> BTreeSet<ObjectName> {
         let mut concerned = changes.ingresses.clone();
-        if !changes.services.is_empty() || !changes.references.is_empty() {
+        // A canary takes requests while it has endpoints.
+        let has_other_canaries = |one: &One| {
+            one.canaries.iter().any(|(source, had_endpoints)| {
+                changes.endpoints.contains(&source.service) && source.has_endpoints(objects) != *had_endpoints
+            })
+        };
+        if !changes.services.is_empty() || !changes.references.is_empty() || !changes.endpoints.is_empty() {
             let reads = |one: &One| {
                 changes.services.iter().any(|service| one.services.contains(service))
                     || changes.references.iter().any(|object| one.references.contains(object))
+                    || has_other_canaries(one)
             };
             concerned.extend(self.all.iter().filter(|(_, one)| reads(one)).map(|(name, _)| name.clone()));
         }
@@ -218,6 +249,7 @@ impl IngressState {
                 }
             }
         }
+        update.services.extend(one.services);
         update.documents_before.extend(one.documents);
         update.upstreams_before.extend(one.upstreams);
     }
@@ -246,12 +278,16 @@ impl IngressState {
                 one.references.extend(self.certificates.report(served.meta, served.spec, &mut out));
             }
             let hosts = Hosts::new(&all, &mut out);
-            let status = json!({ "loadBalancer": { "ingress": [{ "ip": address.to_string() }] } });
+            let own = || vec![json!({ "ip": address.to_string() })];
+            let points = self.published.as_ref().map_or_else(own, |all| all.iter().map(point).collect());
+            let status = json!({ "loadBalancer": { "ingress": points } });
             let mut routes = Routes::new(objects, &self.certificates, &hosts, backends, &mut out);
             for ((name, one), served) in members.iter_mut().zip(&all) {
-                let (documents, found) = routes.write(served);
+                let Written { documents, found, canaries } = routes.write(served);
+                one.canaries = canaries;
                 one.documents = documents.keys().cloned().collect();
                 update.documents.extend(documents);
+                update.services.extend(found.services.iter().cloned());
                 one.services = found.services;
                 one.references.extend(found.references);
                 one.ancestors = found.ancestors;
@@ -307,6 +343,12 @@ impl IngressState {
     }
 }
 
+/// Returns an address of a Gateway's status in the form of an Ingress's.
+fn point(address: &Value) -> Value {
+    let key = if address["type"] == "Hostname" { "hostname" } else { "ip" };
+    json!({ key: address["value"] })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -327,6 +369,8 @@ mod tests {
                 controller: "c".to_owned(),
                 addresses: AddressPool::new(Vec::new()),
                 services: None,
+                publish_service: None,
+                default_certificate: None,
                 external_names: false,
             };
             let mut world = Self { objects: Objects::default(), settings, state: IngressState::default() };
@@ -349,8 +393,8 @@ mod tests {
             self.put(Kind::Ingress, metadata, json!({"ingressClassName": "own", "rules": [rule]}));
         }
 
-        /// Takes in a change of one Ingress. Returns the names of the Ingresses that were translated again, and the keys of
-        /// the documents.
+        /// Applies a change of one Ingress. Returns the names of the Ingresses that were translated again, and the keys
+        /// of the documents.
         fn changed(&mut self, name: &str) -> (Vec<String>, Vec<String>) {
             let ingresses = BTreeSet::from([ObjectName::new("a", name)]);
             let changes = IngressChanges { ingresses, ..IngressChanges::default() };
@@ -378,7 +422,7 @@ mod tests {
         // An Ingress that moves changes the Ingresses of its old host and of its new host.
         world.ingress("i7", "h8.example", "/x");
         assert_eq!(world.changed("i7").0, ["i7", "i8", "j7"]);
-        // A new one, and one that is gone, also change the owners of the listener.
+        // Adding or removing an Ingress also changes the owners of the listener.
         world.ingress("new", "new.example", "/");
         assert_eq!(world.changed("new").1, ["ingress_http", "ingress/a/new/00"]);
         world.objects.remove(Kind::Ingress, &ObjectName::new("a", "new"));

@@ -77,8 +77,8 @@ struct Part<'a> {
     attachments: Vec<(&'a str, &'a Attachment)>,
 }
 
-/// Divides the listeners of a route: the backends of Gateways with a certificate are upstreams of their own. There is at
-/// least one part.
+/// Divides the listeners of a route: the backends of Gateways with a certificate are upstreams of their own. There is
+/// at least one part.
 fn by_client_certificate<'r>(attached: &'r AttachedRoute<'_>, parents: &Parents) -> Vec<Part<'r>> {
     let is_apart = |gateway: &ObjectName| {
         let parent = parents.get(&reference(Kind::Gateway, gateway));
@@ -138,7 +138,7 @@ fn action<'a>(
         return Action { value: refusing(), unresolved: None };
     }
     let mut value = Map::new();
-    // What the route itself says comes before what is attached to it.
+    // The route's own settings take precedence over policies that are attached to it.
     let mut policies = settings.policies.clone();
     policies.extend(filters.policies());
     if !policies.is_empty() {
@@ -224,8 +224,8 @@ struct Document<'a> {
     policies: &'a Settings,
 }
 
-/// Writes the documents of a rule: one for each set of listeners on which it has the same matches. Returns the number after
-/// the last one.
+/// Writes the documents of a rule: one for each set of listeners on which it has the same matches. Returns the number
+/// after the last one.
 fn emit(
     (meta, rule): (&Meta, &Rule<'_>),
     attachments: &[(&str, &Attachment)],

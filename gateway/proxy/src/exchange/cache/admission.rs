@@ -1,15 +1,19 @@
-//! What the cache makes of a response: stores it, refreshes what is stored, or serves a stale one in its place.
+//! Decides what happens with an endpoint's response: the cache stores it, refreshes a stored response with it, or
+//! serves a stale response in its place.
+//!
+//! The [tap](super::tap) calls [`Fetch::admit`] with the head of each response. Invariant: a response that the client
+//! did not ask for, because the gateway changed the request, is never passed to the client.
 
 pub(super) mod slice;
 
 use std::sync::Arc;
 
 use tollgate_cache::{
-    CacheStatus, Forward, Moment, Purge, PurgeMode, Received, Stored, StoredHead, Updated, admit,
+    CacheStatus, Forward, Moment, Purge, PurgeMode, Received, Stored, StoredHead, Updated, admit, answer_for,
     may_serve_on_error, select_validated, write_cache_status, write_conditions,
 };
 use tollgate_http::h1::BodyLength;
-use tollgate_http::{Head, Name, RequestHead, ResponseHead};
+use tollgate_http::{Answer, Head, Name, RequestHead, ResponseHead};
 use tollgate_policy::CacheRules;
 
 use self::slice::{SliceFetch, admit_for_slice};
@@ -18,32 +22,31 @@ use super::caching::Caching;
 /// The name of this cache in `Cache-Status`.
 pub(super) const CACHE_NAME: &str = "tollgate";
 
-/// How long it is remembered that responses to a key are not stored.
+/// How long the store remembers that responses to a key are not stored.
 pub(super) const UNCACHEABLE_SECONDS: u32 = 10;
 
-/// Statuses in whose place a stale response may be served (RFC 5861, 4).
+/// Statuses that a stale response may replace (RFC 5861, 4).
 pub(super) const ERRORS: [u16; 4] = [500, 502, 503, 504];
 
-/// A fetch for the cache, and what it knows before the response.
+/// A fetch for the cache: the facts that decide about its response.
 pub(super) struct Fetch<'a> {
     caching: Caching<'a>,
     /// The stored response that is validated.
     stale: Option<Arc<Stored>>,
-    /// Whether the client asks for a part of the response, or for none if it is unchanged. The endpoint was asked for
-    /// the whole.
-    wants_part: bool,
+    /// The client's own request, if it asks for a part of the response, or for none if it is unchanged. The endpoint was
+    /// asked for the whole.
+    own: Option<&'a RequestHead>,
     requested: Moment,
     key: Box<[u8]>,
     /// Set if a slice is fetched.
     slice: Option<SliceFetch>,
 }
 
-/// What happens with a response.
+/// The decision about a response.
 pub(super) enum Admitted {
     /// The stored response is still valid. Its new head, which may be stored or not; `None`: it stays as it is.
     NotModified(Arc<Stored>, Option<Updated>),
-    /// The response is of no use to the client, because the gateway asked for something else than the client did: send
-    /// the client's own request.
+    /// The client cannot use the response, because the gateway changed its request: send the client's own request.
     AskAgain,
     /// The stale response is served in place of this error.
     StaleOnError,
@@ -52,25 +55,31 @@ pub(super) enum Admitted {
         head: StoredHead,
         /// The length of its body, if it is known.
         length: Option<u64>,
-        /// Whether the client is answered from the store.
+        /// Whether the client is answered from the store, because it asked for a part.
         is_part_wanted: bool,
     },
-    /// It is for this client alone.
+    /// It is passed on to this client, and not stored.
     Refused,
 }
 
 impl<'a> Fetch<'a> {
-    pub fn new(caching: &Caching<'a>, key: &[u8], stale: Option<Arc<Stored>>, wants_part: bool) -> Self {
+    pub fn new(
+        caching: &Caching<'a>,
+        key: &[u8],
+        stale: Option<Arc<Stored>>,
+        own: Option<&'a RequestHead>,
+    ) -> Self {
         let requested = Moment::from(tollgate_net::wall_clock());
-        Self { caching: *caching, stale, wants_part, requested, key: key.into(), slice: None }
+        Self { caching: *caching, stale, own, requested, key: key.into(), slice: None }
     }
 
-    /// A fetch of a slice, for the store alone.
+    /// Creates the fetch of a slice, for the store alone.
     pub fn of_slice(caching: &Caching<'a>, key: &[u8], slice: SliceFetch) -> Self {
-        Self { slice: Some(slice), ..Self::new(caching, key, None, false) }
+        Self { slice: Some(slice), ..Self::new(caching, key, None, None) }
     }
 
-    /// Ends what belongs to the fetch besides its own fill, because the gateway answers in place of an endpoint.
+    /// Ends the manifest's fill of a slice, because the gateway itself responded and no response of an endpoint
+    /// arrives.
     pub fn end_without_response(&mut self, is_failure: bool) {
         match self.slice.take() {
             Some(SliceFetch { manifest, .. }) if is_failure => manifest.fail(),
@@ -96,18 +105,8 @@ impl<'a> Fetch<'a> {
             && self.stale.as_ref().is_some_and(|stale| Self::may_serve(stale, &self.caching))
     }
 
-    /// Decides about the endpoint's response to a request.
+    /// Decides about an endpoint's response.
     pub fn admit(&mut self, request: &RequestHead, response: &ResponseHead) -> Admitted {
-        let rules = self.rules();
-        if rules.across_identities && request.head.has(Name::Authorization) {
-            let mut anonymous = request.clone();
-            anonymous.remove_all(b"authorization");
-            return self.admit_for(&anonymous, response);
-        }
-        self.admit_for(request, response)
-    }
-
-    fn admit_for(&mut self, request: &RequestHead, response: &ResponseHead) -> Admitted {
         if let Some(slice) = self.slice.take() {
             return admit_for_slice(slice, &self.caching, self.requested, request, response);
         }
@@ -118,7 +117,7 @@ impl<'a> Fetch<'a> {
             && let Some(stale) = &self.stale
         {
             let Some(valid) = self.validated_by(stale, response) else {
-                // What is stored is not what the endpoint has, and cannot be validated.
+                // The endpoint has another response than any that is stored, so none can be validated.
                 self.caching.cache.store.purge(Purge::Key(&self.key), PurgeMode::Remove);
                 return Admitted::AskAgain;
             };
@@ -144,14 +143,13 @@ impl<'a> Fetch<'a> {
         }
         let admission = rules.admission(response.status);
         let is_too_long = length.is_some_and(|length| length > rules.max_object);
-        // What is stored does not keep the endpoint's mark (RFC 7541, 6.2.3).
+        // The store does not keep the never-indexed mark of a field (RFC 7541, 6.2.3).
         let is_storable = !is_too_long && !response.has_never_indexed;
         match admit(request, &self.caching.control, response, admission, times) {
-            Ok(head) if is_storable && self.may_share(&head) => Admitted::Stored {
-                is_part_wanted: self.wants_part && length.is_some() && head.status() == 200,
-                head,
-                length,
-            },
+            Ok(head) if is_storable && self.may_share(&head) => {
+                let is_part_wanted = self.own.is_some_and(|own| is_answered_in_part(&head, length, own));
+                Admitted::Stored { head, length, is_part_wanted }
+            }
             _ => {
                 self.remember_refusal(response.status, times.received);
                 self.refused(response.status)
@@ -159,8 +157,8 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// Returns the stored response that a 304 means: the one that is validated, or another one of its key that the 304
-    /// names. `None`: it means a response that is not stored (RFC 9111, 4.3.4).
+    /// Returns the stored response that a 304 validates: `stale`, or another one of its key that the 304 selects.
+    /// `None`: none of them (RFC 9111, 4.3.4).
     fn validated_by(&self, stale: &Arc<Stored>, not_modified: &ResponseHead) -> Option<Arc<Stored>> {
         let mut stored = self.caching.cache.store.variants(&self.key);
         stored.retain(|other| !Arc::ptr_eq(other, stale));
@@ -168,47 +166,80 @@ impl<'a> Fetch<'a> {
         select_validated(&stored, not_modified).cloned()
     }
 
-    /// Returns whether this request may share a response with this head: others may use it, or this request has no
-    /// identity.
+    /// Returns whether other requests may use the response to this one: this request has no identity, or the response
+    /// is open to all.
     fn may_share(&self, head: &StoredHead) -> bool {
         !self.caching.is_identified || head.freshness().is_open()
     }
 
-    /// Decides about a response that is not stored. A client that asked for a part of a response gets a part, not
-    /// the whole, which may be long.
+    /// Returns the decision for a response that is not stored. A client that asked for a part must not get the whole
+    /// response, which may be long.
     fn refused(&self, status: u16) -> Admitted {
-        if self.wants_part && status == 200 { Admitted::AskAgain } else { Admitted::Refused }
+        if self.own.is_some() && status == 200 { Admitted::AskAgain } else { Admitted::Refused }
     }
 
     /// Remembers for a while that responses to this key are not stored, so that requests do not wait for each other
-    /// without success. An error says nothing about the next response.
+    /// without success. An error does not predict the next response.
     fn remember_refusal(&self, status: u16, now: Moment) {
-        if status < 500 && self.stale.is_none() {
-            self.caching.cache.store.mark_uncacheable(&self.key, now, UNCACHEABLE_SECONDS);
+        if status >= 500 {
+            return;
+        }
+        // What is stored is out of date, unless this response is for one client, or the client has forced the fetch.
+        let says_so = status < 400 || matches!(status, 404 | 410);
+        let stale = self.stale.as_ref().filter(|stale| !stale.is_usable(now));
+        let outdated = stale.filter(|_| says_so && !self.caching.is_identified);
+        if outdated.is_some() || self.stale.is_none() {
+            let store = &self.caching.cache.store;
+            store.mark_uncacheable(&self.key, now, UNCACHEABLE_SECONDS, outdated);
         }
     }
 
-    /// Remembers for a while that a response turned out to be too long, so that requests for a part of it are forwarded as
-    /// they are.
+    /// Remembers for a while that a response is too long to store, so that requests for a part of it are forwarded
+    /// unchanged.
     pub fn remember_too_long(&self) {
         self.remember_refusal(200, Moment::from(tollgate_net::wall_clock()));
     }
 
-    /// Adds what the cache did to the head of a response that goes to the client as it came.
-    pub fn write_status(&self, head: &mut Vec<u8>, is_stored: bool) {
-        if !self.rules().status || !head.ends_with(b"\r\n\r\n") {
-            return;
-        }
-        let forward = match &self.stale {
+    /// Returns why the request was forwarded.
+    fn forward(&self) -> Forward {
+        match &self.stale {
             // The request did not accept it.
             Some(stored) if stored.is_usable(self.requested) => Forward::Request,
             Some(_) => Forward::Stale,
             None if self.caching.cache.store.variants(&self.key).is_empty() => Forward::UriMiss,
+            // What is stored is not for clients with an identity.
+            None if self.caching.is_identified => Forward::Request,
             None => Forward::VaryMiss,
-        };
-        let status = CacheStatus { forward: Some(forward), is_stored, ..CacheStatus::default() };
+        }
+    }
+
+    /// Adds what the cache did to the head of a response that goes to the client as it came.
+    pub fn write_status(&self, head: &mut Vec<u8>, is_stored: bool) {
+        if self.rules().status {
+            insert_status(
+                head,
+                &CacheStatus { forward: Some(self.forward()), is_stored, ..CacheStatus::default() },
+            );
+        }
+    }
+}
+
+/// Returns whether a client gets a part of the response with this head, or a 304, in place of the whole. `length`: of its
+/// body, if it is known.
+fn is_answered_in_part(head: &StoredHead, length: Option<u64>, own: &RequestHead) -> bool {
+    // Without a length there are no ranges: nothing has any byte of an empty body.
+    match answer_for(head, length.unwrap_or(0), own) {
+        Some(Answer::NotModified | Answer::NotSatisfiable) => true,
+        Some(Answer::Ranges(ranges)) => ranges.len() == 1,
+        _ => false,
+    }
+}
+
+/// Adds `Cache-Status` to a whole head.
+pub(super) fn insert_status(head: &mut Vec<u8>, status: &CacheStatus<'_>) {
+    if head.ends_with(b"\r\n\r\n") {
         head.truncate(head.len() - 2);
-        write_line(head, &status);
+        write_line(head, status);
         head.extend_from_slice(b"\r\n");
     }
 }
@@ -220,12 +251,12 @@ pub(super) fn write_line(out: &mut Vec<u8>, status: &CacheStatus<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Fields by which a client asks for a part of a response, or for none if it is unchanged.
+/// Fields that ask for a part of a response, or for no body if the response is unchanged.
 const CONDITIONS: [&[u8]; 4] = [b"if-none-match", b"if-modified-since", b"if-range", b"range"];
 /// Fields with conditions that only the endpoint can evaluate (RFC 9110, 13.1.1 and 13.1.4).
 const ENDPOINTS_CONDITIONS: [&[u8]; 2] = [b"if-match", b"if-unmodified-since"];
 
-/// Returns whether a request asks for a part of the response, or for none if it is unchanged.
+/// Returns whether a request asks for a part of the response, or for no body if the response is unchanged.
 pub(super) fn asks_for_part(head: &Head) -> bool {
     head.has(Name::Other) && head.has_any_by_text(&CONDITIONS)
 }
@@ -246,7 +277,7 @@ pub(super) fn add_conditions(request: &mut RequestHead, stale: &Arc<Stored>) {
     }
 }
 
-/// Removes these fields, because the whole response is fetched.
+/// Removes the fields that ask for a part, because the gateway fetches the whole response.
 pub(super) fn remove_conditions(request: &mut RequestHead) {
     CONDITIONS.iter().for_each(|name| request.remove_all(name));
 }

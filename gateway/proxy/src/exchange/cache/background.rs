@@ -1,8 +1,8 @@
-//! Fetches for the store alone, on a task of their own: a [refresh](super::refresh) of what is served stale, or a
+//! Fetches for the store alone, each on a task of its own: a [refresh](super::refresh) of a stale response, or a
 //! [slice](super::slices).
 //!
-//! The task runs the usual [`dispatch`] with a client that takes everything and never leaves. It has no line in the access
-//! log and does not count as a client's request.
+//! The task runs the usual [`dispatch`] with a client that takes everything and never leaves. It has no line in the
+//! access log and does not count as a client's request.
 
 use std::rc::Rc;
 
@@ -22,7 +22,8 @@ use crate::state::request_state::RequestState;
 use crate::state::stand_in::StandIn;
 use crate::state::worker::Worker;
 
-/// Sends a request that a client's request causes. `prepare` makes the fetch on the task, and gives it its fill.
+/// Starts a task that sends `request` on behalf of a client's request. `prepare` creates the fetch and its fill on the
+/// task.
 pub(super) fn fetch<S: ClientSide>(
     client: &Client<S>,
     worker: &Rc<Worker>,
@@ -60,9 +61,9 @@ pub(super) fn fetch<S: ClientSide>(
         let Client { stream, connection_context, peer, requests, .. } = &mut absent;
         let tap = Tap::new(stream, fetch, fill);
         let mut tapped = Client::of_stream(connection_context, tap, *peer, *requests);
-        // In a box of its own, because the future is moved before it runs.
+        // Boxed, because the task moves its future before it runs.
         Box::pin(dispatch(&mut tapped, &worker, state, &active, routed, false)).await;
-        // It has no open record, so the guard adds nothing to the statistics.
+        // Clear the record, so that the guard adds nothing to the statistics.
         guard.record = RequestRecord::default();
     });
 }

@@ -1,4 +1,5 @@
-//! The terms on which the cache serves one request: the policy's rules, and the directives of the request.
+//! The terms on which the cache serves one request: the policy's rules, and the directives of the request. All modules
+//! of the cache get them from [`serve`](super::serve).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ pub(super) struct Caching<'a> {
     /// The request's `Cache-Control` directives, if the policy honours them.
     pub control: RequestControl,
     pub may_store: bool,
-    /// Whether the request carries an identity.
+    /// Whether the request has an identity, such as a consumer, so that only responses that permit it are shared.
     pub is_identified: bool,
     pub routed: RoutedRequest,
     /// Whether the client's connection closes after this request.
@@ -23,7 +24,7 @@ pub(super) struct Caching<'a> {
 }
 
 impl Caching<'_> {
-    /// Returns the times for which the policy allows stale responses.
+    /// Returns how long the policy allows stale responses.
     pub fn allowances(&self) -> Allowances {
         let times = &self.cache.rules.stale_times;
         let seconds =

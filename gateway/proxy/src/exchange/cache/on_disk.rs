@@ -1,7 +1,8 @@
-//! Looks a key up on the disk tier, when memory has nothing.
+//! Looks a key up on the disk tier, if memory has nothing.
 //!
-//! All reads run on threads, for a bounded time each. If the disk does not answer in time, the request is a miss, and the
-//! tier is left alone for a while. One request at a time looks a key up; the others then find the response in memory.
+//! [`serve`](super::serve) and [`slices`](super::slices) call it after a miss in memory. Each read runs on a thread for
+//! a bounded time. If the disk does not answer in time, the request is a miss, and the tier is not asked for a while.
+//! One request at a time looks a key up; the others then find the response in memory.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,7 +16,7 @@ use tollgate_http::Head;
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 
-/// How long a read from disk may take.
+/// Time limit of a read from disk.
 pub(super) const DISK_WAIT: Duration = Duration::from_secs(2);
 
 /// A read that did not return in time.
@@ -36,7 +37,7 @@ pub(super) async fn on_thread<S: ClientSide, T: Send + 'static>(
     .await
 }
 
-/// Looks a key up. Returns whether the result comes from disk, next to the result.
+/// Looks a key up. Returns the result, and whether it comes from disk.
 pub(super) async fn look_up<S: ClientSide>(
     client: &mut Client<S>,
     store: &Store,

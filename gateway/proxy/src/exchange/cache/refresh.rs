@@ -1,4 +1,4 @@
-//! Fetches a response again in the background, while its stale form is served (RFC 5861, 3).
+//! Refreshes a stale response in the background while it is served (RFC 5861, 3).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::state::client_side::ClientSide;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// Starts to fetch a stale response again, unless another request does so already.
+/// Starts a fetch that refreshes a stale response, unless one is running.
 pub(super) fn start<S: ClientSide>(
     client: &Client<S>,
     worker: &Rc<Worker>,
@@ -30,6 +30,6 @@ pub(super) fn start<S: ClientSide>(
     remove_conditions(&mut request);
     add_conditions(&mut request, &stale);
     background::fetch(client, worker, state, active, caching, request, move |caching| {
-        (Fetch::new(caching, fill.key(), Some(stale), false), fill)
+        (Fetch::new(caching, fill.key(), Some(stale), None), fill)
     });
 }

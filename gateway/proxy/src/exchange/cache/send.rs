@@ -1,9 +1,9 @@
-//! Sends a response from the store at the client's pace: its head, and its body or a part of it.
+//! Sends a response from the store at the client's pace: its head, and its body or a range of it.
 //!
-//! All sources of a body share [`Outgoing`]. A body comes from [memory](send_stored), from [disk](send_from_disk) while it
-//! is sent, or from [another request's fetch](send_followed). The policies of the request may change the head and the body,
-//! as they would change the endpoint's own response. Invariant: a response has the length that its head announces, or it
-//! is cut.
+//! [`respond`](super::respond) and [`slices`](super::slices) call it. All sources of a body share [`Outgoing`]: a body
+//! comes from [memory](send_stored), piece by piece from [disk](send_from_disk), or from [another request's
+//! fetch](send_followed). The policies of the request may change the head and the body, as they change an endpoint's
+//! response. Invariant: a response has the length that its head announces, or it is cut.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -27,11 +27,11 @@ use crate::state::request_state::RequestState;
 use crate::state::time_limit::TimeLimit;
 use crate::state::worker::Worker;
 
-/// The most bytes of a body that are offered to a client at once, which is also the most that its backlog keeps.
+/// The most bytes of a body that are offered to a client at once, and the most that its backlog buffers.
 const PIECE_BYTES: usize = 128 * 1024;
-/// The same for the first piece of a stream of HTTP/2, whose window is not known yet.
+/// The same for the first piece on an HTTP/2 stream, whose window is not known yet.
 const FIRST_PIECE_BYTES: usize = 16 * 1024;
-/// After this many pieces without a wait, other connections of the worker run.
+/// After this many pieces without a wait, the task yields to the worker's other connections.
 const PIECES_IN_TURN: u32 = 4;
 
 /// A response from the store.
@@ -39,7 +39,7 @@ pub(super) struct Outgoing<'a> {
     pub status: u16,
     /// Its field lines, each with its CRLF.
     pub lines: &'a [u8],
-    /// Lines of this response alone.
+    /// The lines that the gateway adds.
     pub own: OwnLines<'a>,
     /// The length that the head announces; `None`: it is not known.
     pub length: Option<u64>,
@@ -49,18 +49,18 @@ pub(super) struct Outgoing<'a> {
     pub close: bool,
 }
 
-/// The lines that each response gets for itself.
+/// The lines that the gateway adds to a stored response.
 pub(super) struct OwnLines<'a> {
     /// `Age`, in seconds.
     pub age: u64,
     /// `Cache-Status`, if the policy sends it.
     pub status: Option<CacheStatus<'a>>,
-    /// `Content-Range`: the range, from and to, if there is one, and the length of the whole.
+    /// `Content-Range`: the range, as start and end, if there is one, and the length of the whole response.
     pub content_range: Option<(Option<(u64, u64)>, u64)>,
 }
 
 impl OwnLines<'_> {
-    /// Appends them. Straight into the head, so that a hit allocates nothing.
+    /// Appends the lines to the head, so that a hit allocates nothing.
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"Age: ");
         write_decimal(out, self.age);
@@ -84,7 +84,7 @@ impl OwnLines<'_> {
     }
 }
 
-/// The place of a response: its route, and the settings.
+/// The settings of the gateway and the route that apply to a response.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub settings: &'a GatewaySettings,
@@ -92,7 +92,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Outgoing<'_> {
-    /// Writes the head in place of what `out` holds.
+    /// Writes the head to `out`, and overwrites its contents.
     fn write_head<S: ClientSide>(
         &self,
         out: &mut Vec<u8>,
@@ -139,7 +139,7 @@ impl Outgoing<'_> {
         self.has_body && self.length.is_none() && version == Version::Http11
     }
 
-    /// Sends the head with the first data of the body. `is_whole`: that is all of it.
+    /// Sends the head with the first data of the body. `is_whole`: `data` is the whole body.
     pub fn begin<S: ClientSide>(
         &self,
         client: &mut Client<S>,
@@ -168,7 +168,8 @@ impl Outgoing<'_> {
     }
 }
 
-/// Returns the reader of a body that says whether it is over.
+/// Returns a body's reader for [`ClientStream::respond`](crate::state::client_side::ClientStream::respond), which asks
+/// it only whether the body is over.
 fn reader(is_over: bool) -> BodyReader {
     BodyReader::new(if is_over { BodyLength::None } else { BodyLength::Exactly(1) })
 }
@@ -190,7 +191,7 @@ pub(super) async fn send_stored<S: ClientSide>(
     let Range { start, end } = if has_body { range } else { 0..0 };
     if let Some(body) = stored.disk_body() {
         outgoing.begin(client, worker, state, settings, b"", start == end)?;
-        // In a box of its own, since it is rare and larger than what follows.
+        // Boxed, because it is rare and larger than the rest of this future.
         Box::pin(send_from_disk(client, state, route, body, start..end, true)).await?;
         return deliver_rest(client, state, route).await;
     }
@@ -204,7 +205,7 @@ pub(super) async fn send_stored<S: ClientSide>(
     deliver_rest(client, state, route).await
 }
 
-/// Sends a range of a stored body after the head of the response. `is_last`: the response ends with it.
+/// Sends a range of a stored body after the head of the response. `is_last`: the response ends after it.
 ///
 /// # Errors
 /// If it was cut: the client has left, or is too slow.
@@ -252,7 +253,7 @@ async fn send_from_memory<S: ClientSide>(
     Ok(())
 }
 
-/// Sends a range of a body that stays on disk, in pieces, of which each is read and verified before it is sent.
+/// Sends a range of a body on disk in pieces. Each piece is read and verified before it is sent.
 ///
 /// # Errors
 /// If it was cut: the client has left, or is too slow; or a piece cannot be read, or is damaged.
@@ -301,7 +302,7 @@ fn piece(stored: &Stored, at: u64, end: u64, most: usize) -> &[u8] {
     &piece[..piece.len().min(left).min(most)]
 }
 
-/// Sends a response whose body another request fetches, as it arrives.
+/// Sends a response whose body another request fetches, or a range of it, as it arrives.
 ///
 /// # Errors
 /// If it was cut: by its endpoint, or because the client has left or is too slow.
@@ -312,6 +313,7 @@ pub(super) async fn send_followed<S: ClientSide>(
     Place { settings, route }: Place<'_>,
     outgoing: Outgoing<'_>,
     follower: &mut Follower,
+    range: Option<Range<u64>>,
 ) -> Result<(), Reason> {
     let chunked = outgoing.is_chunked(state.request.version);
     if !outgoing.has_body || state.request.method == Method::Head {
@@ -319,6 +321,11 @@ pub(super) async fn send_followed<S: ClientSide>(
         return deliver_rest(client, state, route).await;
     }
     outgoing.begin(client, worker, state, settings, b"", false)?;
+    if let Some(range) = range {
+        // In a box of its own, since it is rare.
+        Box::pin(send_arriving(client, state, route, follower, range, true)).await?;
+        return deliver_rest(client, state, route).await;
+    }
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
     loop {
         wait_for_room(client, state, route, &mut pace).await?;
@@ -355,7 +362,7 @@ async fn next_chunk<S: ClientSide>(client: &mut Client<S>, follower: &mut Follow
     .await
 }
 
-/// Sends a range of a body that another task fetches, as it arrives. `is_last`: the response ends with it.
+/// Sends a range of a body that another task fetches, as it arrives. `is_last`: the response ends after it.
 ///
 /// # Errors
 /// As [`send_followed`].
@@ -375,7 +382,7 @@ pub(super) async fn send_arriving<S: ClientSide>(
             return Err(Reason::HttpResponseIncomplete);
         };
         let (from, to) = (range.start.max(at), range.end.min(at + data.len() as u64));
-        // Empty if the range begins later.
+        // Empty if the range starts later.
         let mut wanted = data.slice((from.min(to) - at) as usize..(to - at) as usize);
         at += data.len() as u64;
         while !wanted.is_empty() {
@@ -392,7 +399,7 @@ pub(super) async fn send_arriving<S: ClientSide>(
     Ok(())
 }
 
-/// Waits until the client has taken the rest.
+/// Waits until the client has taken the backlog.
 pub(super) async fn deliver_rest<S: ClientSide>(
     client: &mut Client<S>,
     state: &mut RequestState,

@@ -1,20 +1,22 @@
 //! The client's side of an exchange that fetches for the cache.
 //!
-//! [`Tap`] stands between the exchange and the client of a miss. It lets the response through as it arrives and copies it
-//! to the [`Fill`], so the client gets exactly what it would get without a cache. It withholds a response that the client
-//! must not see: a 304 to the gateway's own condition, an error in whose place a stale response is served, and a whole
-//! response of which the client asked for a part. The caller then answers from the store, or sends the client's own request
-//! if the response is not stored.
+//! [`fetch`](super::fetch) puts a [`Tap`] between the exchange and the client of a miss, and
+//! [`background`](super::background) puts one before a client that takes everything. The tap passes the response on as
+//! it arrives and copies it to the [`Fill`], so the client gets exactly what it would get without a cache. It withholds
+//! a response that the client must not see: a 304 to the gateway's own condition, an error that a stale response
+//! replaces, and a whole response if the client asked for a range. The caller then answers from the store, or sends the
+//! client's own request if the response is not stored.
 //!
-//! While others may wait for the response, a client that leaves or is slow stops nothing: the exchange goes on, and the
-//! backlog keeps what the client has not taken, up to the policy's bound of an object.
+//! While others may wait for the response and it may be stored, a client that leaves or is slow stops nothing: the exchange
+//! goes on, and the backlog keeps what the client has not taken. That counts against the bound of all fetches. Otherwise
+//! the exchange waits for the client, as without a cache.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tollgate_cache::{Fill, Pushed, Stored, Updated};
+use tollgate_cache::{Fill, Pushed, Stored, Unsent, Updated};
 use tollgate_http::h1::BodyReader;
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_net::Negotiated;
@@ -25,9 +27,9 @@ use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
 use crate::state::peer_error::PeerError;
 
-/// How much is read at once for a client that takes nothing at the moment, while others may wait for the response.
+/// How much is read at once for a client that takes nothing at the moment, while other requests may follow the fetch.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
-/// A response that is of no use is read to its end, to keep the connection, if it is at most this long.
+/// A useless response of at most this length is read to its end, so that the connection can be reused.
 const USELESS_BYTES_MAX: u64 = 64 * 1024;
 
 /// The client's side of an exchange that fetches for the cache.
@@ -39,43 +41,52 @@ pub(super) struct Tap<'a> {
     has_head: bool,
     /// Whether the body goes to the fill.
     is_filling: bool,
+    /// Whether the response may still be stored, as far as is known.
+    is_kept: bool,
     /// Bytes that went there.
     copied: u64,
+    /// What the client has yet to take of a response that it must not delay; `None` as long as it is not slow.
+    unsent: Option<Unsent>,
+    /// Whether the backlog accumulates bytes for that reason.
+    accumulates: bool,
     withheld: Option<Withheld>,
-    /// Bytes of a response that is of no use.
+    /// How many bytes of a useless response were skipped.
     skipped: u64,
-    /// Whether the client has left, so that nothing is written to it any more.
+    /// Whether the client has left, so that nothing more is written to it.
     is_gone: bool,
     stored: Option<Arc<Stored>>,
+    /// The status of the endpoint's response, once there is one.
+    status: Option<u16>,
 }
 
 /// Why a response is withheld from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withheld {
-    /// The stored response is valid still.
+    /// It is a 304: the stored response is still valid.
     NotModified,
-    /// A stale response is served in place of this error.
+    /// It is an error that a stale response replaces.
     Error,
-    /// The client asked for a part of it.
+    /// It is whole, and the client asked for a range, which the store answers.
     Whole,
-    /// It is of no use to the client.
+    /// It answers the gateway's request, not the client's, and is not stored.
     Useless,
 }
 
-/// How an exchange with a tap has ended.
+/// How an exchange with a tap ended.
 #[derive(Debug)]
 pub(super) enum Fetched {
     /// The client has the response.
     Delivered,
     /// The client has left.
     Gone,
-    /// The client has nothing yet, and is to be answered with this, which was validated or fetched.
+    /// The client got nothing: the caller answers it with this response, which was validated or fetched.
     Stored(Arc<Stored>, Option<CacheOutcome>),
-    /// The client has nothing yet, and is to be answered with the stale response in place of an error.
-    Stale,
+    /// The client has nothing yet, and is to be answered with the stale response in place of an error: the endpoint's, with
+    /// its status, or one of the gateway.
+    Stale(Option<u16>),
     /// The client has nothing yet, and its own request is to be sent.
     Again,
-    /// The client has nothing yet, and there is nothing for it.
+    /// The client got nothing, and nothing is stored: the caller answers with an error.
     Nothing,
 }
 
@@ -87,15 +98,19 @@ impl<'a> Tap<'a> {
             fill: Some(fill),
             has_head: false,
             is_filling: false,
+            is_kept: true,
             copied: 0,
+            unsent: None,
+            accumulates: false,
             withheld: None,
             skipped: 0,
             is_gone: false,
             stored: None,
+            status: None,
         }
     }
 
-    /// Returns how the exchange has ended.
+    /// Returns how the exchange ended.
     pub fn end(self) -> Fetched {
         match (self.withheld, self.stored) {
             (None, _) if self.is_gone => Fetched::Gone,
@@ -105,21 +120,48 @@ impl<'a> Tap<'a> {
             }
             (Some(Withheld::Useless), _) => Fetched::Again,
             (Some(_), Some(stored)) => Fetched::Stored(stored, None),
-            (Some(Withheld::Error), None) => Fetched::Stale,
+            (Some(Withheld::Error), None) => Fetched::Stale(self.status),
             (Some(Withheld::NotModified | Withheld::Whole), None) => Fetched::Nothing,
         }
     }
 
-    /// Returns whether what the client does must not end the exchange.
+    /// Returns whether other requests may follow the fetch, so that the client must not end it.
     fn is_for_others(&self) -> bool {
         self.fill.is_some()
+    }
+
+    /// Returns whether the exchange must not wait for the client.
+    fn may_run_ahead(&self) -> bool {
+        self.fill.is_some() && self.is_kept
+    }
+
+    /// Bounds what the client has not taken.
+    fn bound(&mut self, backlog: &mut Backlog) {
+        if self.may_run_ahead() && !backlog.is_empty() {
+            self.accumulates |= backlog.accumulate(self.fetch.rules().max_object);
+            if let Some(fill) = &self.fill {
+                self.unsent.get_or_insert_with(|| fill.unsent()).set(backlog.len());
+            }
+        } else if let Some(unsent) = &mut self.unsent {
+            unsent.set(backlog.len());
+            if std::mem::take(&mut self.accumulates) {
+                backlog.stop_accumulating();
+            }
+        }
+    }
+
+    /// Has the client's own request sent if the client asked for a part of a response that is not stored after all.
+    fn do_without_whole(&mut self) {
+        if self.withheld == Some(Withheld::Whole) {
+            self.withheld = Some(Withheld::Useless);
+        }
     }
 
     fn writes_nothing(&self) -> bool {
         self.is_gone || self.withheld.is_some()
     }
 
-    /// Decides about a response of the gateway itself, which is never stored.
+    /// Handles a response that the gateway made itself. It is never stored.
     fn own_response(&mut self, status: u16) {
         let Some(fill) = self.fill.take() else { return };
         self.fetch.end_without_response(status >= 500);
@@ -143,20 +185,27 @@ impl<'a> Tap<'a> {
                 self.fetch.remember_too_long();
             }
         }
-        if !data.is_empty() && fill.push(data) == Pushed::Unused {
+        let pushed = if data.is_empty() { Pushed::Stored } else { fill.push(data) };
+        self.is_kept &= pushed == Pushed::Stored;
+        if pushed == Pushed::Unused {
             self.fill = None;
+            self.do_without_whole();
         } else if body.is_done()
             && let Some(fill) = self.fill.take()
         {
             self.stored = fill.finish();
+            if self.stored.is_none() {
+                self.do_without_whole();
+            }
         }
     }
 
-    /// Passes on the result of a write. While others may wait, a client that has left is no failure.
+    /// Returns the result of a write to the client. While other requests may follow, a client that left is no failure.
     fn written(&mut self, backlog: &mut Backlog, result: Result<(), PeerError>) -> Result<(), PeerError> {
         match result {
             Err(_) if self.is_for_others() => {
                 self.is_gone = true;
+                self.unsent = None;
                 backlog.clear();
                 Ok(())
             }
@@ -234,7 +283,7 @@ impl ClientStream for Tap<'_> {
             return Poll::Ready(usize::MAX);
         }
         match self.client.poll_room(cx) {
-            Poll::Pending if self.is_for_others() => Poll::Ready(READ_AHEAD_BYTES),
+            Poll::Pending if self.may_run_ahead() => Poll::Ready(READ_AHEAD_BYTES),
             room => room,
         }
     }
@@ -249,11 +298,12 @@ impl ClientStream for Tap<'_> {
 
     fn endpoint_responds(&mut self, request: &RequestHead, response: &ResponseHead) {
         self.has_head = true;
+        self.status = Some(response.status);
         let Some(mut fill) = self.fill.take() else { return };
         match self.fetch.admit(request, response) {
             Admitted::NotModified(valid, updated) => {
                 self.withheld = Some(Withheld::NotModified);
-                // What is not stored any more answers this request still.
+                // Even if the updated response may not be stored, it answers this request.
                 let answer = match updated {
                     Some(Updated { head, may_be_stored: true }) => fill.freshen(&valid, head),
                     Some(Updated { head, .. }) => Some(fill.use_once(&valid, head)),
@@ -277,6 +327,9 @@ impl ClientStream for Tap<'_> {
                     self.is_filling = true;
                     self.fill = Some(fill);
                     self.withheld = is_part_wanted.then_some(Withheld::Whole);
+                } else if is_part_wanted {
+                    self.fetch.remember_too_long();
+                    self.withheld = Some(Withheld::Useless);
                 }
             }
             Admitted::Refused => fill.refuse(),
@@ -305,7 +358,7 @@ impl ClientStream for Tap<'_> {
             self.own_response(status_of(head));
         }
         if self.withheld.is_none() {
-            // RFC 9211, 2: not for a response that the gateway makes itself.
+            // RFC 9211, 2: not for a response that the gateway made itself.
             if self.has_head {
                 self.fetch.write_status(head, self.is_filling);
             }
@@ -321,12 +374,12 @@ impl ClientStream for Tap<'_> {
         chunked: bool,
         data: &[u8],
     ) -> Result<(), PeerError> {
-        // First the copy: a client that has the whole response may count on it being stored.
+        // Copy first: a client that has received the whole response may rely on it being stored.
         self.copy(body, data);
         if self.withheld == Some(Withheld::Useless) {
             self.skipped = self.skipped.saturating_add(data.len() as u64);
             let length = self.skipped.saturating_add(body.remaining().unwrap_or(0));
-            if !body.is_done() && length > USELESS_BYTES_MAX {
+            if !self.is_for_others() && !body.is_done() && length > USELESS_BYTES_MAX {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
@@ -334,6 +387,7 @@ impl ClientStream for Tap<'_> {
             return Ok(());
         }
         let sent = self.client.respond(backlog, head, body, chunked, data);
+        self.bound(backlog);
         self.written(backlog, sent)
     }
 

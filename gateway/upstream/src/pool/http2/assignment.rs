@@ -68,8 +68,8 @@ impl Pool {
         true
     }
 
-    /// Moves a connection's frames until it is closed. Gives waiting requests the streams that its endpoint allows
-    /// beyond those that it allowed before.
+    /// Moves a connection's frames until it is closed. When its endpoint raises the limit of streams, gives the new
+    /// streams to waiting requests.
     pub(super) async fn run_connection(pool: Weak<Self>, connection: Rc<Http2Connection>) {
         let mut places = connection.places();
         poll_fn(|cx| {

@@ -1,7 +1,7 @@
-//! Decides what the endpoint's response to a request for a slice means.
+//! Decides what happens with the endpoint's response to a request for a slice.
 //!
-//! [`Fetch::admit`](super::Fetch::admit) calls [`admit_for_slice`] if the fetch has a [`SliceFetch`]. Invariant:
-//! each response ends the manifest's fill, so that no follower of the manifest waits forever.
+//! [`Fetch::admit`](super::Fetch::admit) calls [`admit_for_slice`] if the fetch has a [`SliceFetch`]. Invariant: every
+//! response ends the manifest's fill, so that no follower of the manifest waits forever.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use tollgate_http::{RequestHead, ResponseHead};
 use super::{Admitted, ERRORS, UNCACHEABLE_SECONDS};
 use crate::exchange::cache::caching::Caching;
 
-/// How long it is remembered that an endpoint answers a range of a response with the whole.
+/// How long the store remembers that an endpoint answers a range request with the whole response.
 const WITHOUT_RANGES_SECONDS: u32 = 600;
 
 /// The parts of a fetch of a slice besides its own fill.
-pub(in crate::exchange::cache) struct SliceFetch {
+pub(in super::super) struct SliceFetch {
     /// The range that the endpoint is asked for.
     pub wanted: Range<u64>,
-    /// The manifest, which each slice brings again: its fields are newer.
+    /// The fill of the manifest: every slice brings the manifest again, with newer fields.
     pub manifest: Fill,
     /// The manifest that the request validates.
     pub stale: Option<Arc<Stored>>,
 }
 
 /// Decides about the endpoint's response to a request for a slice.
-pub(in crate::exchange::cache) fn admit_for_slice(
+pub(in super::super) fn admit_for_slice(
     slice: SliceFetch,
     caching: &Caching<'_>,
     requested: Moment,
@@ -35,10 +35,10 @@ pub(in crate::exchange::cache) fn admit_for_slice(
 ) -> Admitted {
     let now = Moment::from(tollgate_net::wall_clock());
     let times = Received { requested, received: now };
-    // The lifetimes of the whole.
+    // The lifetime of the whole response, a 200.
     let admission = caching.cache.rules.admission(200);
     let SliceFetch { wanted, manifest, stale } = slice;
-    // What is stored does not keep the endpoint's mark (RFC 7541, 6.2.3).
+    // The store does not keep the never-indexed mark of a field (RFC 7541, 6.2.3).
     let is_storable = !response.has_never_indexed;
     match (response.status, &stale) {
         (206, _) if is_storable => {
@@ -47,7 +47,7 @@ pub(in crate::exchange::cache) fn admit_for_slice(
                 && head.freshness().can_be_shared()
                 && may_share(caching, &head)
             {
-                // First the manifest: its followers then find the slice on its way.
+                // The manifest first: its followers then find the fetch of the slice running.
                 manifest.finish_manifest(head.of_whole(), part.length);
                 let length = Some(part.range.end - part.range.start);
                 return Admitted::Stored { head, length, is_part_wanted: false };
@@ -64,7 +64,7 @@ pub(in crate::exchange::cache) fn admit_for_slice(
                 return Admitted::AskAgain;
             }
         }
-        // The range lies beyond the end. That says nothing about other ranges.
+        // The range lies beyond the end. Other ranges may still exist.
         (416, _) => {
             manifest.refuse();
             return Admitted::AskAgain;
@@ -76,24 +76,19 @@ pub(in crate::exchange::cache) fn admit_for_slice(
         _ => {}
     }
     let seconds = if response.status == 200 { WITHOUT_RANGES_SECONDS } else { UNCACHEABLE_SECONDS };
-    // First the mark, so that no follower begins again.
+    // The mark first, so that no follower starts another fetch.
     do_without(&caching.cache.store, manifest.key(), now, seconds);
     manifest.refuse();
     Admitted::AskAgain
 }
 
 /// Returns whether a request may share a response with this head.
-pub(in crate::exchange::cache) fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
+pub(in super::super) fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
     !caching.is_identified || head.freshness().is_open()
 }
 
 /// Has requests answered in the usual way for a while.
-pub(in crate::exchange::cache) fn do_without(
-    store: &Arc<Store>,
-    manifest_key: &[u8],
-    now: Moment,
-    seconds: u32,
-) {
+pub(in super::super) fn do_without(store: &Arc<Store>, manifest_key: &[u8], now: Moment, seconds: u32) {
     store.purge(Purge::Key(manifest_key), PurgeMode::Remove);
-    store.mark_uncacheable(manifest_key, now, seconds);
+    store.mark_uncacheable(manifest_key, now, seconds, None);
 }

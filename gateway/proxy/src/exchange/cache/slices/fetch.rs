@@ -1,4 +1,8 @@
-//! Fetches slices, each on a task of its own.
+//! Starts fetches of slices, each on a task of its own.
+//!
+//! [`manifest`](super::manifest) calls [`lead`] to fetch the manifest with a slice, [`obtain`](super::obtain) calls
+//! [`start`] for a slice alone. The response brings both in either case;
+//! [`admission`](crate::exchange::cache::admission) stores them.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,13 +20,14 @@ use crate::state::client_side::ClientSide;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// The followers of a fetch that this request has caused.
+/// The followers of a fetch that this request started.
 pub(super) struct Led {
     pub manifest: Option<Follower>,
     pub slice: Option<(u64, Follower)>,
 }
 
-/// Fetches a slice for the followers of the manifest. The request validates `stale`, if there is one.
+/// Starts a fetch of the manifest by way of the slice `number`. Its request validates the manifest `stale`, if there is
+/// one.
 pub(super) fn lead<S: ClientSide>(
     client: &Client<S>,
     worker: &Rc<Worker>,
@@ -39,9 +44,9 @@ pub(super) fn lead<S: ClientSide>(
     Led { manifest: waits, slice }
 }
 
-/// Begins the fetch of a slice, whether it is stored or not.
+/// Returns the fill of a slice, even if the slice is stored.
 fn slice_fill(store: &Arc<Store>, state: &RequestState, caching: &Caching<'_>, key: &[u8]) -> Fill {
-    // Others must not follow a request with an identity before its response allows it.
+    // No other request may follow a request with an identity before the response permits it.
     if caching.is_identified {
         return store.begin_alone(key);
     }

@@ -1,4 +1,7 @@
-//! Finds the manifest of a response in slices, or has one request fetch or validate it for all who wait.
+//! Finds the manifest of a response in slices, or has one request fetch or validate it for all waiting requests.
+//!
+//! [`serve`](super::serve) calls [`find`] first. A manifest has no fetch of its own: the response to a request for any
+//! slice brings it, so the fetch asks for the slice that the request needs.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +22,7 @@ use crate::state::client_side::ClientSide;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// How often a request asks for the manifest: by the slice that it needs, and by the first one.
+/// How many times a request asks for the manifest: first with the slice that it needs, then with slice 0.
 const BEGINS_MAX: u32 = 3;
 
 /// The manifest that a request is answered with.
@@ -29,6 +32,8 @@ pub(super) struct Manifest {
     pub length: u64,
     /// How it was found.
     pub outcome: CacheOutcome,
+    /// Whether it is stale, and stands in for an error of the endpoint.
+    pub replaces_error: bool,
     /// The slice that was asked for together with it, with its number.
     pub own: Option<(u64, Follower)>,
 }
@@ -36,11 +41,10 @@ pub(super) struct Manifest {
 /// The result of a search.
 pub(super) enum Found {
     Manifest(Manifest),
-    /// The response does not come in slices, as far as is known.
+    /// The endpoint sends no slices, as far as is known.
     Nothing,
     /// Responses to this request are not stored.
     NotStored,
-    /// The client has left.
     ClientLeft,
 }
 
@@ -77,7 +81,7 @@ pub(super) async fn find<S: ClientSide>(
         }
         Lookup::Miss => None,
     };
-    // A response to HEAD brings no slice.
+    // The response to a HEAD has no slice.
     if !is_get {
         return Found::Nothing;
     }
@@ -117,14 +121,15 @@ pub(super) async fn find<S: ClientSide>(
                     led = Some(lead(client, worker, state, active, caching, slices, fetch));
                 }
                 Ok(Start::Failed) => {
-                    return match stale {
-                        Some(stale) if Fetch::may_serve(&stale, caching) => {
-                            usable(stale, CacheOutcome::Stale, None)
+                    let stale = stale.filter(|stale| Fetch::may_serve(stale, caching));
+                    return match stale.map(|stale| usable(stale, CacheOutcome::Stale, None)) {
+                        Some(Found::Manifest(found)) => {
+                            Found::Manifest(Manifest { replaces_error: true, ..found })
                         }
                         _ => Found::Nothing,
                     };
                 }
-                Ok(Start::Fetch | Start::Streaming(..)) => break,
+                Ok(Start::Fetch | Start::OtherVariant | Start::Streaming(..)) => break,
             }
         }
         let now = Moment::from(tollgate_net::wall_clock());
@@ -135,8 +140,8 @@ pub(super) async fn find<S: ClientSide>(
     Found::Nothing
 }
 
-/// Returns whether the whole response is stored and may be used. One that is stale may be too long by now, so it is no
-/// reason to do without slices.
+/// Returns whether the whole response is stored and usable. A stale one does not count: the new version may be too long
+/// to store whole.
 fn is_stored_whole(store: &Store, slices: &Slices, state: &RequestState) -> bool {
     let now = Moment::from(tollgate_net::wall_clock());
     let head = &state.request.head;
@@ -145,12 +150,12 @@ fn is_stored_whole(store: &Store, slices: &Slices, state: &RequestState) -> bool
 
 fn usable(stored: Arc<Stored>, outcome: CacheOutcome, own: Option<(u64, Follower)>) -> Found {
     match stored.manifest_length() {
-        Some(length) => Found::Manifest(Manifest { stored, length, outcome, own }),
+        Some(length) => Found::Manifest(Manifest { stored, length, outcome, replaces_error: false, own }),
         None => Found::Nothing,
     }
 }
 
-/// Returns how a manifest was found that the endpoint was asked for.
+/// Returns the outcome of a fetch of the manifest.
 fn outcome(is_own: bool, stale: Option<&Arc<Stored>>, found: &Stored) -> CacheOutcome {
     match stale {
         _ if !is_own => CacheOutcome::Coalesced,

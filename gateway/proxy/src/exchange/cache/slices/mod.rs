@@ -2,16 +2,19 @@
 //!
 //! On a route whose policy has `slice`, [`serve`](super::serve) calls [`serve`] before its own look-up. The steps:
 //!
-//! 1. [`manifest`] finds the head and the length of the whole response. If they are unknown or stale, one request asks the
-//!    endpoint for all who wait, by the range of a slice that it needs, and with the conditions of a validation.
-//! 2. Conditions and range of the request are answered from these. The answer says which slices are needed.
-//! 3. [`obtain`] brings them one after another: from the store, from a fetch that runs, or by a fetch of its own.
-//! 4. [`send`] sends each slice while the next one is not needed yet.
+//! 1. [`manifest`] finds the manifest: the head and the length of the whole response. If it is missing or stale, one
+//!    request fetches it for all that wait: it asks the endpoint for a slice that it needs, and validates a stale
+//!    manifest.
+//! 2. The manifest answers the request's conditions and range, and so decides which slices are needed.
+//! 3. [`obtain`] gets one slice at a time: from the store, from a running fetch, or from a fetch that it starts.
+//! 4. [`send`] sends each slice, and then obtains the next one.
 //!
-//! All fetches are [tasks of their own](super::background), so a client that leaves stops nothing for others, and costs the
-//! endpoint one slice at most. A response that does not come in slices is left to the usual way: `None`. Invariant: each
-//! slice of a response has the length and the strong validator of the manifest that its head was made of, or the response is
-//! cut.
+//! Every fetch is a [task of its own](super::background). So a client that leaves ends no fetch that others wait for,
+//! and costs the endpoint at most one slice. If the endpoint sends no slices, [`serve`] returns `None`, and the caller
+//! continues with whole responses.
+//!
+//! Invariant: every slice of a response has the length and the strong validator of the manifest that made its head, or
+//! the response is cut.
 
 mod fetch;
 mod manifest;
@@ -21,7 +24,7 @@ mod send;
 use std::ops::Range;
 use std::rc::Rc;
 
-use tollgate_cache::{Lookup, Moment, Store, answer_for};
+use tollgate_cache::{Forward, Lookup, Moment, Store, answer_for};
 use tollgate_http::{Answer, Conditions, Head, Method, RequestHead, Requested, parse_ranges};
 use tollgate_observe::Reason;
 use tollgate_policy::CacheOutcome;
@@ -41,20 +44,21 @@ use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// How often a response begins again, because it turned out to be another version before anything was sent.
+/// How many versions a request tries, if the endpoint changes the response before anything was sent.
 const VERSIONS_MAX: u32 = 2;
 
-/// Ends the key of the whole response. Neither a URL nor a value of a field contains it: the parser refuses control
-/// characters.
+/// Separates the key of the whole response from the rest. Neither a URL nor a field value contains it, because the
+/// parser rejects control characters.
 const SLICES_MARK: u8 = 0x1e;
 
-/// Returns the key of the manifest of a response with this key. Its slices have longer keys, so that a purge of a prefix
-/// concerns all of them; to remove the manifest is enough to have none of them used before the endpoint is asked.
+/// Returns the key of a response's manifest. The keys of its slices extend it, so that a purge by prefix removes them
+/// too. To invalidate a response, removing the manifest is enough: without it, no slice is used before the endpoint is
+/// asked.
 pub(super) fn manifest_key(key: &[u8]) -> Vec<u8> {
     [key, &[SLICES_MARK]].concat()
 }
 
-/// The slices of a response.
+/// The keys and ranges of a response's slices.
 struct Slices {
     /// The key of the whole response.
     key: Vec<u8>,
@@ -67,31 +71,31 @@ impl Slices {
         Self { key: key.to_vec(), manifest_key: manifest_key(key), size }
     }
 
-    /// Returns the key of a slice. It contains the size, so that another configuration finds none of these.
+    /// Returns the key of a slice. It contains the size, so that a configuration with another size does not find it.
     fn slice_key(&self, number: u64) -> Vec<u8> {
         [&self.manifest_key[..], format!("{}/{number}", self.size).as_bytes()].concat()
     }
 
-    /// Returns the bytes of a slice of a response whose length is not known.
+    /// Returns the range of a slice if the length of the response is not known.
     fn wanted(&self, number: u64) -> Range<u64> {
         let start = number.saturating_mul(self.size);
         start..start.saturating_add(self.size)
     }
 
-    /// Returns the bytes of a slice of a response with this length.
+    /// Returns the range of a slice of a response with this length.
     fn range(&self, number: u64, length: u64) -> Range<u64> {
         let Range { start, end } = self.wanted(number);
         start..end.min(length)
     }
 
-    /// Returns the number of the slice with a byte.
+    /// Returns the number of the slice that contains a byte.
     fn number_of(&self, at: u64) -> u64 {
         at / self.size
     }
 }
 
-/// Answers a request from slices, and fetches the missing ones. `None`: the response does not come in slices, as far
-/// as is known, or the request must be answered in another way.
+/// Answers a request from slices, and fetches the missing ones. `None`: the endpoint sends no slices, as far as is
+/// known, or the request cannot be answered from slices.
 pub(super) async fn serve<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -113,13 +117,15 @@ pub(super) async fn serve<S: ClientSide>(
         {
             Found::Manifest(manifest) => manifest,
             Found::Nothing => return None,
-            Found::NotStored => return Some(pass(client, worker, state, active, caching).await),
+            Found::NotStored => {
+                return Some(pass(client, worker, state, active, caching, Forward::UriMiss).await);
+            }
             Found::ClientLeft => return Some(left(state, caching)),
         };
         let answer = answer_for(manifest.stored.head(), manifest.length, &state.request)?;
-        // Several ranges may need all slices: the endpoint knows better what to send.
+        // Several ranges may need all slices. The endpoint can answer them at less cost.
         if matches!(&answer, Answer::Ranges(ranges) if ranges.len() > 1) {
-            return Some(pass(client, worker, state, active, caching).await);
+            return Some(pass(client, worker, state, active, caching, Forward::Request).await);
         }
         let part = part(manifest.stored.head(), manifest.length, answer);
         let has_body = part.has_body && !part.range.is_empty() && state.request.method != Method::Head;
@@ -139,7 +145,7 @@ pub(super) async fn serve<S: ClientSide>(
     None
 }
 
-/// Looks a key up in memory, and then on disk. Returns whether the result comes from disk, next to the result.
+/// Looks a key up in memory, and then on disk. Returns the result, and whether it comes from disk.
 async fn look_up<S: ClientSide>(
     client: &mut Client<S>,
     store: &Store,
@@ -153,9 +159,9 @@ async fn look_up<S: ClientSide>(
     }
 }
 
-/// Returns the first byte that a request wants, or 0 if that depends on the length of the response.
+/// Returns the first byte that a request asks for, or 0 if that depends on the length of the response.
 fn first_byte(request: &RequestHead) -> u64 {
-    /// Beyond this, a range counts from the end.
+    /// `parse_ranges` got the largest length, so a suffix range starts beyond this.
     const LENGTH_MAX: u64 = 1 << 62;
     let range = Conditions::read(request).range;
     match range.map(|range| parse_ranges(&range, u64::MAX)) {
@@ -167,7 +173,7 @@ fn first_byte(request: &RequestHead) -> u64 {
     }
 }
 
-/// Ends a request whose client has left while it waited.
+/// Ends a request whose client left while it waited.
 fn left(state: &mut RequestState, caching: &Caching<'_>) -> ConnectionFate {
     state.record.reason = Reason::ClientClosed;
     note(state, caching.cache, CacheOutcome::Miss);

@@ -1,4 +1,7 @@
-//! Brings a slice: from the store, from a fetch that runs, or by a fetch of its own.
+//! Gets one slice of the manifest's version: from the store, from a running fetch, or from a fetch that it starts.
+//!
+//! [`serve`](super::serve) calls [`obtain`] for the first slice, before it sends the head, and [`send`](super::send)
+//! for each later one.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,10 +20,10 @@ use crate::state::client_side::ClientSide;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// How often a slice is asked for, if its fetch ends without it.
+/// How many times a request tries again, if a fetch ends without the slice.
 const BEGINS_MAX: u32 = 2;
 
-/// A slice of the version that is sent.
+/// A slice of the manifest's version.
 pub(super) struct Slice {
     pub source: Source,
     pub outcome: CacheOutcome,
@@ -29,21 +32,21 @@ pub(super) struct Slice {
 /// The source of a slice's bytes.
 pub(super) enum Source {
     Stored(Arc<Stored>),
-    /// Another task is fetching them.
+    /// A task is fetching them.
     Arriving(Follower),
 }
 
-/// Why there is no slice.
+/// Why a slice cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// The endpoint has another version of the response by now.
+    /// The endpoint now has another version of the response.
     OtherVersion,
     /// It could not be fetched.
     Failed,
     ClientLeft,
 }
 
-/// Brings a slice.
+/// Gets the slice `number`.
 pub(super) async fn obtain<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -112,14 +115,14 @@ pub(super) async fn obtain<S: ClientSide>(
             }
             Ok(Start::Stored(_) | Start::Streaming(..)) => return Err(Missing::OtherVersion),
             Ok(Start::Failed) => return Err(Missing::Failed),
-            // The leader's task is gone: begin again.
+            // The leader's task ended without a response: this request leads now.
             Ok(Start::Lead(fill)) => {
                 waits = fill.follower().map(|follower| (number, follower));
                 let fetch = (number, fill, store.begin_alone(&slices.manifest_key), None);
                 start(client, worker, state, active, caching, slices, fetch);
             }
             // It was a validation, and this slice is stored still; or it was refused, or cut.
-            Ok(Start::Fetch) => {
+            Ok(Start::Fetch | Start::OtherVariant) => {
                 let (found, _) = look_up(client, store, &key, &state.request.head).await;
                 if let Lookup::Hit(stored) = found {
                     if is_stored(&stored) {

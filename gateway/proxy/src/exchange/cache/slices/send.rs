@@ -1,4 +1,7 @@
-//! Sends a response that is put together of slices.
+//! Sends a response that consists of slices: the head, then each slice as soon as it is obtained.
+//!
+//! [`serve`](super::serve) calls [`send`] with the first slice in hand, so an error before that slice can still be
+//! answered in another way. After the head, an error cuts the response.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -25,7 +28,7 @@ use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// Sends a part of the response. `first` is its first slice; `None`: it has no body.
+/// Sends `part` of the response. `first` is its first slice; `None`: it has no body.
 pub(super) async fn send<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -34,19 +37,21 @@ pub(super) async fn send<S: ClientSide>(
     caching: &Caching<'_>,
     (slices, mut manifest, part, first): (&Slices, Manifest, Part, Option<Slice>),
 ) -> ConnectionFate {
-    // A slice that was fetched and is not needed must not wait for this response.
+    // Its follower must not slow the fetch down if this response does not need the slice.
     manifest.own = None;
     let close = skip_body(state, caching.close) || client.announces_close();
     let first_outcome = first.as_ref().map_or(manifest.outcome, |slice| slice.outcome);
     let mut outcome = worse(manifest.outcome, first_outcome);
     let stored = manifest.stored.clone();
     let now = Moment::from(tollgate_net::wall_clock());
-    let mut own = own_lines(stored.head(), caching, outcome, now);
+    let forwarded = manifest.replaces_error.then_some((Forward::Stale, None));
+    let mut own = own_lines(stored.head(), caching, outcome, forwarded, now);
     own.content_range = part.content_range(manifest.length);
     if let Some(status) = &mut own.status
         && status.forward.is_some()
+        && !manifest.replaces_error
     {
-        // RFC 9211, 2.2 and 2.3: the response was known, and its slice was not.
+        // RFC 9211, 2.2 and 2.3: the manifest was stored, its slice was not.
         if manifest.outcome == CacheOutcome::Hit {
             status.forward = Some(Forward::Partial);
         }
@@ -120,13 +125,14 @@ async fn send_slice<S: ClientSide>(
     }
 }
 
-/// Ends a response in its middle, because its next slice is missing.
+/// Cuts a response, because its next slice is missing. Returns the reason.
 fn cut(state: &mut RequestState, caching: &Caching<'_>, slices: &Slices, missing: Missing) -> Reason {
     let problem = match missing {
         Missing::ClientLeft => return Reason::ClientClosed,
         Missing::Failed => "a slice could not be fetched",
         Missing::OtherVersion => {
-            // Endpoints that disagree would have every response cut. Without slices, each answers for itself.
+            // If endpoints disagree about the version, every response would be cut. So respond without slices for a
+            // while.
             let now = Moment::from(tollgate_net::wall_clock());
             do_without(&caching.cache.store, &slices.manifest_key, now, UNCACHEABLE_SECONDS);
             "the endpoint has another version than the slices that were sent"
@@ -136,7 +142,7 @@ fn cut(state: &mut RequestState, caching: &Caching<'_>, slices: &Slices, missing
     Reason::HttpResponseIncomplete
 }
 
-/// Returns the outcome that tells more about what a request has cost.
+/// Returns the outcome that cost more.
 fn worse(one: CacheOutcome, other: CacheOutcome) -> CacheOutcome {
     let rank = |outcome| match outcome {
         CacheOutcome::Hit | CacheOutcome::Bypass => 0,

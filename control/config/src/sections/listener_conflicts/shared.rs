@@ -3,10 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::Listener;
 use crate::position::At;
 use crate::section::{Problem, shown};
 use crate::sections::ListenTls;
+use crate::sections::listen::Listener;
 
 /// A setting that must be the same at all listeners of an address, and how to compare it.
 type SharedSetting = (&'static str, fn(&Listener, &Listener) -> bool);

@@ -1,4 +1,4 @@
-//! Replicas follow a log over broken connections and restarts, and end with its documents.
+//! Every replica ends with the log's documents. A test case drives one [`DocumentLog`] and several [`Replica`]s.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 use tollgate_documents::{Compact, DocumentKey};
-use tollgate_fleet::{DocumentLog, Position, Replica, ToGateway};
 
-/// How many gateways follow the log.
-const GATEWAYS: usize = 3;
+use super::{ConnectionStep, GATEWAYS, connection_step};
+use crate::log::DocumentLog;
+use crate::message::{Position, ToGateway};
+use crate::replica::Replica;
 
 /// A step of a test.
 #[derive(Clone, Debug)]
@@ -21,29 +22,16 @@ enum Step {
     Remove(u8),
     /// All documents are replaced.
     Replace(Vec<(u8, u8)>),
-    /// A gateway connects, if it is not connected.
-    Connect(usize),
-    /// A connected gateway is sent what has changed, and receives the first lines of that.
-    Receive(usize, usize),
-    /// A connection breaks. Lines on their way are lost.
-    Disconnect(usize),
-    /// A gateway starts again from its last commit, without its memory of documents of unknown kinds.
-    RestartGateway(usize),
-    /// The controller starts again. All connections break.
-    RestartController,
+    /// Something happens to a connection or a process.
+    Connection(ConnectionStep),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let gateway = || 0..GATEWAYS;
     prop_oneof![
         4 => (0..6u8, 0..4u8).prop_map(|(name, value)| Step::Put(name, value)),
         2 => (0..6u8).prop_map(Step::Remove),
         1 => vec((0..6u8, 0..4u8), 0..6).prop_map(Step::Replace),
-        2 => gateway().prop_map(Step::Connect),
-        6 => (gateway(), 0..9usize).prop_map(|(gateway, lines)| Step::Receive(gateway, lines)),
-        1 => gateway().prop_map(Step::Disconnect),
-        1 => gateway().prop_map(Step::RestartGateway),
-        1 => Just(Step::RestartController),
+        11 => connection_step(9).prop_map(Step::Connection),
     ]
 }
 
@@ -67,7 +55,7 @@ fn kinds(name: &str) -> Option<&'static str> {
 /// A gateway, and its connection.
 struct Gateway {
     replica: Replica,
-    /// The position up to which the controller has sent changes, and the lines on their way.
+    /// The position up to which the controller has sent changes, and the lines in flight.
     connection: Option<(Option<Position>, Vec<Bytes>)>,
     edits: usize,
 }
@@ -88,7 +76,7 @@ impl Gateway {
         self.replica.disconnect();
     }
 
-    /// Sends what has changed, as the server does, and takes in the first `count` lines.
+    /// Sends the changes, as the server does, and receives the first `count` lines.
     fn receive(&mut self, log: &DocumentLog, count: usize) {
         let Some((known, lines)) = &mut self.connection else { return };
         if lines.is_empty() {
@@ -125,16 +113,18 @@ fn run(steps: Vec<Step>) -> usize {
                 expected = all.into_iter().map(|(name, value)| (key(name), document(name, value))).collect();
                 log.replace(expected.clone());
             }
-            Step::Connect(gateway) => gateways[gateway].connect(),
-            Step::Receive(gateway, count) => gateways[gateway].receive(&log, count),
-            Step::Disconnect(gateway) => gateways[gateway].disconnect(),
-            Step::RestartGateway(gateway) => {
+            Step::Connection(ConnectionStep::Connect(gateway)) => gateways[gateway].connect(),
+            Step::Connection(ConnectionStep::Receive(gateway, count)) => {
+                gateways[gateway].receive(&log, count)
+            }
+            Step::Connection(ConnectionStep::Disconnect(gateway)) => gateways[gateway].disconnect(),
+            Step::Connection(ConnectionStep::RestartGateway(gateway)) => {
                 let Gateway { replica, .. } = &gateways[gateway];
                 let (documents, position) = (replica.documents().clone(), replica.position().cloned());
                 gateways[gateway].connection = None;
                 gateways[gateway].replica = Replica::new(kinds, documents, position);
             }
-            Step::RestartController => {
+            Step::Connection(ConnectionStep::RestartController) => {
                 runs += 1;
                 gateways.iter_mut().for_each(Gateway::disconnect);
                 log = DocumentLog::new(format!("run {runs}"));
@@ -170,10 +160,10 @@ proptest! {
 fn a_change_of_an_endpoint_is_received_as_an_edit() {
     let steps = vec![
         Step::Put(1, 0),
-        Step::Connect(0),
-        Step::Receive(0, usize::MAX),
+        Step::Connection(ConnectionStep::Connect(0)),
+        Step::Connection(ConnectionStep::Receive(0, usize::MAX)),
         Step::Put(1, 1),
-        Step::Receive(0, usize::MAX),
+        Step::Connection(ConnectionStep::Receive(0, usize::MAX)),
     ];
     assert_eq!(run(steps), 1);
 }

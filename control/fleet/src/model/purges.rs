@@ -1,4 +1,5 @@
-//! Gateways follow a list of purges over broken connections, restarts and aging, and miss none.
+//! No gateway misses a purge. A test case drives one [`PurgeList`] and several [`PurgeDelivery`]s. At the end, every
+//! gateway must have carried out each purge that was made since its store was empty.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,14 +12,14 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::{ConnectionStep, GATEWAYS, connection_step};
 use crate::message::{PurgePosition, ToGateway, line};
 use crate::purge_delivery::{PurgeBatch, PurgeDelivery};
 use crate::purge_list::PurgeList;
 
-/// From this time without a known list on, a gateway removes everything if it does not get all that it lacks.
+/// A gateway that was out of touch for this long removes everything, unless the list still has every purge that it
+/// missed.
 const GAP_MAX: Duration = Duration::from_secs(30 * 60);
-/// How many gateways follow the list.
-const GATEWAYS: usize = 3;
 
 /// A step of a test.
 #[derive(Clone, Debug)]
@@ -27,31 +28,19 @@ enum Step {
     Purge,
     /// Some minutes pass.
     Wait(u64),
-    /// A gateway connects, if it is not connected.
-    Connect(usize),
-    /// A connected gateway is sent what it lacks, and receives the first lines of that.
-    Receive(usize, usize),
-    /// A gateway carries out what it was handed.
+    /// A gateway carries out the batch that its delivery handed over.
     CarryOut(usize),
-    /// A connection breaks. Lines on their way are lost.
-    Disconnect(usize),
-    /// A gateway starts again, with an empty store.
-    RestartGateway(usize),
-    /// The controller starts again with its file. All connections break.
-    RestartController,
+    /// Something happens to a connection or a process. A gateway starts again with an empty store, the controller with
+    /// its file.
+    Connection(ConnectionStep),
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let gateway = || 0..GATEWAYS;
     prop_oneof![
         4 => Just(Step::Purge),
         2 => (1..40u64).prop_map(Step::Wait),
-        2 => gateway().prop_map(Step::Connect),
-        6 => (gateway(), 0..5usize).prop_map(|(gateway, lines)| Step::Receive(gateway, lines)),
-        4 => gateway().prop_map(Step::CarryOut),
-        1 => gateway().prop_map(Step::Disconnect),
-        1 => gateway().prop_map(Step::RestartGateway),
-        1 => Just(Step::RestartController),
+        4 => (0..GATEWAYS).prop_map(Step::CarryOut),
+        11 => connection_step(5).prop_map(Step::Connection),
     ]
 }
 
@@ -59,11 +48,11 @@ fn step() -> impl Strategy<Value = Step> {
 struct Gateway {
     delivery: PurgeDelivery,
     batches: mpsc::Receiver<PurgeBatch>,
-    /// The position up to which the controller has sent purges, and the lines on their way.
+    /// The position up to which the controller has sent purges, and the lines in flight.
     connection: Option<(PurgePosition, VecDeque<Bytes>)>,
-    /// Purges that were made before its store had anything.
+    /// How many purges were made before it started. Its store was empty then, so it needs none of them.
     before: u64,
-    /// Until this time, it knows every purge.
+    /// It knows every purge made up to this time.
     known_at: SystemTime,
     carried_out: BTreeSet<u64>,
 }
@@ -86,7 +75,7 @@ impl Gateway {
         self.delivery.disconnect();
     }
 
-    /// Sends what the gateway lacks, as the server does, and takes in the first `count` lines.
+    /// Sends the purges that the gateway lacks, as the server does, and receives the first `count` lines.
     fn receive(&mut self, list: &mut PurgeList, now: SystemTime, count: usize) {
         let Some((known, lines)) = &mut self.connection else { return };
         if lines.is_empty() && list.position() != *known {
@@ -110,7 +99,7 @@ impl Gateway {
         }
     }
 
-    /// Lets the delivery act until it waits. Returns whether a batch was answered.
+    /// Polls the delivery once. Returns whether a batch was answered.
     fn progress(&mut self) -> bool {
         let mut progress = std::pin::pin!(self.delivery.progress());
         match progress.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -122,7 +111,7 @@ impl Gateway {
         }
     }
 
-    /// Carries a batch out. `made`: how many purges there are.
+    /// Carries out the next batch, if one was handed over. `made`: how many purges exist.
     fn carry_out(&mut self, made: u64, now: SystemTime) {
         self.progress();
         let Ok(batch) = self.batches.try_recv() else { return };
@@ -154,12 +143,16 @@ fn run(steps: Vec<Step>) {
                 list.push(Arc::new(json!({ "tag": last + 1 })), now);
             }
             Step::Wait(minutes) => now += Duration::from_secs(60 * minutes),
-            Step::Connect(gateway) => gateways[gateway].connect(),
-            Step::Receive(gateway, count) => gateways[gateway].receive(&mut list, now, count),
+            Step::Connection(ConnectionStep::Connect(gateway)) => gateways[gateway].connect(),
+            Step::Connection(ConnectionStep::Receive(gateway, count)) => {
+                gateways[gateway].receive(&mut list, now, count)
+            }
             Step::CarryOut(gateway) => gateways[gateway].carry_out(last, now),
-            Step::Disconnect(gateway) => gateways[gateway].disconnect(),
-            Step::RestartGateway(gateway) => gateways[gateway] = Gateway::new(last, now),
-            Step::RestartController => {
+            Step::Connection(ConnectionStep::Disconnect(gateway)) => gateways[gateway].disconnect(),
+            Step::Connection(ConnectionStep::RestartGateway(gateway)) => {
+                gateways[gateway] = Gateway::new(last, now)
+            }
+            Step::Connection(ConnectionStep::RestartController) => {
                 gateways.iter_mut().for_each(Gateway::disconnect);
                 let file = serde_json::to_vec(&list.saved()).expect("a text");
                 list = PurgeList::parse(&file, now).expect("a list");
@@ -169,7 +162,7 @@ fn run(steps: Vec<Step>) {
     let position = list.position();
     for gateway in &mut gateways {
         gateway.connect();
-        // What remains of the last lines, then what is new; a batch that is on its way, then the last one.
+        // Twice: once for lines or a batch still in flight, and once for the rest.
         (0..2).for_each(|_| gateway.receive(&mut list, now, usize::MAX));
         (0..2).for_each(|_| gateway.carry_out(position.number, now));
         assert_eq!(*gateway.delivery.position(), position);

@@ -1,18 +1,20 @@
 //! Finds listeners that exclude each other. The reader compares the listeners of the file. If documents add listeners,
 //! the plan's compiler compares all of them.
 
+mod shared;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Listener, shared};
+use super::listen::Listener;
 use crate::section::{Problem, shown};
 use crate::sections::AdminSettings;
 
 /// Returns an error for each listener whose name another one has, whose address another one or the admin listener covers, or
 /// that cannot share its address with the others there.
 #[must_use]
-pub fn conflicts(listeners: &[&Listener], admin: Option<&AdminSettings>) -> Vec<Problem> {
+pub fn listener_conflicts(listeners: &[&Listener], admin: Option<&AdminSettings>) -> Vec<Problem> {
     let mut problems = same_names(listeners);
     let mut addresses: HashMap<String, Vec<&Listener>> = HashMap::new();
     // A port of TCP and the same one of UDP are two.

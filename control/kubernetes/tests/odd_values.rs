@@ -10,8 +10,11 @@ use tollgate_kubernetes::{Kind, Objects, RawObject, Translation, translate};
 
 use settings::settings;
 
-/// Annotations with values, under others that they need.
-const CASES: &[(&[(&str, &str)], &str, &[&str])] = &[
+/// Annotations that another one needs, its name, and values of it.
+type Case = (&'static [(&'static str, &'static str)], &'static str, &'static [&'static str]);
+
+/// Annotations with values.
+const CASES: &[Case] = &[
     (
         &[("enable-cors", "true")],
         "cors-allow-origin",
@@ -180,7 +183,7 @@ const CASES: &[(&[(&str, &str)], &str, &[&str])] = &[
 ];
 
 /// Annotations of a canary, with values.
-const CANARIES: &[(&[(&str, &str)], &str, &[&str])] = &[
+const CANARIES: &[Case] = &[
     (&[], "canary-weight", &["-1", "1000", "x", "50"]),
     (&[("canary-weight", "50")], "canary-weight-total", &["0", "-1", "7", "18446744073709551615"]),
     (&[], "canary-by-header", &["X-A", "a b", "a:b", "*", "ö", "X-A*"]),

@@ -131,7 +131,7 @@ pub fn affinity(reader: &mut Reader<'_>, wanted: &mut Wanted) {
                 sticky["same_site"] = site.into();
             }
             false => {
-                reader.invalid("session-cookie-samesite", format!("{text:?} is not Strict, Lax or None"))
+                reader.invalid("session-cookie-samesite", format!("{text:?} is not Strict, Lax or None"));
             }
         }
     }

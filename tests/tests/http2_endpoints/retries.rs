@@ -103,6 +103,30 @@ fn a_reset_may_have_been_acted_upon() {
 }
 
 #[test]
+fn a_reset_on_a_connection_that_was_used_before_costs_an_attempt() {
+    for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR] {
+        let seen = AtomicUsize::new(0);
+        let origin = Http2Origin::play(move |mut stream| match seen.fetch_add(1, Ordering::SeqCst) {
+            0 => drop(stream.echo()),
+            _ => stream.reset(reason),
+        });
+        let gateway = with(&origin, "    retry: {attempts: 2, on: [reset]}\n");
+        assert_eq!(gateway.client().get("/").text(), "GET / ");
+        let response = gateway.client().get("/");
+        assert_eq!(
+            (response.status, response.header("tollgate-reason")),
+            (502, Some("connection_terminated"))
+        );
+        assert_eq!(
+            (origin.count(), gateway.wait_records(2)[1]["attempts"].clone()),
+            (3, 2.into()),
+            "{reason:?}"
+        );
+        reconcile(&gateway, &origin);
+    }
+}
+
+#[test]
 fn a_status_holds_a_response_back() {
     let seen = AtomicUsize::new(0);
     let origin = Http2Origin::play(move |stream| {

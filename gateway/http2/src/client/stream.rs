@@ -32,7 +32,9 @@ pub enum ResponseFailure {
     HeadTooLarge,
     /// The trailers, or a head that is also the end, are too large for any limit.
     TrailersTooLarge,
-    /// The connection is lost, or the endpoint reset the stream.
+    /// The endpoint reset the stream with another code. It may have processed the request.
+    Reset,
+    /// The connection is lost.
     Closed,
 }
 
@@ -189,7 +191,7 @@ impl Core<ClientRole> {
             (None, Some(ErrorCode::HTTP_1_1_REQUIRED)) if state.is_cancelled => {
                 ResponseFailure::Http11Required
             }
-            (None, Some(_)) if state.is_cancelled => ResponseFailure::Closed,
+            (None, Some(_)) if state.is_cancelled => ResponseFailure::Reset,
             // Reset here, for a frame that breaks the protocol, or at the end of the connection.
             (None, Some(code)) if code != ErrorCode::CANCEL => ResponseFailure::Malformed,
             _ if is_violation => ResponseFailure::Malformed,

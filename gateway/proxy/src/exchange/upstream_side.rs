@@ -26,8 +26,10 @@ use crate::state::write_body::write_body;
 /// The reason why there is no response head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoHead {
-    /// The connection broke, or the endpoint reset the request.
+    /// The connection broke.
     Broken,
+    /// The endpoint reset the request. The connection goes on, so it was not stale.
+    Reset,
     /// The endpoint closed the connection without processing the request, which may be sent on another one.
     Unseen,
     /// The endpoint did not process the request and accepts none now.

@@ -128,9 +128,10 @@ async fn check_response(response: &ResponseStream, expected: Expected<'_>) -> Re
 
 fn failure(failure: ResponseFailure) -> ProbeFailure {
     match failure {
-        ResponseFailure::Closed | ResponseFailure::Refused | ResponseFailure::NotProcessed => {
-            ProbeFailure::Closed
-        }
+        ResponseFailure::Closed
+        | ResponseFailure::Reset
+        | ResponseFailure::Refused
+        | ResponseFailure::NotProcessed => ProbeFailure::Closed,
         ResponseFailure::Malformed
         | ResponseFailure::HeadTooLarge
         | ResponseFailure::TrailersTooLarge

@@ -149,7 +149,7 @@ fn a_reset_behind_a_complete_response_is_a_success() {
     endpoint.send(FrameType::DATA, 0, 3, b"not enough");
     endpoint.send(FrameType::RST_STREAM, 0, 3, &[0; 4]);
     assert_eq!(status(&stream), Some(Ok(200)));
-    assert_eq!(body(&stream).1, Some(Err(ResponseFailure::Closed)));
+    assert_eq!(body(&stream).1, Some(Err(ResponseFailure::Reset)));
 }
 
 #[test]

@@ -161,7 +161,7 @@ impl Exchange {
                 self.client = None;
             }
             Some(error) => {
-                assert!(self.is_given_up && error == ResponseFailure::Closed, "seed {seed}: {error:?}");
+                assert!(self.is_given_up && error == ResponseFailure::Reset, "seed {seed}: {error:?}");
                 self.client = None;
             }
             None => {}

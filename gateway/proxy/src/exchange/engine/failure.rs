@@ -42,6 +42,10 @@ pub(super) fn without_head<U: UpstreamSide>(
         NoHead::Unseen if repeatable.is_whole() => {
             (Reason::ConnectionTerminated, Outcome::NoConnection, true)
         }
+        NoHead::Reset => {
+            let reason = Reason::ConnectionTerminated;
+            return HeadFailure { reason, blame: Some(Outcome::Broken), stale: false };
+        }
         // The endpoint is there, and perhaps overloaded: the request must not move on without an attempt, as it does
         // from an endpoint that refuses the connection.
         NoHead::Refused => (Reason::ConnectionRefused, Outcome::Broken, false),

@@ -200,6 +200,7 @@ fn unread(failure: ResponseFailure) -> PeerError {
         ResponseFailure::NotProcessed
         | ResponseFailure::Refused
         | ResponseFailure::Http11Required
+        | ResponseFailure::Reset
         | ResponseFailure::Closed => stream_closed(),
     }
 }
@@ -214,6 +215,7 @@ fn no_head(failure: ResponseFailure) -> NoHead {
         ResponseFailure::Malformed | ResponseFailure::Http11Required => {
             NoHead::Bad(Reason::HttpProtocolError)
         }
+        ResponseFailure::Reset => NoHead::Reset,
         ResponseFailure::Closed => NoHead::Broken,
     }
 }

@@ -275,7 +275,7 @@ fn unchanged(out: &Path, study: &Study, plan: &Plan, catalogue: &Catalogue) -> R
             continue;
         };
         let newer = programs.values().find(|file| {
-            // The time of a change of the inode: a package manager sets the other times back.
+            // The change time of the inode: a package manager sets the other times to the past.
             fs::metadata(file).is_ok_and(|data| {
                 let nanoseconds = u32::try_from(data.ctime_nsec()).unwrap_or(0);
                 Duration::new(u64::try_from(data.ctime()).unwrap_or(0), nanoseconds) > written

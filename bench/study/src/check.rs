@@ -307,7 +307,8 @@ sections:
             let error = with(settings).unwrap_err();
             assert!(error.starts_with(&format!("arms.easy.settings: `{key}` is of the load")), "{error}");
         }
-        let own = "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log], host: a.test, path: /a";
+        let own =
+            "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log], host: a.test, path: /a";
         assert_eq!(with(own).unwrap().arms["easy"].settings.workers(), 2);
     }
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use tollgate_http::h2::fields;
 use tollgate_http::find_field_line;
+use tollgate_http::h2::fields;
 use tollgate_observe::Reason;
 
 use crate::state::peer_error::PeerError;

@@ -17,6 +17,8 @@ fuzz_target!(|bytes: &[u8]| {
         controller: CONTROLLER.to_owned(),
         addresses: AddressPool::new(vec![AddressBlock { first: [192, 0, 2, 0].into(), prefix: 28 }]),
         services: None,
+        publish_service: None,
+        default_certificate: None,
         external_names: true,
     };
     let mut objects = Objects::default();

@@ -108,7 +108,7 @@ impl Checks<'_> {
             let place = format!("arms.{name}");
             if let Some(key) = arm.settings.given().find(|key| !OF_A_SYSTEM.contains(key)) {
                 let text = format!(
-                    "{place}.settings: `{key}` is of the load or the origin, which all systems of a cell share: set it in \
+                    "{place}.settings: `{key}` belongs to the load or the origin, which all systems of a cell share: set it in \
                      the section or the point; an arm may have {}",
                     OF_A_SYSTEM.join(", ")
                 );
@@ -305,7 +305,10 @@ sections:
         {
             let (key, _) = settings.split_once(':').unwrap();
             let error = with(settings).unwrap_err();
-            assert!(error.starts_with(&format!("arms.easy.settings: `{key}` is of the load")), "{error}");
+            assert!(
+                error.starts_with(&format!("arms.easy.settings: `{key}` belongs to the load")),
+                "{error}"
+            );
         }
         let own =
             "workers: 2, quota: 0.5, cold: true, warm_up: 0, features: [access_log], host: a.test, path: /a";

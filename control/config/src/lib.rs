@@ -54,7 +54,7 @@ pub use endpoint_list::{EndpointListError, endpoints_from_text, load_endpoints};
 pub use hints::{exact_path_hints, open_listener_hints};
 pub use load::{Loaded, PartialConfig, from_text, load, load_with};
 pub use model::*;
-pub use policy_kinds::{PolicyKind, PolicySettings, register_policies};
+pub use policy_kinds::{PolicyKind, PolicySettings, is_guard, register_policies};
 pub use problem::{Problem, Severity};
 pub use problems::Problems;
 pub use read::files_in;

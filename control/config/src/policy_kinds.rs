@@ -73,6 +73,12 @@ pub(crate) fn policy_kinds() -> &'static [&'static dyn PolicyKind] {
     KINDS.get_or_init(Vec::new)
 }
 
+/// Returns whether a kind of policies decides if a client is admitted.
+#[must_use]
+pub fn is_guard(kind: &str) -> bool {
+    policy_kinds().iter().any(|known| known.is_guard() && known.key().name == kind)
+}
+
 /// Returns the section `policies`: the used sets first, then the kinds.
 pub(crate) fn policies_section() -> &'static SectionSpec {
     static SECTION: LazyLock<SectionSpec> = LazyLock::new(|| SectionSpec {

@@ -7,6 +7,7 @@
 //! changes leaves CPU time to the API server and to requests. While a translation is in progress, the thread continues
 //! to read events and to write the statuses of documents in force.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
@@ -404,8 +405,11 @@ impl Source {
             applier.set(self.translator.applied());
         }
         self.refused = refused;
-        let notes = self.translator.notes();
-        for (object, notes) in notes {
+        let mut notes = Cow::Borrowed(self.translator.notes());
+        for (object, refusals) in self.translator.refusal_notes(&self.refused) {
+            notes.to_mut().entry(object).or_default().extend(refusals);
+        }
+        for (object, notes) in notes.iter() {
             for note in notes {
                 if self.notes.get(object).is_none_or(|known| !known.contains(note)) {
                     warn!(target: component::KUBERNETES, "{object}: {note}");
@@ -414,7 +418,7 @@ impl Source {
             }
         }
         if self.notes != *notes {
-            self.notes.clone_from(notes);
+            self.notes = notes.into_owned();
         }
     }
 

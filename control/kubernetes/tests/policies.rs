@@ -1,4 +1,4 @@
-//! The examples of the page about policies: each one fits the definition, is in force, and becomes valid documents.
+//! The examples of the pages about policies: each one fits the definition, is in force, and becomes valid documents.
 
 mod settings;
 
@@ -58,19 +58,35 @@ fn values(text: &str) -> Vec<Value> {
 
 fn translated(text: &str) -> Translation {
     let mut all = Objects::default();
-    for value in values(WORLD).into_iter().chain(values(text)) {
+    // The certificate of the examples.
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/ingress.yaml");
+    let case = values(&std::fs::read_to_string(case).expect("a case"));
+    let mut secret = case.into_iter().find(|object| object["kind"] == "Secret").expect("a Secret");
+    secret["metadata"] = json!({"namespace": "demo", "name": "shop-tls"});
+    for value in values(WORLD).into_iter().chain([secret]).chain(values(text)) {
         let kind = value["kind"].as_str().and_then(Kind::by_name).expect("a kind");
         all.put(kind, serde_json::from_value::<RawObject>(value).expect("an object"));
     }
     translate(&all, &settings())
 }
 
-/// Returns the YAML examples of the page.
+/// Pages with examples.
+const PAGES: [&str; 3] = ["kubernetes-policies.md", "migrate/contour.md", "migrate/envoy-gateway.md"];
+
+/// Returns the YAML examples of the pages.
 fn examples() -> Vec<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/kubernetes-policies.md");
-    let page = std::fs::read_to_string(page).expect("the page");
-    let parts = page.split("```yaml\n").skip(1);
-    parts.map(|part| part.split("```").next().unwrap_or_default().to_owned()).collect()
+    let mut all = Vec::new();
+    for page in PAGES {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+        let text = std::fs::read_to_string(path).expect("the page");
+        let parts = text.split("```yaml\n").skip(1);
+        all.extend(parts.map(|part| part.split("```").next().unwrap_or_default().to_owned()));
+    }
+    all
+}
+
+fn is_policy(object: &Value) -> bool {
+    object["kind"] == "TollgatePolicy"
 }
 
 /// Returns what of a value the API server would refuse, without the rules of CEL.
@@ -128,8 +144,8 @@ fn examples_fit_the_definition() {
     let schema = spec_schema();
     let mut found = Vec::new();
     let examples = examples();
-    assert!(examples.len() >= 7, "{}", examples.len());
-    for value in examples.iter().flat_map(|example| values(example)) {
+    assert!(examples.len() >= 9, "{}", examples.len());
+    for value in examples.iter().flat_map(|example| values(example)).filter(is_policy) {
         refusals(&schema, &value["spec"], &value["metadata"]["name"].to_string(), &mut found);
     }
     assert!(found.is_empty(), "{found:#?}");
@@ -144,7 +160,11 @@ fn examples_are_in_force() {
         let translation = translated(&example);
         let policies = translation.statuses.iter().filter(|(object, _)| object.kind == Kind::TollgatePolicy);
         let policies: Vec<_> = policies.collect();
-        assert_eq!(policies.len(), values(&example).len(), "{example}");
+        assert_eq!(
+            policies.len(),
+            values(&example).iter().filter(|value| is_policy(value)).count(),
+            "{example}"
+        );
         for (policy, status) in policies {
             let accepted = &status["ancestors"][0]["conditions"][0];
             assert_eq!(accepted["status"], json!("True"), "{policy}: {status}");
@@ -191,4 +211,100 @@ spec:
     let accepted = &status["ancestors"][0]["conditions"][0];
     assert_eq!((&accepted["status"], &accepted["reason"]), (&json!("False"), &json!("Invalid")), "{status}");
     assert!(accepted["message"].as_str().is_some_and(|text| text.contains("needs `by`")), "{status}");
+}
+
+/// An Ingress has no Gateway, so it is the ancestor itself. (Policies of Services that only Ingresses refer to had no status.)
+#[test]
+fn an_ingress_is_the_ancestor_of_policies_of_its_services() {
+    let text = "
+kind: IngressClass
+metadata: {name: own}
+spec: {controller: tollgate.dev/gateway}
+---
+kind: Service
+metadata: {name: shop, namespace: demo}
+spec: {ports: [{port: 80}]}
+---
+kind: Ingress
+metadata: {name: shop, namespace: demo}
+spec:
+  ingressClassName: own
+  defaultBackend: {service: {name: shop, port: {number: 80}}}
+---
+kind: TollgatePolicy
+metadata: {name: probes, namespace: demo, generation: 1}
+spec:
+  targetRefs: [{group: '', kind: Service, name: shop}]
+  upstream: {balance: {policy: random}}
+---
+kind: BackendTLSPolicy
+metadata: {name: tls, namespace: demo, generation: 1}
+spec:
+  targetRefs: [{group: '', kind: Service, name: shop}]
+  validation: {hostname: shop.example, wellKnownCACertificates: System}
+";
+    let translation = translated(text);
+    let expected = json!({
+        "group": "networking.k8s.io", "kind": "Ingress", "namespace": "demo", "name": "shop",
+    });
+    for kind in [Kind::TollgatePolicy, Kind::BackendTlsPolicy] {
+        let status = translation.statuses.iter().find(|(object, _)| object.kind == kind);
+        let (_, status) = status.unwrap_or_else(|| panic!("no status of the {}", kind.name()));
+        assert_eq!(status["ancestors"][0]["ancestorRef"], expected, "{status}");
+        assert_eq!(status["ancestors"][0]["conditions"][0]["status"], json!("True"), "{status}");
+    }
+    // A new Ingress changes the status of a policy that was there before.
+    let mut all = Objects::default();
+    let mut translator = tollgate_kubernetes::Translator::new(settings());
+    let (ingresses, others): (Vec<Value>, Vec<Value>) =
+        values(text).into_iter().partition(|value| value["kind"] == "Ingress");
+    let mut put = |all: &mut Objects, values: Vec<Value>| {
+        for value in values {
+            let kind = value["kind"].as_str().and_then(Kind::by_name).expect("a kind");
+            all.put(kind, serde_json::from_value::<RawObject>(value).expect("an object"));
+        }
+        let changes = all.take_changes();
+        let _ = translator.update(all, &changes);
+        let statuses = translator.translation().statuses;
+        statuses.into_iter().any(|(object, _)| object.kind == Kind::TollgatePolicy)
+    };
+    assert!(!put(&mut all, others));
+    assert!(put(&mut all, ingresses));
+}
+
+/// A refused document of an Ingress is an event of the Ingress, since it has no conditions.
+#[test]
+fn a_refused_document_of_an_ingress_is_a_note() {
+    let translator = {
+        let mut all = Objects::default();
+        let text = "
+kind: IngressClass
+metadata: {name: own}
+spec: {controller: tollgate.dev/gateway}
+---
+kind: Ingress
+metadata: {name: shop, namespace: demo}
+spec:
+  ingressClassName: own
+  defaultBackend: {service: {name: echo, port: {number: 80}}}
+";
+        for value in values(WORLD).into_iter().chain(values(text)) {
+            let kind = value["kind"].as_str().and_then(Kind::by_name).expect("a kind");
+            all.put(kind, serde_json::from_value::<RawObject>(value).expect("an object"));
+        }
+        let mut translator = tollgate_kubernetes::Translator::new(settings());
+        let _ = translator.start(&all);
+        translator
+    };
+    let key = |kind, name: &str| tollgate_documents::DocumentKey { kind, name: name.to_owned() };
+    let why = || "it is odd".to_owned();
+    let route = key("routes", "ingress/demo/shop/00");
+    assert!(translator.document(&route).is_some());
+    let refused = [(route, why()), (key("listeners", "ingress_http"), why())].into_iter().collect();
+    let notes = translator.refusal_notes(&refused);
+    let notes: Vec<String> = notes
+        .iter()
+        .map(|(object, notes)| format!("{object}: {}", notes.iter().next().expect("a note")))
+        .collect();
+    assert_eq!(notes, ["Ingress demo/shop: routes/ingress/demo/shop/00 is refused: it is odd"]);
 }

@@ -57,6 +57,8 @@ fn translator(kind: Option<ServiceKind>, external_names: bool) -> Translator {
         controller: "tollgate.dev/gateway".to_owned(),
         addresses: AddressPool::new(vec![block]),
         services: kind.map(|kind| ServiceSettings { kind, pods }),
+        publish_service: None,
+        default_certificate: None,
         external_names,
     })
 }

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::Problem;
-use tollgate_policy::{Planned, REGISTRY};
+use tollgate_config::{Problem, is_guard};
+use tollgate_policy::Planned;
 
 use crate::compile_cache::CompileCache;
 use crate::matches::path_rules;
@@ -24,12 +24,6 @@ mod plugins;
 mod policy_unit;
 mod sets;
 mod upstream_names;
-
-/// Returns whether a kind of policies decides if a client is admitted.
-fn is_guard(kind: &str) -> bool {
-    let kinds = REGISTRY.iter().filter_map(|entry| entry.kind());
-    kinds.filter(|other| other.is_guard()).any(|other| other.key().name == kind)
-}
 
 /// Assigns chains of policies to routes and upstreams.
 pub(crate) struct PolicyCompiler {

@@ -1,13 +1,14 @@
 //! Kubernetes as a source. Valid documents of the translation come into force. Invalid documents are refused and
-//! reported back, and the last valid version of each stays in force.
+//! reported back, and the last valid version of each stays in force, unless that would admit clients that the refused
+//! version keeps out: then a stand-in serves in its place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tollgate_config::{
-    CombinedResources, DocumentProblem, GatewayServices, Kubeconfig, KubernetesSettings, LogLevel, Problem,
-    ResourceKind, ServiceType, Severity, Undo, kind,
+    CombinedResources, DocumentProblem, GatewayServices, Kubeconfig, KubernetesSettings, LogLevel,
+    NamespacedName, Problem, ResourceKind, ServiceType, Severity, Undo, kind,
 };
 use tollgate_documents::{Compact, DocumentChanges, DocumentKey, Refused, SourceEvent};
 use tollgate_fleet::FleetThread;
@@ -18,6 +19,7 @@ use tollgate_kubernetes::{
 
 use crate::batch::CompileParts;
 use crate::sources::Sources;
+use crate::stand_in::stand_in;
 
 /// How long a start waits for the first listing.
 const FIRST_LISTING_TIMEOUT: Duration = Duration::from_secs(15);
@@ -93,6 +95,14 @@ struct Candidate {
     undo: Option<Undo>,
 }
 
+/// The result of putting stand-ins in the place of refused documents.
+struct StandIns<T> {
+    /// The compiled configuration; `None`: there is no new one.
+    compiled: Option<T>,
+    /// The documents that they stand in for.
+    keys: BTreeSet<DocumentKey>,
+}
+
 impl Sources {
     /// Starts to watch the cluster, waits for its objects, and compiles them together with the file, which must
     /// be read before. Returns the result, the first changes, which the caller answers when they are in force,
@@ -154,18 +164,32 @@ impl Sources {
                 Err(problems) => self.refuse_objects(&mut candidates, &problems, &mut refused),
             }
         }
+        let stand_ins = self.put_stand_ins(&candidates, &refused, compile);
         let source = match self.source.as_ref().map(|source| &source.thread) {
             Some(SourceThread::Controller(_)) => DocumentSourceKind::Controller,
             _ => DocumentSourceKind::Kubernetes,
         };
-        let mut applied =
-            AppliedObjects { compiled, messages: Vec::new(), refused, source, changed: Vec::new() };
+        let mut applied = AppliedObjects {
+            compiled: stand_ins.compiled.or(compiled),
+            messages: Vec::new(),
+            refused,
+            source,
+            changed: Vec::new(),
+        };
         let Some(source) = &mut self.source else { return applied };
         source.version += 1;
+        for key in &stand_ins.keys {
+            let kind = kind(key.kind).map(|kind| (kind, key.name.clone()));
+            applied.changed.extend(kind);
+        }
         for Candidate { key, value, undo } in candidates {
             if let Some(why) = applied.refused.get(&key) {
                 if before.get(&key).is_none_or(|before| before.why != *why) {
-                    let message = format!("{}/{} is refused: {why}", key.kind, key.name);
+                    let until = match stand_ins.keys.contains(&key) {
+                        true => "; until it is valid, its requests get an error",
+                        false => "",
+                    };
+                    let message = format!("{}/{} is refused: {why}{until}", key.kind, key.name);
                     applied.messages.push((LogLevel::Error, message));
                 }
                 source.refused.insert(key, RefusedDocument { value, why: why.clone() });
@@ -174,6 +198,40 @@ impl Sources {
             }
         }
         applied
+    }
+
+    /// Puts stand-ins in the place of refused documents that need one. A stand-in that is refused as well is left out.
+    fn put_stand_ins<T>(
+        &mut self,
+        candidates: &[Candidate],
+        refused: &Refused,
+        compile: CompileParts<'_, T>,
+    ) -> StandIns<T> {
+        let mut tried = Vec::new();
+        for Candidate { key, value, .. } in candidates.iter().filter(|one| refused.contains_key(&one.key)) {
+            let Some((kind, value)) = kind(key.kind).zip(value.as_ref()) else { continue };
+            let in_force = self.documents.get(kind, &key.name).map(|document| document.value());
+            let Some(wanted) = stand_in(kind, &value.value(), in_force.as_ref()) else { continue };
+            if in_force.as_ref() == Some(&wanted) {
+                continue;
+            }
+            let value = Compact::from(&wanted);
+            if let Ok(undo) = self.put_document(key, Some(&value)) {
+                tried.push(Candidate { key: key.clone(), value: Some(value), undo });
+            }
+        }
+        let mut compiled = None;
+        while tried.iter().any(|candidate| candidate.undo.is_some()) {
+            match self.compile_objects(compile) {
+                Ok(result) => {
+                    compiled = Some(result);
+                    break;
+                }
+                Err(problems) => self.refuse_objects(&mut tried, &problems, &mut Refused::new()),
+            }
+        }
+        let keys = tried.into_iter().filter(|candidate| candidate.undo.is_some());
+        StandIns { compiled, keys: keys.map(|candidate| candidate.key).collect() }
     }
 
     /// Puts a document among the others, or removes it. Returns `None` if there is nothing to remove.
@@ -278,6 +336,8 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
             controller: from.controller.clone(),
             addresses: AddressPool::new(blocks.collect()),
             services: from.services.as_ref().map(services),
+            publish_service: from.publish_service.as_ref().map(object_name),
+            default_certificate: from.default_certificate.as_ref().map(object_name),
             external_names: from.external_names,
         },
     }
@@ -285,7 +345,6 @@ fn settings(from: &KubernetesSettings) -> tollgate_kubernetes::KubernetesSetting
 
 /// Returns the settings of the Services of Gateways.
 fn services(from: &GatewayServices) -> ServiceSettings {
-    let pods = from.pods.as_ref();
     ServiceSettings {
         kind: match from.kind {
             ServiceType::LoadBalancer => ServiceKind::LoadBalancer,
@@ -293,8 +352,12 @@ fn services(from: &GatewayServices) -> ServiceSettings {
             ServiceType::ClusterIp => ServiceKind::ClusterIp,
             ServiceType::Headless => ServiceKind::Headless,
         },
-        pods: pods.map(|pods| ObjectName::new(&pods.namespace, &pods.name)).unwrap_or_default(),
+        pods: from.pods.as_ref().map(object_name).unwrap_or_default(),
     }
+}
+
+fn object_name(name: &NamespacedName) -> ObjectName {
+    ObjectName::new(&name.namespace, &name.name)
 }
 
 /// Returns the Lease of the gateways with this controller name.
@@ -317,4 +380,141 @@ fn describe(problems: &[DocumentProblem]) -> String {
         pointer => format!("{pointer}: {}", problem.message),
     };
     errors.map(one).collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Sources with a file that has nothing but the cluster.
+    struct World {
+        _directory: tempfile::TempDir,
+        sources: Sources,
+    }
+
+    impl World {
+        fn new() -> Self {
+            tollgate_plan::register_policies();
+            let directory = tempfile::tempdir().expect("a directory");
+            let file: PathBuf = directory.path().join("gateway.yaml");
+            std::fs::write(&file, "listen: 127.0.0.1:0\nkubernetes: {addresses: 192.0.2.1}\n")
+                .expect("a file");
+            let mut sources = Sources::new(&file);
+            let compile =
+                |parts: &CombinedResources<'_>| tollgate_plan::compile_parts(parts).map(|_| ((), Vec::new()));
+            let mut reload = sources.reload(compile, |_| Vec::new());
+            assert!(reload.compiled.is_some(), "{:?}", reload.problems);
+            sources.adopt(&mut reload);
+            Self { _directory: directory, sources }
+        }
+
+        /// Takes in documents. Returns the names of those that are refused, and whether a configuration was compiled.
+        fn apply(&mut self, documents: &[(&'static str, &str, Value)]) -> (Vec<String>, bool) {
+            let changes = documents.iter().map(|(kind, name, value)| {
+                let key = DocumentKey { kind, name: (*name).to_owned() };
+                (key, (!value.is_null()).then(|| Compact::from(value)))
+            });
+            let applied = self
+                .sources
+                .apply_objects(changes.collect(), |parts| tollgate_plan::compile_parts(parts).map(drop));
+            (applied.refused.into_keys().map(|key| key.name).collect(), applied.compiled.is_some())
+        }
+
+        fn in_force(&self, kind_name: &str, name: &str) -> Value {
+            let kind = kind(kind_name).expect("a kind");
+            self.sources.documents.get(kind, name).map(|document| document.value()).unwrap_or_default()
+        }
+    }
+
+    fn route(policies: Value) -> Value {
+        let mut route =
+            json!({ "match": [{ "path": { "prefix": "/admin" } }], "to": [{ "upstream": "shop" }] });
+        if !policies.is_null() {
+            route["policies"] = policies;
+        }
+        route
+    }
+
+    fn refusing() -> Value {
+        json!({ "match": [{ "path": { "prefix": "/admin" } }], "respond": 500 })
+    }
+
+    fn shop() -> (&'static str, &'static str, Value) {
+        ("upstreams", "shop", json!({ "endpoints": [{ "address": "10.0.0.1:80" }] }))
+    }
+
+    fn no_address() -> Value {
+        json!({ "ip": { "allow": ["10.0.0.0/99"] } })
+    }
+
+    /// Its requests must not take the route of `/`, which lets everyone in.
+    #[test]
+    fn a_new_route_that_is_refused_answers_with_an_error() {
+        let mut world = World::new();
+        let (refused, is_compiled) = world.apply(&[shop(), ("routes", "admin", route(no_address()))]);
+        assert_eq!((refused, is_compiled), (vec!["admin".to_owned()], true));
+        assert_eq!(world.in_force("routes", "admin"), refusing());
+        // The next try changes nothing.
+        assert_eq!(world.apply(&[("routes", "admin", route(no_address()))]).0, ["admin"]);
+        assert_eq!(world.in_force("routes", "admin"), refusing());
+        // Its place may move while it is refused.
+        let mut moved = route(no_address());
+        moved["match"] = json!([{ "path": { "prefix": "/staff" } }]);
+        assert_eq!(world.apply(&[("routes", "admin", moved)]).0, ["admin"]);
+        assert_eq!(world.in_force("routes", "admin")["match"], json!([{ "path": { "prefix": "/staff" } }]));
+        let good = route(json!({ "ip": { "allow": ["10.0.0.0/8"] } }));
+        assert_eq!(world.apply(&[("routes", "admin", good.clone())]), (Vec::new(), true));
+        assert_eq!(world.in_force("routes", "admin"), good);
+        assert_eq!(world.apply(&[("routes", "admin", Value::Null)]), (Vec::new(), true));
+        assert_eq!(world.in_force("routes", "admin"), Value::Null);
+    }
+
+    #[test]
+    fn the_last_valid_version_stays_if_it_keeps_the_same_clients_out() {
+        let mut world = World::new();
+        let good = route(json!({ "ip": { "allow": ["10.0.0.0/8"] } }));
+        assert_eq!(world.apply(&[shop(), ("routes", "admin", good.clone())]).0, [""; 0]);
+        assert_eq!(world.apply(&[("routes", "admin", route(no_address()))]).0, ["admin"]);
+        assert_eq!(world.in_force("routes", "admin"), good);
+        // Neither does a policy that keeps no client out.
+        let other = route(json!({ "ip": { "allow": ["10.0.0.0/8"] }, "cors": { "regex": ["("] } }));
+        assert_eq!(world.apply(&[("routes", "admin", other)]).0, ["admin"]);
+        assert_eq!(world.in_force("routes", "admin"), good);
+    }
+
+    #[test]
+    fn the_last_valid_version_does_not_stay_open() {
+        let mut world = World::new();
+        let listener = json!({ "bind": "127.0.0.1:8080" });
+        let open = [shop(), ("routes", "admin", route(Value::Null)), ("listeners", "web", listener)];
+        assert_eq!(world.apply(&open).0, [""; 0]);
+        let mut guarded = open.clone();
+        for (_, _, document) in &mut guarded {
+            document["policies"] = no_address();
+        }
+        assert_eq!(world.apply(&guarded).0, ["web", "admin", "shop"]);
+        assert_eq!(world.in_force("routes", "admin"), refusing());
+        assert_eq!(world.in_force("upstreams", "shop"), json!({ "endpoints": [] }));
+        let listener = world.in_force("listeners", "web");
+        assert_eq!(listener["bind"], json!("127.0.0.1:8080"));
+        assert_eq!(listener["policies"]["intercept"], json!([{ "status": 500 }]));
+        // All come back with their next valid version.
+        assert_eq!(world.apply(&open).0, [""; 0]);
+        for (kind, name, document) in &open {
+            assert_eq!(world.in_force(kind, name), *document);
+        }
+    }
+
+    /// A place that no route can have needs none.
+    #[test]
+    fn a_stand_in_that_is_refused_itself_is_left_out() {
+        let mut world = World::new();
+        let odd = json!({ "match": [{ "path": { "regex": "(" } }], "to": [{ "upstream": "shop" }] });
+        assert_eq!(world.apply(&[shop(), ("routes", "odd", odd)]), (vec!["odd".to_owned()], true));
+        assert_eq!(world.in_force("routes", "odd"), Value::Null);
+    }
 }

@@ -7,6 +7,7 @@
 //! | `etcd` | applies valid entries from etcd, and writes changes to it |
 //! | `kubernetes` | applies the documents that are made from objects of Kubernetes |
 //! | `controller` | applies the documents that a controller streams |
+//! | `stand_in` | what serves in the place of a refused document |
 //! | `request` | a request over the API, and its result |
 //! | `stage` | turns a request into changes of documents, which can be undone |
 //! | `batch` | combines several requests into one plan and one sync of the disk |
@@ -24,6 +25,7 @@ mod kubernetes;
 mod request;
 mod sources;
 mod stage;
+mod stand_in;
 mod view;
 
 pub use batch::{BatchResult, CompletedRequest};

@@ -49,7 +49,7 @@ pub use rules::validation::{Updated, select_validated, write_conditions};
 pub use rules::vary::{Normal, Vary, VaryRules};
 pub use store::body::DiskBody;
 pub use store::counters::Counts;
-pub use store::fill::{Fill, Pushed};
+pub use store::fill::{Fill, Pushed, Unsent};
 pub use store::follower::{Chunk, Follower, Start};
 pub use store::stored::Stored;
 pub use store::{Begin, Lookup, Store, StoreSettings};

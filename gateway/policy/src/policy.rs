@@ -16,7 +16,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 
-use crate::{Authenticator, CacheRules, PolicyStates, Request, Template};
+use crate::{ActiveCache, Authenticator, CacheRules, PolicyStates, Request, Template};
 
 /// A policy in a plan: configuration that is checked and compiled, without run-time state.
 pub trait Planned: Debug + Send + Sync {
@@ -73,6 +73,11 @@ pub trait Policy: Debug + Send + Sync {
     /// must neither block nor take long. The request is not forwarded, so only later policies and the log see
     /// changes to it.
     fn skipped(&self, _: &mut Request<'_>) {}
+
+    /// Returns the cache, if it is one.
+    fn cache(&self) -> Option<&Arc<ActiveCache>> {
+        None
+    }
 
     /// Returns the policy's credentials, if the policy identifies clients.
     fn authenticator(&self) -> Option<&dyn Authenticator> {

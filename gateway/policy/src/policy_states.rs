@@ -14,6 +14,7 @@ use tollgate_config::CacheStore;
 use tollgate_observe::PolicyEvents;
 
 use crate::BackgroundIo;
+use crate::cache::sweeper::Sweeper;
 
 /// The number of keys below which no sweep happens.
 const SWEEP_MIN: usize = 8;
@@ -28,6 +29,8 @@ pub struct PolicyStates {
     events: Arc<PolicyEvents>,
     /// Made for the first policy that caches.
     cache: OnceLock<Arc<Store>>,
+    /// Removes from it what unsafe methods make wrong.
+    cache_sweeper: Arc<Sweeper>,
     /// The bytes that it may hold.
     cache_bytes: AtomicU64,
     /// Whether gateways share purges. It is decided at the start, as the sources are.
@@ -105,6 +108,11 @@ impl PolicyStates {
             self.set_disk(&store);
             store
         })
+    }
+
+    /// Returns what removes responses from the store in the background.
+    pub(crate) fn cache_sweeper(&self) -> &Arc<Sweeper> {
+        &self.cache_sweeper
     }
 
     /// Sets how many bytes the store of responses may hold, and its disk tier. `shares_purges`: whether purges come from a

@@ -412,7 +412,7 @@ impl Gateway {
     /// # Errors
     /// The first error of a worker.
     pub fn drain(mut self, bound: Option<Duration>) -> io::Result<()> {
-        self.listeners.close();
+        self.listeners.close(&self.workers);
         self.workers.send(|_| WorkerCommand::Drain(bound));
         let result = self.workers.join();
         self.current.policies().release_cache_disk(CACHE_CLOSE_TIMEOUT);

@@ -159,6 +159,8 @@ fn the_cookie_is_written_as_configured() {
         line("{cookie: app, ttl: 1h, path: /app, secure: on, secret: not for everybody}");
     assert_eq!((name.as_str(), attributes.as_str()), ("app", "Path=/app; HttpOnly; Max-Age=3600; Secure"));
     assert_ne!(value, keyed, "another key");
+    let (.., attributes) = line("{same_site: none, secure: on, domain: example.com}");
+    assert_eq!(attributes, "Path=/; HttpOnly; Domain=example.com; SameSite=None; Secure");
 }
 
 #[test]

@@ -218,3 +218,115 @@ fn an_expired_response_is_validated_once_for_all() {
     opener.join().expect("opened");
     assert_eq!(origin.count(), 2);
 }
+
+/// Which fields a response varies by is unknown before it arrives.
+#[test]
+fn clients_with_other_fields_share_a_fetch_of_their_own() {
+    const VARIANTS: usize = 4;
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        super::answering(move |_, request| {
+            gate.wait();
+            let language = request.headers.get("Accept-Language").unwrap_or("-").to_owned();
+            format!(
+                "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: Accept-Language\r\nContent-Length: {}\r\n\r\n{language}",
+                language.len()
+            )
+        })
+    };
+    let gateway = start(&origin, "on");
+    let mut clients: Vec<_> = (0..CLIENTS)
+        .map(|number| {
+            let mut client = gateway.client();
+            let language = format!("l{}", number % VARIANTS);
+            client.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\nAccept-Language: {language}\r\n\r\n"));
+            (client, language)
+        })
+        .collect();
+    let waiting = || {
+        let state = api::json_of(&api::call(&gateway, "GET", "/cache", "", ""));
+        state["followed"].as_u64() >= Some(CLIENTS as u64 - 1)
+    };
+    eventually("the clients wait", waiting);
+    gate.open();
+    for (client, language) in &mut clients {
+        assert_eq!(client.response().text(), *language);
+    }
+    assert_eq!(origin.count(), VARIANTS, "one request for each variant");
+}
+
+#[test]
+fn clients_do_not_queue_for_what_is_not_stored_any_more() {
+    let gate = Gate::new();
+    gate.open();
+    let at_once = Arc::new(AtomicUsize::new(0));
+    let origin = {
+        let (gate, at_once) = (gate.clone(), at_once.clone());
+        super::answering(move |number, _| {
+            at_once.fetch_add(1, Ordering::SeqCst);
+            gate.wait();
+            let lines = if number == 1 { "max-age=0\r\nETag: \"a\"" } else { "no-store" };
+            format!("HTTP/1.1 200 OK\r\nCache-Control: {lines}\r\nContent-Length: 2\r\n\r\nok")
+        })
+    };
+    let gateway = start(&origin, "on");
+    for _ in 0..2 {
+        assert_eq!(super::get(&gateway, "/", "").text(), "ok");
+    }
+    // The second response was not stored, so the first one is out of date, and no client waits for another.
+    gate.close();
+    at_once.store(0, Ordering::SeqCst);
+    let mut clients = asking(&gateway, 8);
+    eventually("all of them at once", || at_once.load(Ordering::SeqCst) == 8);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "ok");
+    }
+}
+
+#[test]
+fn a_response_for_one_client_leaves_the_variants_of_others() {
+    let origin = super::answering(|number, request| {
+        let rule = match request.headers.has("Cookie") {
+            true => "private",
+            false => "max-age=0, stale-if-error=600",
+        };
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: {rule}\r\nVary: Cookie\r\nContent-Length: {}\r\n\r\n{number}",
+            super::digits(number)
+        )
+    });
+    let gateway = start(&origin, "on");
+    let text = |lines: &str| super::get(&gateway, "/", lines).text();
+    assert_eq!([text(""), text("Cookie: s=1\r\n")], ["1", "2"]);
+    drop(origin);
+    assert_eq!(text(""), "1", "it still replaces an error");
+}
+
+/// RFC 9111, 4.4: a client that has changed a resource gets no response from before.
+#[test]
+fn a_client_does_not_follow_a_fetch_from_before_a_change() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        super::answering(move |number, request| {
+            if number == 1 {
+                gate.wait();
+            }
+            let rule = if request.method == "POST" { "no-store" } else { "max-age=60" };
+            format!("HTTP/1.1 200 OK\r\nCache-Control: {rule}\r\nContent-Length: 1\r\n\r\n{number}")
+        })
+    };
+    let gateway = start(&origin, "on");
+    let mut before = asking(&gateway, 1).remove(0);
+    eventually("the first request", || origin.count() == 1);
+    assert_eq!(super::ask(&gateway, "POST", "/", "Content-Length: 0\r\n").text(), "2");
+    assert_eq!(super::get(&gateway, "/", "").text(), "3");
+    let all = r#"{"all": true}"#;
+    assert_eq!(api::call(&gateway, "POST", "/cache/purge", api::JSON, all).status, 200);
+    assert_eq!(super::get(&gateway, "/", "").text(), "4", "nor one from before a purge");
+    gate.open();
+    assert_eq!(before.response().text(), "1");
+    assert_eq!(super::get(&gateway, "/", "").text(), "4", "the old response is not stored");
+}

@@ -296,3 +296,34 @@ fn check_warns_about_inputs_that_the_key_lacks() {
     }
     std::fs::remove_file(file).expect("removed");
 }
+
+/// `across_identities` stores responses to requests with credentials. That does not overrule a `Vary` that names them.
+#[test]
+fn credentials_that_a_response_varies_by_tell_clients_apart() {
+    let origin = answering(|_, request| {
+        let who = request.headers.get("Authorization").unwrap_or("nobody").to_owned();
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nVary: Authorization\r\nContent-Length: {}\r\n\r\n{who}",
+            who.len()
+        )
+    });
+    let gateway = gateway(&origin, "{across_identities: on}");
+    let (alice, bob) = ("Authorization: Basic alice\r\n", "Authorization: Basic bob\r\n");
+    let text = |lines: &str| get(&gateway, "/", lines).text();
+    for _ in 0..2 {
+        assert_eq!([text(alice), text(""), text(bob)], ["Basic alice", "nobody", "Basic bob"]);
+    }
+    assert_eq!(origin.count(), 3);
+}
+
+#[test]
+fn a_coding_that_a_client_refuses_is_not_served_to_it() {
+    let origin = super::numbered("Cache-Control: max-age=60\r\nVary: Accept-Encoding\r\n");
+    let gateway = gateway(&origin, "on");
+    let text = |accepted: &str| get(&gateway, "/", &format!("Accept-Encoding: {accepted}\r\n")).text();
+    assert_eq!(
+        [text("*"), text("gzip;q=0, *"), text("*, gzip;q=0.0"), text("*;q=0.5")],
+        ["1", "2", "2", "1"]
+    );
+    assert_eq!([text("gzip"), text("gzip, br;q=0"), text("br;q=0, gzip, *")], ["3", "3", "4"]);
+}

@@ -79,3 +79,39 @@ fn an_upgrade_is_never_answered_from_the_cache() {
     assert_eq!(super::get(&gateway, "/", "").text(), "ok");
     assert_eq!(origin.count(), 2);
 }
+
+/// RFC 9111, 3.3: what is incomplete is not stored as a whole. A length that is declared wrongly is an error, too.
+#[test]
+fn incomplete_responses_of_http2_endpoints_are_not_stored() {
+    let origin = Http2Origin::play(|stream| {
+        stream.body();
+        let is_short = stream.request.target == "/short";
+        let length: &[_] = if is_short { &[("content-length", "9")] } else { &[] };
+        stream.head(200, &[&[("cache-control", "max-age=60")][..], length].concat(), false);
+        match stream.request.target.as_str() {
+            "/reset" => {
+                stream.send("part", false);
+                stream.reset(h2::Reason::INTERNAL_ERROR);
+            }
+            "/trailers" => {
+                stream.send("body", false);
+                stream.trailers(&[("x-sum", "1")]);
+            }
+            _ => drop(stream.send("body", true)),
+        }
+    });
+    let gateway = tollgate_tests::Gateway::start(&format!(
+        "routes: [{{name: r, match: \"/*\", to: u, policies: {{cache: on}}}}]\n\
+         upstreams: {{u: \"h2c://{}\"}}\n",
+        origin.address()
+    ));
+    for (target, is_whole) in [("/reset", false), ("/short", false), ("/trailers", true), ("/", true)] {
+        let before = origin.count();
+        for _ in 0..2 {
+            let answer = gateway.client().try_exchange(target);
+            let is_it = answer.is_ok_and(|answer| answer.text() == "body" && !answer.headers.has("x-sum"));
+            assert_eq!(is_it, is_whole, "{target}");
+        }
+        assert_eq!(origin.count() - before, if is_whole { 1 } else { 2 }, "{target}");
+    }
+}

@@ -75,6 +75,8 @@ fn a_wrong_purge_says_what_is_wrong() {
     for body in [
         json!({}),
         json!({ "key": "/", "tag": "x" }),
+        json!({ "key": "/x" }),
+        json!({ "prefix": "a.example/" }),
         json!({ "keys": "/" }),
         json!({ "all": false }),
         json!({ "key": 1 }),
@@ -118,4 +120,23 @@ fn the_store_survives_a_reload() {
     gateway.write_config(&yaml);
     assert_eq!(api::call(&gateway, "POST", "/reload", "", "").status, 200);
     assert_eq!(text(&gateway, "/"), "1");
+}
+
+#[test]
+fn a_url_is_purged_however_it_is_written() {
+    let origin = numbered("Cache-Control: max-age=60\r\n");
+    let gateway = gateway(&origin, "on");
+    for key in [
+        "http://a.example/x",
+        "HTTP://A.Example:80/x",
+        "http://a.example/%78",
+        "http://a.example/y/../x#part",
+    ] {
+        let before = text(&gateway, "/x");
+        assert_eq!(purge(&gateway, &json!({ "key": key }))["purged"], json!(1), "{key}");
+        assert_ne!(text(&gateway, "/x"), before);
+    }
+    assert_eq!(purge(&gateway, &json!({ "prefix": "Http://A.example:80/" }))["purged"], json!(1));
+    text(&gateway, "/");
+    assert_eq!(purge(&gateway, &json!({ "key": "http://a.example" }))["purged"], json!(1));
 }

@@ -1,8 +1,8 @@
 //! Ranges of stored responses.
 
-use tollgate_tests::{Framing, Origin};
+use tollgate_tests::{Framing, Gate, Origin, api, eventually};
 
-use super::{answering, ask, gateway, get};
+use super::{answering, ask, gateway, get, with_policies};
 
 fn body() -> String {
     (0..1000).map(|n| format!("{n:04}-")).collect()
@@ -152,5 +152,54 @@ fn an_unasked_partial_response_poisons_nothing() {
     for (lines, asked) in [("Range: bytes=0-1\r\n", 1), ("", 2), ("Range: bytes=0-1\r\n", 3)] {
         let part = get(&gateway, "/", lines);
         assert_eq!((part.status, origin.count()), (206, asked), "{lines}");
+    }
+}
+
+/// The whole is fetched for a client that wants a part. If it is not stored in the end, the client gets its part all the
+/// same.
+#[test]
+fn a_part_of_a_whole_that_is_not_stored_after_all_comes_from_the_origin() {
+    let gate = Gate::new();
+    let origin = {
+        let gate = gate.clone();
+        Origin::play(move |conn| {
+            while let Some(request) = conn.request() {
+                if request.headers.has("Range") {
+                    conn.send("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/11\r\nContent-Length: 2\r\n\r\nfi");
+                    continue;
+                }
+                conn.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 11\r\n\r\nfirst");
+                gate.wait();
+                conn.send("second");
+            }
+        })
+    };
+    let gateway = gateway(&origin, "on");
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a.example\r\nRange: bytes=0-1\r\n\r\n");
+    eventually("the fetch of the whole", || origin.count() == 1);
+    let all = r#"{"all": true}"#;
+    assert_eq!(api::call(&gateway, "POST", "/cache/purge", api::JSON, all).status, 200);
+    gate.open();
+    let part = client.response();
+    assert_eq!((part.status, part.text().as_str(), origin.count()), (206, "fi", 2));
+}
+
+#[test]
+fn a_part_of_what_the_store_has_no_room_for_comes_from_the_origin() {
+    const LENGTH: usize = 3 << 20;
+    let origin = answering(|_, request| match request.headers.has("Range") {
+        true => format!(
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/{LENGTH}\r\nContent-Length: 2\r\n\r\nab"
+        ),
+        false => format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {LENGTH}\r\n\r\n{}",
+            "ab".repeat(LENGTH / 2)
+        ),
+    });
+    let gateway = with_policies(&origin, "cache: on", "cache: {memory: 2MiB}");
+    for _ in 0..2 {
+        let part = get(&gateway, "/", "Range: bytes=0-1\r\n");
+        assert_eq!((part.status, part.text().as_str()), (206, "ab"));
     }
 }

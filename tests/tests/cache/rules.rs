@@ -1,11 +1,12 @@
 //! The rules of RFC 9111 one by one, in tables: raw bytes from the origin, and what the second request gets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use time::{Duration, OffsetDateTime};
-use tollgate_tests::{Gateway, Origin};
+use tollgate_tests::{Gate, Gateway, Origin, eventually};
 
 use super::{answering, ask, digits, gateway, get};
 
@@ -589,4 +590,124 @@ fn cache_status_says_why_a_request_was_forwarded() {
     let soft = r#"{"all": true, "soft": true}"#;
     tollgate_tests::api::call(&gateway, "POST", "/cache/purge", tollgate_tests::api::JSON, soft);
     assert_eq!(status(""), "\"tollgate\"; fwd=stale; stored");
+}
+
+/// RFC 9111, 4.4: the response makes what is stored invalid when it is received. A client that has its head may ask at
+/// once.
+#[test]
+fn what_is_stored_is_removed_before_the_response_to_an_unsafe_method_is_sent() {
+    let gate = Gate::new();
+    let origin = {
+        let (gate, count) = (gate.clone(), AtomicUsize::new(0));
+        Origin::play(move |conn| {
+            while let Some(request) = conn.request() {
+                let number = count.fetch_add(1, Ordering::SeqCst) + 1;
+                if request.method == "POST" {
+                    conn.send("HTTP/1.1 200 OK\r\nLocation: /named\r\nContent-Length: 4\r\n\r\nab");
+                    gate.wait();
+                    conn.send("cd");
+                    continue;
+                }
+                conn.send(format!(
+                    "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {}\r\n\r\n{number}",
+                    digits(number)
+                ));
+            }
+        })
+    };
+    let gateway = gateway(&origin, "on");
+    let text = |target: &str| get(&gateway, target, "").text();
+    assert_eq!([text("/"), text("/named")], ["1", "2"]);
+    let mut client = gateway.client();
+    client.send("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n");
+    let mut response = client.head();
+    assert_eq!((response.status, text("/").as_str(), text("/named").as_str()), (200, "4", "5"));
+    gate.open();
+    client.try_body(&mut response).expect("a whole body");
+    assert_eq!([text("/"), text("/named")], ["4", "5"], "once");
+}
+
+/// RFC 9111, 4.4: all that is stored for the URL goes, whichever route and upstream it came from.
+#[test]
+fn an_unsafe_method_removes_what_a_get_of_its_url_would_find() {
+    let origin = super::numbered("Cache-Control: max-age=60\r\n");
+    let to = origin.address();
+    let none = "Content-Length: 0\r\n";
+    for (number, routes) in [
+        // A route for each method.
+        format!(
+            "routes:\n- {{name: read, match: {{path: \"/*\", method: [GET, HEAD]}}, to: \"{to}\"}}\n- {{name: write, match: \"/*\", to: \"{to}\"}}\n"
+        ),
+        // A key of its own for what is read.
+        format!(
+            "routes:\n- {{name: read, match: {{path: \"/*\", method: [GET, HEAD]}}, to: \"{to}\", policies: {{cache: {{key: {{query: off}}}}}}}}\n- {{name: write, match: \"/*\", to: \"{to}\"}}\n"
+        ),
+        // Two upstreams.
+        format!(
+            "upstreams: {{a: \"{to}\", b: \"{to}\"}}\nroutes:\n- {{name: r, match: \"/*\", to: [{{upstream: a, weight: 1}}, {{upstream: b, weight: 1}}]}}\n"
+        ),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let gateway = Gateway::start(&format!("policies: {{cache: on}}\n{routes}"));
+        let all = || -> HashSet<String> { (0..20).map(|_| get(&gateway, "/x?y", "").text()).collect() };
+        let before = all();
+        assert_eq!(ask(&gateway, "POST", "/x?y", none).status, 200);
+        let after = all();
+        assert!(before.is_disjoint(&after), "{number}: {before:?} {after:?}");
+    }
+}
+
+/// RFC 9211, 2.2.
+#[test]
+fn cache_status_of_requests_that_are_forwarded_for_other_causes() {
+    let origin = answering(|number, request| {
+        let has_condition = request.headers.has("If-None-Match");
+        match (request.target.as_str(), number) {
+            ("/error", _) if has_condition => "HTTP/1.1 503 X\r\nContent-Length: 3\r\n\r\nbad".to_owned(),
+            _ if has_condition => "HTTP/1.1 304 X\r\nETag: \"a\"\r\n\r\n".to_owned(),
+            ("/error", _) => "HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-if-error=60\r\nETag: \"a\"\r\nContent-Length: 4\r\n\r\ngood".to_owned(),
+            _ => "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\nContent-Length: 4\r\n\r\ngood".to_owned(),
+        }
+    });
+    let gateway = gateway(&origin, "{bypass: {cookies: session}}");
+    let status = |method: &str, target: &str, lines: &str| {
+        ask(&gateway, method, target, lines).header("Cache-Status").map(str::to_owned).unwrap_or_default()
+    };
+    get(&gateway, "/", "");
+    get(&gateway, "/error", "");
+    for (method, target, lines, expected) in [
+        ("GET", "/", "Cache-Control: no-cache\r\n", "\"tollgate\"; fwd=request; fwd-status=304; ttl="),
+        ("GET", "/", "Cache-Control: no-store\r\n", "\"tollgate\"; fwd=request"),
+        ("GET", "/", "If-Match: \"a\"\r\n", "\"tollgate\"; fwd=request"),
+        ("GET", "/", "Cookie: session=1\r\n", "\"tollgate\"; fwd=bypass"),
+        ("GET", "/error", "", "\"tollgate\"; fwd=stale; fwd-status=503; ttl=-"),
+        ("HEAD", "/other", "", "\"tollgate\"; fwd=uri-miss"),
+        ("OPTIONS", "/", "", "\"tollgate\"; fwd=method"),
+        ("POST", "/", "Content-Length: 0\r\n", "\"tollgate\"; fwd=method"),
+    ] {
+        let written = status(method, target, lines);
+        let is_whole = written == expected || expected.ends_with(['=', '-']) && written.starts_with(expected);
+        assert!(is_whole, "{method} {target} {lines}: {written}");
+    }
+    drop(origin);
+    let stale = status("GET", "/error", "");
+    assert!(stale.starts_with("\"tollgate\"; fwd=stale; ttl=-"), "without a response, no status: {stale}");
+}
+
+#[test]
+fn an_unsafe_method_removes_what_is_stored_for_other_values_of_the_key() {
+    let origin = super::numbered("Cache-Control: max-age=60\r\n");
+    let gateway = gateway(&origin, "{key: {headers: X-Tenant, cookies: lang}}");
+    let clients = ["", "X-Tenant: a\r\n", "X-Tenant: b\r\n", "Cookie: lang=de\r\n"];
+    let all = |target: &str| clients.map(|lines| get(&gateway, target, lines).text());
+    let (before, other) = (all("/x"), all("/other"));
+    assert_eq!(all("/x"), before);
+    assert_eq!(ask(&gateway, "POST", "/x", "X-Tenant: a\r\nContent-Length: 0\r\n").status, 200);
+    assert_ne!(get(&gateway, "/x", clients[1]).text(), before[1], "its own at once");
+    eventually("the removal of the others", || {
+        clients.iter().zip(&before).all(|(lines, before)| get(&gateway, "/x", lines).text() != *before)
+    });
+    assert_eq!(all("/other"), other, "another URL");
 }

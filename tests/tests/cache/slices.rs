@@ -473,6 +473,9 @@ fn a_stale_response_in_slices_replaces_an_error() {
     is_down.store(1, Ordering::SeqCst);
     let stale = get(&gateway, "/", "Range: bytes=0-9\r\n");
     assert_eq!((stale.status, stale.text()), (206, content(1)[..10].to_owned()));
+    // RFC 9211, 2.1: no hit, since the request was forwarded.
+    let status = stale.header("Cache-Status").unwrap_or_default();
+    assert!(status.starts_with("\"tollgate\"; fwd=stale; ttl="), "{status}");
     assert_eq!(outcomes(&gateway, 2), ["miss", "stale"]);
 }
 

@@ -124,3 +124,38 @@ fn a_first_client_that_leaves_costs_a_thousand_others_nothing() {
     }
     assert_eq!(origin.count(), 2, "one request for all");
 }
+
+/// Slow clients of long responses make the gateway hold a bounded amount, whether these are stored, evicted or not stored.
+#[test]
+fn slow_clients_of_long_responses_cost_bounded_memory() {
+    const LENGTH: usize = 4 << 20;
+    const SLOW: usize = 40;
+    let origin = super::answering(|_, request| {
+        let rule = if request.target.starts_with("/never") { "no-store" } else { "max-age=60" };
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: {rule}\r\nContent-Length: {LENGTH}\r\n\r\n{}",
+            body(1, LENGTH)
+        )
+    });
+    for (kind, is_stored_before) in [("/never", false), ("/led", false), ("/hit", true)] {
+        let gateway = Gateway::start(&format!(
+            "cache: {{memory: 16MiB}}\nroutes: [{{name: r, match: \"/*\", to: \"{}\", policies: {{cache: on}}}}]\n",
+            origin.address()
+        ));
+        let mut clients = Vec::new();
+        for number in 0..SLOW {
+            let target = format!("{kind}/{number}");
+            if is_stored_before {
+                assert_eq!(get(&gateway, &target, "").body.len(), LENGTH);
+            }
+            let mut client = gateway.small_client(4096);
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n\r\n"));
+            assert_eq!(client.head().status, 200, "{target}");
+            clients.push(client);
+        }
+        eventually("all responses have begun", || origin.count() >= SLOW);
+        let held = gateway.memory_kib("VmRSS");
+        // All bodies would be 160 MiB, and twice that in buffers.
+        assert!(held < 120 * 1024, "{kind}: {held} KiB");
+    }
+}

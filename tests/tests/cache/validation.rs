@@ -1,5 +1,7 @@
 //! Tests the validation of stored responses at the origin, and conditional requests of clients.
 
+use tollgate_tests::{Client, Gate, Gateway, Origin, eventually};
+
 use super::{answering, ask, digits, gateway, get, outcomes};
 
 const STORED: &str =
@@ -266,4 +268,129 @@ fn a_head_refreshes_what_is_stored_or_ends_its_freshness() {
         let (response, asked) = after_head(FRESH, contradiction);
         assert_eq!((response.text().as_str(), asked), ("body", 3), "{contradiction}");
     }
+}
+
+/// Starts an origin that sends the head with an entity tag and the first half of the body, and the rest once the gate is
+/// open.
+fn in_halves(gate: &Gate) -> Origin {
+    let gate = gate.clone();
+    Origin::play(move |conn| {
+        while conn.request().is_some() {
+            conn.send("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"b\"\r\nContent-Length: 11\r\n\r\nfirst");
+            gate.wait();
+            if !conn.send("second") {
+                return;
+            }
+        }
+    })
+}
+
+fn sending(gateway: &Gateway, lines: &str) -> Client {
+    let mut client = gateway.client();
+    client.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"));
+    client
+}
+
+/// RFC 9110, 13.2.2: a condition that does not hold changes nothing, so it must not delay the response either.
+#[test]
+fn a_condition_that_does_not_hold_delays_nothing() {
+    let gate = Gate::new();
+    let origin = in_halves(&gate);
+    let gateway = gateway(&origin, "on");
+    let old = "If-None-Match: \"a\"\r\n";
+    let mut leader = sending(&gateway, old);
+    assert_eq!(leader.head().status, 200, "the first half is enough");
+    // The same for those who follow, and an answer that needs no body does not wait for it.
+    for (lines, status) in [
+        (old, 200),
+        ("If-None-Match: \"b\"\r\n", 304),
+        ("If-Modified-Since: Tue, 15 Nov 1994 12:45:26 GMT\r\n", 200),
+        ("Range: bytes=1-2\r\n", 206),
+        ("Range: bytes=1-2\r\nIf-Range: \"a\"\r\n", 200),
+        ("Range: bytes=11-\r\n", 416),
+    ] {
+        let mut client = sending(&gateway, lines);
+        let mut response = client.head();
+        assert_eq!(response.status, status, "{lines}");
+        if status == 206 {
+            client.try_body(&mut response).expect("the range is there");
+            assert_eq!(
+                (response.text().as_str(), response.header("Content-Range")),
+                ("ir", Some("bytes 1-2/11"))
+            );
+        }
+    }
+    gate.open();
+    assert_eq!((get(&gateway, "/", "").text().as_str(), origin.count()), ("firstsecond", 1));
+}
+
+#[test]
+fn conditions_are_evaluated_whatever_the_framing() {
+    let origin = answering(|_, _| {
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nETag: \"a\"\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n"
+            .to_owned()
+    });
+    let gateway = gateway(&origin, "on");
+    for (number, (target, lines, status)) in [
+        ("/1", "If-None-Match: \"a\"\r\n", 304),
+        ("/2", "If-None-Match: \"b\"\r\n", 200),
+        // The length is not known yet, and a server may ignore a range (RFC 9110, 14.2).
+        ("/3", "Range: bytes=0-1\r\n", 200),
+        ("/4", "If-None-Match: W/\"a\"\r\nRange: bytes=0-1\r\n", 304),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(get(&gateway, target, lines).status, status, "{lines}");
+        assert_eq!((get(&gateway, target, "").text().as_str(), origin.count()), ("body", number + 1));
+    }
+}
+
+/// RFC 5861, 3 allows a stale response while it is validated, and the endpoint may find that it is gone.
+#[test]
+fn what_the_endpoint_has_replaced_is_not_served_any_longer() {
+    for answer in [
+        "HTTP/1.1 404 X\r\nContent-Length: 4\r\n\r\nnone",
+        "HTTP/1.1 410 X\r\nContent-Length: 4\r\n\r\nnone",
+        "HTTP/1.1 200 OK\r\nCache-Control: private\r\nContent-Length: 4\r\n\r\nnone",
+        "HTTP/1.1 302 X\r\nLocation: /other\r\nContent-Length: 4\r\n\r\nnone",
+    ] {
+        let origin = answering(move |number, _| {
+            match number {
+            1 => "HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-while-revalidate=600\r\nETag: \"a\"\r\nContent-Length: 3\r\n\r\nold"
+                .to_owned(),
+            _ => answer.to_owned(),
+        }
+        });
+        let gateway = gateway(&origin, "on");
+        assert_eq!([get(&gateway, "/", "").text(), get(&gateway, "/", "").text()], ["old", "old"]);
+        eventually("the new response", || get(&gateway, "/", "").text() == "none");
+    }
+    // An error that one odd request causes says nothing about what is stored.
+    let origin = answering(|number, request| match request.headers.has("X-Odd") {
+        true => "HTTP/1.1 400 X\r\nContent-Length: 3\r\n\r\nodd".to_owned(),
+        false => format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-if-error=600\r\nETag: \"{number}\"\r\nContent-Length: 1\r\n\r\n{number}"
+        ),
+    });
+    let gateway = gateway(&origin, "on");
+    assert_eq!([get(&gateway, "/", "").text(), get(&gateway, "/", "X-Odd: 1\r\n").text()], ["1", "odd"]);
+    drop(origin);
+    assert_eq!(get(&gateway, "/", "").text(), "1");
+}
+
+/// A HEAD brings no body, so it cannot refresh what is stored.
+#[test]
+fn a_stale_response_to_head_is_not_fetched_again_by_head() {
+    let origin = answering(|number, _| {
+        format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-while-revalidate=600\r\nETag: \"{number}\"\r\nContent-Length: 1\r\n\r\n{number}"
+        )
+    });
+    let gateway = gateway(&origin, "on");
+    get(&gateway, "/", "");
+    assert_eq!(ask(&gateway, "HEAD", "/", "").status, 200);
+    assert_eq!(get(&gateway, "/", "").text(), "1");
+    eventually("the new response", || get(&gateway, "/", "").text() == "2");
+    assert!(origin.requests().iter().all(|request| request.method == "GET"));
 }

@@ -9,6 +9,9 @@ use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Text,
 
 use super::blocks;
 
+/// The form of a namespace and a name.
+const NAMESPACED_NAME: &str = r"^[a-z0-9-]+/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$";
+
 static NAMESPACE: Text = Text {
     expected: "the name of a namespace such as `shop`",
     pattern: Some(r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"),
@@ -46,6 +49,20 @@ pub struct KubernetesSettings {
     /// the first of `addresses`, where each of their ports has a port of its own.
     #[key(also = ["service", "infrastructure", "gateway_services"])]
     pub services: Option<GatewayServices>,
+    /// The Service by which clients reach this gateway, by its namespace and name. The statuses of Ingresses, and of Gateways
+    /// without a Service of their own, report its addresses in place of those in `addresses`.
+    #[key(
+        expected = "a namespace and a name such as `tollgate/tollgate`", pattern = NAMESPACED_NAME,
+        parse = namespaced, also = ["published_service", "publishService", "ingress_service"]
+    )]
+    pub publish_service: Option<NamespacedName>,
+    /// The Secret with the certificate of Ingresses that list hosts under `tls` without a Secret, or with one that has no
+    /// certificate, by its namespace and name.
+    #[key(
+        expected = "a namespace and a name such as `tollgate/wildcard`", pattern = NAMESPACED_NAME,
+        parse = namespaced, also = ["default_ssl_certificate", "defaultCertificate"]
+    )]
+    pub default_certificate: Option<NamespacedName>,
     /// Whether a backend may be a Service of the type `ExternalName`. A user who may write Services then decides which hosts
     /// the gateway connects to, also hosts that only the gateway can reach.
     #[key(default = off, also = ["external_name", "externalName", "allow_external_name_services"])]
@@ -81,10 +98,10 @@ pub struct GatewayServices {
     /// The Service whose endpoints are the gateway's pods, by its namespace and name. Required unless the type is
     /// `headless`.
     #[key(
-        expected = "a namespace and a name such as `tollgate/tollgate`",
-        pattern = r"^[a-z0-9-]+/[a-z0-9]([a-z0-9-]*[a-z0-9])?$", parse = pods, also = ["selector", "endpoints"]
+        expected = "a namespace and a name such as `tollgate/tollgate`", pattern = NAMESPACED_NAME,
+        parse = namespaced, also = ["selector", "endpoints"]
     )]
-    pub pods: Option<ServiceName>,
+    pub pods: Option<NamespacedName>,
 }
 
 /// The type of a Service.
@@ -100,20 +117,25 @@ pub enum ServiceType {
     Headless,
 }
 
-/// The name of a Service.
+/// The name of an object with its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceName {
+pub struct NamespacedName {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-fn pods(text: &str) -> Result<ServiceName, ScalarError> {
+fn namespaced(text: &str) -> Result<NamespacedName, ScalarError> {
     let Some((space, name)) = text.split_once('/') else {
         return Err(ScalarError::new("{} has no namespace").help("write `tollgate/tollgate`"));
     };
-    Ok(ServiceName { namespace: namespace(space)?, name: namespace(name)? })
+    // Secrets may have dots in their names, unlike Services.
+    let is_name = name.len() <= 253 && name.split('.').all(|label| namespace(label).is_ok());
+    match is_name {
+        true => Ok(NamespacedName { namespace: namespace(space)?, name: name.to_owned() }),
+        false => Err(ScalarError::new("{} is not a namespace and a name")),
+    }
 }
 
 fn check_services(reader: &mut Reader, fields: &Fields<'_>, services: &mut GatewayServices) {

@@ -94,6 +94,8 @@ pub fn import(files: &[(String, String)], class: Option<&str>) -> Result<Importe
         controller: CONTROLLER.to_owned(),
         addresses: AddressPool::new(vec![AddressBlock { first: [0, 0, 0, 0].into(), prefix: 32 }]),
         services: None,
+        publish_service: None,
+        default_certificate: None,
         external_names: false,
     };
     let mut translation = translate(&objects, &settings);

@@ -85,6 +85,7 @@ pub struct Validation {
     /// The ConfigMaps with the CA certificates.
     pub ca_certificate_refs: Vec<SecretReference>,
     /// `System`: the trust store of the system.
+    #[serde(rename = "wellKnownCACertificates")]
     pub well_known_ca_certificates: Option<String>,
     /// The server name, which the certificate must contain unless there are `subject_alt_names`.
     pub hostname: String,

@@ -71,14 +71,14 @@ pub struct Found {
     pub upstreams: BTreeMap<String, Wanted>,
     /// The Services that were looked up, whether they exist or not.
     pub services: BTreeSet<ObjectName>,
-    /// The Gateways by which the Services of policies are reached: the ancestors in the policies' statuses.
+    /// The Gateways and Ingresses by which the Services of policies are reached: the ancestors in the policies' statuses.
     pub ancestors: Ancestors,
     /// The ConfigMaps that policies refer to.
     pub references: BTreeSet<Reference>,
 }
 
-/// Gateways by the name of a policy.
-pub type Ancestors = BTreeMap<ObjectName, BTreeSet<ObjectName>>;
+/// Gateways and Ingresses by the name of a policy.
+pub type Ancestors = BTreeMap<ObjectName, BTreeSet<Reference>>;
 
 /// An upstream that a route refers to.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +112,11 @@ impl<'a> Backends<'a> {
         Self { objects, policies, client_certificates, attached, external_names, found: Found::default() }
     }
 
+    /// Returns the source of an upstream that was found since the last call of [`take`](Self::take).
+    pub fn source(&self, upstream: &str) -> Option<&Source> {
+        self.found.upstreams.get(upstream).map(|wanted| &wanted.source)
+    }
+
     /// Returns what was found since the last call.
     pub fn take(&mut self) -> Found {
         std::mem::take(&mut self.found)
@@ -133,7 +138,7 @@ impl<'a> Backends<'a> {
         if matches!(route.kind, Kind::TlsRoute | Kind::TcpRoute | Kind::UdpRoute) {
             return Ok(self.resolve_for_stream(route, name, service, port));
         }
-        let tls = match self.tls(&name, port, referrer.gateways) {
+        let tls = match self.tls(&name, port, referrer) {
             None => None,
             Some(Ok(tls)) => Some(tls),
             Some(Err(_)) => return Ok(Backend::Broken),

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::backends::{Backend, Backends, Referrer};
 use super::conditions::Condition;
+use super::{plain, plain_field};
 use crate::resources::{Cors, Filter, HeaderModifier, Mirror, PathModifier, Redirect, UrlRewrite};
 
 /// The effect of a rule's filters on its requests.
@@ -128,8 +129,7 @@ fn modify(changes: &mut BTreeMap<&'static str, Value>, change: &HeaderModifier) 
     for (key, fields) in [("set", &change.set), ("add", &change.add)] {
         let map = changes.entry(key).or_insert_with(|| json!({}));
         for field in fields {
-            // Braces are placeholders in the gateway's values.
-            map[&field.name] = field.value.replace('{', "{{").replace('}', "}}").into();
+            map[&field.name] = plain_field(&field.value).into();
         }
         if map.as_object().is_some_and(Map::is_empty) {
             changes.remove(key);
@@ -172,10 +172,10 @@ fn path_change(path: Option<&PathModifier>) -> Map<String, Value> {
     let Some(path) = path else { return out };
     // `$` begins a capture group in the gateway's paths.
     if let Some(full) = &path.replace_full_path {
-        out.insert("path".to_owned(), full.replace('$', "$$").into());
+        out.insert("path".to_owned(), plain(&full.replace('$', "$$")).into());
     } else if let Some(prefix) = &path.replace_prefix_match {
         let prefix = if prefix.is_empty() { "/" } else { prefix.as_str() };
-        out.insert("prefix".to_owned(), prefix.into());
+        out.insert("prefix".to_owned(), plain(prefix).into());
     }
     out
 }

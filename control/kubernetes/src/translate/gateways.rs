@@ -145,6 +145,14 @@ impl Gateways {
 
     /// Makes the Services of the Gateways.
     fn make_services(&mut self, objects: &Objects, settings: &TranslationSettings, before: &Self) {
+        let published = settings.publish_service.as_ref();
+        if let Some(service) = published.filter(|_| settings.services.is_none()) {
+            // Until the Service has one, clients in the cluster reach a Gateway at its own.
+            let addresses = Some(services::published(objects, service)).filter(|all| !all.is_empty());
+            for gateway in self.by_name.values_mut() {
+                gateway.service_addresses.clone_from(&addresses);
+            }
+        }
         let Some(wanted) = &settings.services else { return };
         let mut sorted: Vec<_> = self.by_name.iter().collect();
         sorted.sort_by_key(|(_, gateway)| gateway.meta.precedence());

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::plain;
 use super::routes::{Rule, every_request, matches, values};
 use crate::resources::{GrpcMatch, GrpcMethod, GrpcRule};
 
@@ -38,7 +39,7 @@ fn call(method: &GrpcMethod) -> Result<Map<String, Value>, String> {
     let mut call = Map::new();
     for (key, name) in [("service", &method.service), ("method", &method.method)] {
         if let Some(name) = name.as_deref().filter(|name| !name.is_empty()) {
-            call.insert(key.to_owned(), json!({ kind: name }));
+            call.insert(key.to_owned(), json!({ kind: plain(name) }));
         }
     }
     if call.is_empty() {

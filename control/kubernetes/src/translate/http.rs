@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::plain;
 use super::routes::{Rule, matches, values};
 use crate::resources::{HttpMatch, HttpRule, PathMatch, Retry, RouteTimeouts};
 
@@ -42,7 +43,7 @@ fn conditions(from: &HttpMatch) -> Result<Map<String, Value>, String> {
 }
 
 fn path(from: Option<&PathMatch>) -> Result<Value, String> {
-    let value = from.and_then(|path| path.value.as_deref()).unwrap_or("/");
+    let value = &*plain(from.and_then(|path| path.value.as_deref()).unwrap_or("/"));
     match from.and_then(|path| path.kind.as_deref()).unwrap_or("PathPrefix") {
         "Exact" => Ok(json!({ "exact": value })),
         // `/a/` and `/a` are the same prefix, because a prefix ends at a segment.

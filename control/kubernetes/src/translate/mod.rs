@@ -71,6 +71,10 @@ pub struct TranslationSettings {
     pub addresses: AddressPool,
     /// The Services that are made for Gateways; `None`: none are.
     pub services: Option<ServiceSettings>,
+    /// The Service by which clients reach this gateway: statuses report its addresses. `None`: clients use the pool's.
+    pub publish_service: Option<ObjectName>,
+    /// The Secret with the certificate of Ingresses that ask for TLS and have none of their own.
+    pub default_certificate: Option<ObjectName>,
     /// Whether a Service may be a host outside the cluster (`ExternalName`).
     pub external_names: bool,
 }
@@ -149,6 +153,16 @@ fn add_age(route: &mut Value, meta: &Meta) {
     if !meta.creation_timestamp.is_empty() {
         route["created"] = meta.creation_timestamp.as_str().into();
     }
+}
+
+/// Returns a text of an object as documents write it: `${` begins a variable there.
+fn plain(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// Returns the value of a field as documents write it: braces are placeholders there.
+fn plain_field(text: &str) -> String {
+    plain(&text.replace('{', "{{").replace('}', "}}"))
 }
 
 fn reference(kind: Kind, name: &ObjectName) -> Reference {

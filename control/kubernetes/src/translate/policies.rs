@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use super::backends::{Backend, Backends, Referrer, Wanted};
 use super::conditions::{Condition, to_json};
 use super::{grants, reference};
-use crate::object::{GATEWAY_GROUP, Kind, OWN_GROUP, Object, ObjectName, Reference};
+use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName, Reference};
 use crate::objects::Objects;
 use crate::resources::{BackendReference, TargetReference, TollgatePolicy};
 
@@ -30,7 +30,7 @@ pub const SERVICE_REFERENCE: &str = "serviceRef";
 /// The key that lists what is `off`.
 const DISABLED: &str = "disabled";
 /// Maximum number of entries in a status, as the definition has it.
-const ANCESTORS_MAX: usize = 16;
+pub const ANCESTORS_MAX: usize = 16;
 
 /// The settings that policies give to one place.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -259,14 +259,14 @@ impl Policies {
         self.policies.keys()
     }
 
-    /// Returns the status of a policy; `None`: no Gateway of this controller reaches its targets. `gateways` returns
-    /// the Gateways that reach an object.
+    /// Returns the status of a policy; `None`: no Gateway and no Ingress of this controller reaches its targets.
+    /// `reached_by` returns the Gateways and Ingresses that reach an object.
     pub fn status(
         &self,
         name: &ObjectName,
         objects: &Objects,
         controller: &str,
-        gateways: impl Fn(&Reference) -> BTreeSet<ObjectName>,
+        reached_by: impl Fn(&Reference) -> BTreeSet<Reference>,
     ) -> Option<Value> {
         let policy = self.policies.get(name)?;
         // A Gateway may be the ancestor of several targets: the first refusal is shown.
@@ -306,8 +306,8 @@ impl Policies {
             if let Some(why) = &policy.invalid {
                 accepted = refused("Invalid", why);
             }
-            for gateway in gateways(&target.object) {
-                add(reference(Kind::Gateway, &gateway), accepted.clone(), conflicted.clone());
+            for ancestor in reached_by(&target.object) {
+                add(ancestor, accepted.clone(), conflicted.clone());
             }
         }
         if let (true, Some(why)) = (policy.targets.is_empty(), &policy.invalid) {
@@ -395,14 +395,11 @@ fn target_of(policy: &ObjectName, target: &TargetReference) -> Option<Reference>
     Some(reference(kind, &ObjectName::new(&policy.namespace, &target.name)))
 }
 
-fn ancestor_reference(ancestor: &Reference) -> Value {
-    let group = match ancestor.kind {
-        Kind::Service => "",
-        Kind::TollgatePolicy => OWN_GROUP,
-        _ => GATEWAY_GROUP,
-    };
+/// Returns the reference to an ancestor, as statuses of policies have it.
+pub fn ancestor_reference(ancestor: &Reference) -> Value {
+    let (group, _, kind, _) = ancestor.kind.names();
     json!({
-        "group": group, "kind": ancestor.kind.name(),
+        "group": group, "kind": kind,
         "namespace": &*ancestor.name.namespace, "name": &*ancestor.name.name,
     })
 }

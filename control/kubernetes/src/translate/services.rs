@@ -146,13 +146,36 @@ pub fn addresses(
     class: &str,
     settings: &ServiceSettings,
 ) -> Vec<Value> {
-    let Some(service) = existing(objects, gateway, class) else { return Vec::new() };
-    let address = |kind: &str, value: &str| json!({ "type": kind, "value": value });
-    if settings.kind != ServiceKind::LoadBalancer {
-        let own = service.cluster_ips.iter().filter(|text| text.parse::<IpAddr>().is_ok());
-        return own.map(|text| address("IPAddress", text)).collect();
+    match existing(objects, gateway, class) {
+        Some(_) if settings.kind == ServiceKind::LoadBalancer => balanced(objects, &name(gateway, class)),
+        Some(service) => in_cluster(service),
+        None => Vec::new(),
     }
-    let status = objects.services.get(&name(gateway, class)).map(|service| service.status.value());
+}
+
+/// Returns the addresses by which clients reach a Service, in the form of a Gateway's status.
+pub fn published(objects: &Objects, service: &ObjectName) -> Vec<Value> {
+    let found = objects.services.get(service).and_then(|found| found.spec.as_ref().ok());
+    match found {
+        Some(found) if found.kind == "LoadBalancer" => balanced(objects, service),
+        Some(found) => in_cluster(found),
+        None => Vec::new(),
+    }
+}
+
+fn address(kind: &str, value: &str) -> Value {
+    json!({ "type": kind, "value": value })
+}
+
+/// Returns the addresses of a Service in the cluster.
+fn in_cluster(service: &ServiceContents) -> Vec<Value> {
+    let own = service.cluster_ips.iter().filter(|text| text.parse::<IpAddr>().is_ok());
+    own.map(|text| address("IPAddress", text)).collect()
+}
+
+/// Returns the addresses that a load balancer gave to a Service.
+fn balanced(objects: &Objects, service: &ObjectName) -> Vec<Value> {
+    let status = objects.services.get(service).map(|service| service.status.value());
     let points = status.as_ref().and_then(|status| status.pointer("/loadBalancer/ingress")?.as_array());
     let points = points.into_iter().flatten().filter_map(|point| {
         let text = |key: &str| point.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());

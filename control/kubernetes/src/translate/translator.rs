@@ -196,11 +196,13 @@ impl Translator {
         touched.extend(changes.objects.iter().cloned());
         self.update_routes(objects, concerned, &mut backends, &mut touched, &mut update);
         if concerns(&OF_INGRESSES)
+            || !changes.endpoints.is_empty()
             || is_target(Kind::Service)
             || ingress_address != self.gateways.ingress_address
         {
             let concerned = ingress_changes(changes, &targets, concerns(&OF_ALL_INGRESSES));
-            self.update_ingresses(objects, &concerned, &mut backends, &mut update);
+            let services = self.update_ingresses(objects, &concerned, &mut backends, &mut update);
+            touched.extend(services.iter().map(|service| super::reference(Kind::Service, service)));
         }
         self.update_endpoints(objects, &changes.endpoints, &mut update);
         let mut out = Translation::default();
@@ -214,10 +216,14 @@ impl Translator {
 
     /// Returns whether changes affect the Services of Gateways.
     fn concerns_services(&self, changes: &Changes) -> bool {
-        self.settings.services.as_ref().is_some_and(|services| {
-            changes.objects.iter().any(|object| object.kind == Kind::Service)
-                || changes.endpoints.contains(&services.pods)
-        })
+        let is_changed = |service: &ObjectName| {
+            changes.objects.iter().any(|object| object.kind == Kind::Service && object.name == *service)
+        };
+        self.settings.publish_service.as_ref().is_some_and(is_changed)
+            || self.settings.services.as_ref().is_some_and(|services| {
+                changes.objects.iter().any(|object| object.kind == Kind::Service)
+                    || changes.endpoints.contains(&services.pods)
+            })
     }
 
     /// Returns the Services of Gateways, with their EndpointSlices.
@@ -253,6 +259,24 @@ impl Translator {
     #[must_use]
     pub fn notes(&self) -> &BTreeMap<Reference, BTreeSet<String>> {
         &self.notes
+    }
+
+    /// Returns the refusals of documents as notes of the Ingresses that they were made from: an Ingress has no conditions.
+    /// Listeners are left out, because they are made from all Ingresses; the log has them.
+    #[must_use]
+    pub fn refusal_notes(
+        &self,
+        refused: &BTreeMap<DocumentKey, String>,
+    ) -> BTreeMap<Reference, BTreeSet<String>> {
+        let mut notes: BTreeMap<Reference, BTreeSet<String>> = BTreeMap::new();
+        for (key, why) in refused.iter().filter(|(key, _)| key.kind != "listeners") {
+            let owners = self.documents.get(key).into_iter().flat_map(|document| &document.owners);
+            for owner in owners.filter(|owner| owner.kind == Kind::Ingress) {
+                let note = format!("{}/{} is refused: {why}", key.kind, key.name);
+                notes.entry(owner.clone()).or_default().insert(note);
+            }
+        }
+        notes
     }
 
     /// Returns the statuses that changed (`None`: removed) once an update is in force. `refused` has all documents that
@@ -507,17 +531,17 @@ impl Translator {
         }
     }
 
-    /// Translates Ingresses again.
+    /// Translates Ingresses again. Returns the Services that they refer to, or did before.
     fn update_ingresses<'o>(
         &mut self,
         objects: &'o Objects,
         concerned: &IngressChanges,
         backends: &mut Backends<'o>,
         update: &mut Update,
-    ) {
+    ) -> BTreeSet<ObjectName> {
         let address = self.gateways.ingress_address;
         let Some(made) = self.ingresses.update(objects, &self.settings, address, concerned, backends) else {
-            return;
+            return BTreeSet::new();
         };
         let IngressUpdate { documents_before, documents, upstreams_before, upstreams, .. } = made;
         self.replace_documents(documents_before, documents, update);
@@ -532,6 +556,7 @@ impl Translator {
             }
         }
         self.update_references();
+        made.services
     }
 
     /// Renews the documents of upstreams whose endpoints changed.
@@ -568,24 +593,23 @@ impl Translator {
             true => concerned.extend(policies.names().cloned()),
             false => concerned.extend(policies.concerned(touched)),
         }
-        let by_service =
-            self.gateways_by_service(concerned.iter().any(|name| policies.is_for_services(name)));
-        let gateways = |target: &Reference| -> BTreeSet<ObjectName> {
+        let by_service = self.reached_services(concerned.iter().any(|name| policies.is_for_services(name)));
+        let reached_by = |target: &Reference| -> BTreeSet<Reference> {
             let of_route =
                 || self.routes.get(target).into_iter().flat_map(|state| &state.attachment.gateways);
             match target.kind {
-                Kind::Gateway => Some(&target.name)
-                    .filter(|name| self.gateways.contains(name))
+                Kind::Gateway => Some(target)
+                    .filter(|gateway| self.gateways.contains(&gateway.name))
                     .cloned()
                     .into_iter()
                     .collect(),
                 Kind::Service => by_service.get(&target.name).cloned().unwrap_or_default(),
-                _ => of_route().cloned().collect(),
+                _ => of_route().map(|gateway| super::reference(Kind::Gateway, gateway)).collect(),
             }
         };
         let controller = &self.settings.controller;
         let status = |name: ObjectName| {
-            let status = policies.status(&name, objects, controller, gateways);
+            let status = policies.status(&name, objects, controller, reached_by);
             (super::reference(Kind::TollgatePolicy, &name), status)
         };
         let statuses: Vec<_> = concerned.into_iter().map(status).collect();
@@ -594,13 +618,19 @@ impl Translator {
         }
     }
 
-    /// Returns the Gateways by which each Service is reached; none, if they are not needed.
-    fn gateways_by_service(&self, is_needed: bool) -> BTreeMap<ObjectName, BTreeSet<ObjectName>> {
-        let mut all: BTreeMap<ObjectName, BTreeSet<ObjectName>> = BTreeMap::new();
+    /// Returns the Gateways and Ingresses by which each Service is reached; none, if they are not needed.
+    fn reached_services(&self, is_needed: bool) -> BTreeMap<ObjectName, BTreeSet<Reference>> {
+        let mut all: BTreeMap<ObjectName, BTreeSet<Reference>> = BTreeMap::new();
         for state in self.routes.values().filter(|_| is_needed) {
             for service in &state.backends.services {
-                let gateways = state.attachment.gateways.iter().cloned();
+                let gateways = state.attachment.gateways.iter();
+                let gateways = gateways.map(|gateway| super::reference(Kind::Gateway, gateway));
                 all.entry(service.clone()).or_default().extend(gateways);
+            }
+        }
+        for (ingress, services) in self.ingresses.services().filter(|_| is_needed) {
+            for service in services {
+                all.entry(service.clone()).or_default().insert(super::reference(Kind::Ingress, ingress));
             }
         }
         all
@@ -624,6 +654,8 @@ impl Translator {
         let of_ingresses = self.ingresses.references();
         let all = self.gateways.references.iter().chain(of_ingresses).chain(&self.policies.references);
         self.references = all.cloned().collect();
+        let default = self.settings.default_certificate.as_ref();
+        self.references.extend(default.map(|secret| super::reference(Kind::Secret, secret)));
     }
 
     /// Replaces earlier documents by these. Returns their keys.
@@ -732,6 +764,7 @@ fn ingress_changes(changes: &Changes, targets: &BTreeSet<Reference>, is_all: boo
         is_all,
         ingresses: of(Kind::Ingress).map(|object| object.name.clone()).collect(),
         services: of(Kind::Service).chain(targets).map(|object| object.name.clone()).collect(),
+        endpoints: changes.endpoints.clone(),
         references: of(Kind::Secret).chain(of(Kind::ConfigMap)).cloned().collect(),
     }
 }

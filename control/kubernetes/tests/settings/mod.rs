@@ -8,6 +8,8 @@ pub fn settings() -> TranslationSettings {
         controller: "tollgate.dev/gateway".to_owned(),
         addresses: AddressPool::new(vec![block]),
         services: None,
+        publish_service: None,
+        default_certificate: None,
         external_names: false,
     }
 }

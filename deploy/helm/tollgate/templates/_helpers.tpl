@@ -65,6 +65,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- $service := printf "${%s_SERVICE_HOST}" (include "tollgate.name" . | upper | replace "-" "_") -}}
 {{- $_ := set $source "addresses" (default $service .Values.fleet.controller.addresses) -}}
 {{- end -}}
+{{- /* The gateway sees the Service only in namespaces that it watches. Given addresses come first. */ -}}
+{{- $given := and (eq .Values.mode "fleet") .Values.fleet.controller.addresses -}}
+{{- $spaces := .Values.kubernetes.namespaces -}}
+{{- if and (not $given) (or (not $spaces) (has .Release.Namespace $spaces)) -}}
+{{- $_ := set $source "publish_service" (printf "%s/%s" .Release.Namespace (include "tollgate.name" .)) -}}
+{{- end -}}
+{{- with .Values.kubernetes.defaultCertificate -}}
+{{- $_ := set $source "default_certificate" . -}}
+{{- end -}}
 {{- if .Values.kubernetes.services.type -}}
 {{- $pods := printf "%s/%s-gateways" .Release.Namespace (include "tollgate.name" .) -}}
 {{- $_ := set $source "services" (dict "type" .Values.kubernetes.services.type "pods" $pods) -}}

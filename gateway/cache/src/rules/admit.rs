@@ -18,6 +18,9 @@ pub struct Admission {
     /// Whether responses with `Set-Cookie` are stored if nothing else forbids it. They concern one client, as a rule,
     /// but RFC 9111, 7.3 leaves them to `Cache-Control`.
     pub stores_cookies: bool,
+    /// Whether responses to requests with `Authorization` are stored as others are, because they do not depend on it
+    /// (against 3.5).
+    pub stores_identified: bool,
     /// The lifetime of responses that give none, in seconds, in place of a guess. Like a guess, it is only for
     /// statuses that are cacheable by default, or `public`: an error that one odd request causes must not be stored.
     pub default_seconds: Option<u32>,
@@ -41,6 +44,7 @@ impl Default for Admission {
         Self {
             targeted_fields: vec!["cdn-cache-control".into()],
             stores_cookies: true,
+            stores_identified: false,
             default_seconds: None,
             forced_seconds: None,
             heuristic_seconds_max: super::freshness::HEURISTIC_SECONDS_MAX,
@@ -166,7 +170,8 @@ pub(super) fn may_be_stored(
     if control.private {
         return Err(NotStored::Private);
     }
-    if request.head.has(Name::Authorization) && !control.allows_credentials() {
+    let is_personal = request.head.has(Name::Authorization) && !admission.stores_identified;
+    if is_personal && !control.allows_credentials() {
         return Err(NotStored::Authorization);
     }
     if facts.sets_cookie && !admission.stores_cookies && !facts.is_withheld(b"set-cookie") {

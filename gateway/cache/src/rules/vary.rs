@@ -252,7 +252,7 @@ fn members(line: &[u8]) -> impl Iterator<Item = &[u8]> {
 const CODINGS: [&str; 4] = ["zstd", "br", "gzip", "deflate"];
 
 /// Writes the codings that a request accepts: the usual ones in a fixed order, then others as they are listed, then
-/// `identity` and `*` if they are refused.
+/// `identity` and `*` if they are refused, and all that are refused if `*` is accepted.
 fn write_codings(name: &[u8], request: &Head, out: &mut impl Sink) -> Option<()> {
     let listed = || request.all_by_text(name).flat_map(members).map(coding);
     let mut is_first = true;
@@ -261,12 +261,13 @@ fn write_codings(name: &[u8], request: &Head, out: &mut impl Sink) -> Option<()>
             write_member(usual.as_bytes(), &mut is_first, out)?;
         }
     }
+    let accepts_any = listed().any(|(coding, accepted)| accepted && coding == b"*");
     let is_usual = |coding: &[u8]| CODINGS.iter().any(|usual| is_coding(coding, usual));
-    for (coding, accepted) in listed() {
-        let can_be_refused = coding == b"*" || coding.eq_ignore_ascii_case(b"identity");
-        if accepted && !is_usual(coding) {
-            write_member(coding, &mut is_first, out)?;
-        } else if !accepted && can_be_refused {
+    for (coding, _) in listed().filter(|(coding, accepted)| *accepted && !is_usual(coding)) {
+        write_member(coding, &mut is_first, out)?;
+    }
+    for (coding, _) in listed().filter(|(_, accepted)| !accepted) {
+        if accepts_any || coding == b"*" || coding.eq_ignore_ascii_case(b"identity") {
             write_member(coding, &mut is_first, out)?;
             out.put(b";q=0")?;
         }
@@ -381,6 +382,11 @@ mod tests {
             ("gzip", "gzip, *;q=0", false),
             ("gzip", "gzip, identity;q=0", false),
             ("", "identity;q=0", false),
+            // A client that accepts any coding may still refuse one.
+            ("*", "gzip;q=0, *", false),
+            ("gzip;q=0, *", "*;q=0.5, gzip;q=0", true),
+            ("gzip;q=0, *", "br;q=0, *", false),
+            ("*", "*;q=0", false),
         ] {
             let line = |value: &str| format!("Accept-Encoding: {value}\r\n");
             let vary = vary("Accept-Encoding", &line(stored), &rules).expect("no star");

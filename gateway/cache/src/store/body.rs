@@ -79,6 +79,14 @@ impl Body {
         }
     }
 
+    /// Whether two bodies are the same memory, as before and after a 304.
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        match (self.chunks().first(), other.chunks().first()) {
+            (Some(own), Some(other)) => own.as_ptr() == other.as_ptr(),
+            _ => false,
+        }
+    }
+
     pub fn chunks(&self) -> &[Bytes] {
         match self {
             Self::One(piece) if piece.is_empty() => &[],

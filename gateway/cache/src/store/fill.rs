@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use tollgate_http::Head;
 
 use super::Store;
 use super::body::Body;
@@ -178,9 +179,27 @@ impl FillShared {
         Self { hash, variant, key: key.into(), is_purged: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
-    /// Whether a request with this key and these varying fields can follow it.
-    pub(super) fn is_joined_by(&self, variant: u64, key: &[u8]) -> bool {
-        self.variant == Some(variant) && *self.key == *key
+    /// Whether a request with this key and these varying fields can follow it. Once its response is known, that decides. A
+    /// request that arrives after a purge wants nothing from before.
+    pub(super) fn is_joined_by(&self, variant: u64, key: &[u8], request: &Head) -> bool {
+        if self.is_purged.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.variant.is_some_and(|own| match self.head_for(key) {
+            Some(head) => head.is_selected_by(request),
+            None => own == variant && *self.key == *key,
+        })
+    }
+
+    /// The head of its response, if it is a fetch for this key, and the head has arrived.
+    pub(super) fn head_for(&self, key: &[u8]) -> Option<Arc<StoredHead>> {
+        if *self.key != *key {
+            return None;
+        }
+        match &self.lock().phase {
+            Phase::Streaming(head) | Phase::Complete(head) => Some(head.clone()),
+            _ => None,
+        }
     }
 
     /// Adds a follower; `None` if there are too many, or the start of the body is no longer kept.
@@ -310,7 +329,8 @@ impl Fill {
         state.length += data.len() as u64;
         if state.is_kept {
             self.counted += data.len() as u64;
-            let has_room = self.store.filling.add(data.len() as u64) <= self.store.filling_max();
+            let filling = self.store.filling.add(data.len() as u64);
+            let has_room = self.store.may_fill(filling, self.counted);
             if state.length > self.store.settings.object_bytes_max || !has_room {
                 state.is_kept = false;
                 self.store.counters.count_refused();
@@ -346,6 +366,12 @@ impl Fill {
     /// Followers still read it, as after [`Pushed::Followed`].
     pub fn give_up(&mut self) {
         self.shared.lock().is_kept = false;
+    }
+
+    /// Returns a count for what its own client has yet to take.
+    #[must_use]
+    pub fn unsent(&self) -> Unsent {
+        Unsent { store: self.store.clone(), bytes: 0 }
     }
 
     /// Bytes that it holds.
@@ -453,7 +479,10 @@ impl Fill {
         self.wake_followers();
         match removed {
             Some(removed) => self.store.queue(&stored, &removed),
-            None => stored.mark_gone(),
+            None => {
+                stored.mark_gone();
+                self.store.lent.add(&stored);
+            }
         }
         is_kept.then_some(stored)
     }
@@ -494,6 +523,28 @@ impl Drop for Fill {
         } else {
             self.shared.vacate(&self.store);
         }
+    }
+}
+
+/// Bytes of a response that the leader has copied for its own slow client, so as not to delay others. As long as this
+/// exists, they count as if they were still being fetched.
+#[derive(Debug)]
+pub struct Unsent {
+    store: Arc<Store>,
+    bytes: u64,
+}
+
+impl Unsent {
+    /// Sets their number.
+    pub fn set(&mut self, bytes: u64) {
+        self.store.filling.add(bytes);
+        self.store.filling.subtract(std::mem::replace(&mut self.bytes, bytes));
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.store.filling.subtract(self.bytes);
     }
 }
 

@@ -20,9 +20,11 @@ pub enum Start {
     Streaming(Arc<StoredHead>, Option<u64>),
     /// The leader is gone; this request leads now.
     Lead(Fill),
-    /// The response is not for this request: fetch by [`Store::begin_alone`], or begin again if its varying fields
-    /// differ.
+    /// The response is not for this request: fetch by [`Store::begin_alone`].
     Fetch,
+    /// The response is for requests with other values of the fields that its `Vary` names: [begin](Store::begin) again, now
+    /// that these are known.
+    OtherVariant,
     /// The leader got no response, so this request would get none either.
     Failed,
 }
@@ -52,9 +54,9 @@ impl Follower {
         Self { store, shared, id: Some(id) }
     }
 
-    /// Waits for the head. `request` is the follower's own: if `Vary` does not select the response for it, or each
-    /// request must validate the response for itself, the result is [`Start::Fetch`]. Drop the follower after any
-    /// result but [`Start::Streaming`].
+    /// Waits for the head. `request` is the follower's own: a response that `Vary` does not allow for it is
+    /// [`Start::OtherVariant`], and one that each request must validate for itself is [`Start::Fetch`]. After another result than [`Start::Streaming`],
+    /// the follower has no further use.
     pub fn poll_start(&mut self, cx: &mut Context<'_>, request: &Head) -> Poll<Start> {
         let Some(id) = self.id else { return Poll::Ready(Start::Fetch) };
         let fits = |head: &StoredHead| head.freshness().can_be_shared() && head.is_selected_by(request);
@@ -68,6 +70,10 @@ impl Follower {
                 return Poll::Ready(Start::Streaming(head.clone(), state.declared));
             }
             Phase::Stored(stored) if fits(stored.head()) => Start::Stored(stored.clone()),
+            Phase::Streaming(head) | Phase::Complete(head) if !head.is_selected_by(request) => {
+                Start::OtherVariant
+            }
+            Phase::Stored(stored) if !stored.head().is_selected_by(request) => Start::OtherVariant,
             Phase::Streaming(_) | Phase::Complete(_) | Phase::Stored(_) | Phase::Refused | Phase::Cut => {
                 Start::Fetch
             }

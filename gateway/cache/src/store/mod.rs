@@ -12,6 +12,7 @@ pub(crate) mod fill;
 pub(crate) mod follower;
 mod ghosts;
 mod index;
+mod lent;
 mod purge;
 mod queues;
 pub(crate) mod stored;
@@ -31,10 +32,11 @@ use self::counters::{Counters, Counts};
 use self::fill::{Fill, FillShared};
 use self::follower::Follower;
 use self::index::{Index, Stripe};
+use self::lent::Lent;
 use self::queues::Queues;
 use self::stored::Stored;
 use crate::disk::Disk;
-use crate::{Moment, StoredHead};
+use crate::{Moment, Purge, PurgeMode, StoredHead};
 
 /// The cost of an object besides its key, its field lines and its body: itself, its place in a queue and among the
 /// remembered evictions, and its share of the index. A test measures it.
@@ -94,8 +96,10 @@ pub struct Store {
     /// May change while the store is used.
     capacity_bytes: AtomicU64,
     counters: Counters,
-    /// Bytes of bodies that are being fetched and may be stored.
+    /// Bytes of bodies that are being fetched and may be stored, and of those that slow clients have yet to take.
     filling: counters::Bytes,
+    /// Objects that are not stored any more and are still being sent.
+    lent: Lent,
     /// The disk tier, if there is one.
     disk: ArcSwapOption<Disk>,
 }
@@ -112,6 +116,7 @@ impl Store {
             capacity_bytes: AtomicU64::new(settings.capacity_bytes),
             counters: Counters::default(),
             filling: counters::Bytes::default(),
+            lent: Lent::default(),
             disk: ArcSwapOption::empty(),
         })
     }
@@ -166,12 +171,13 @@ impl Store {
         let stripe = self.index.lock(hash);
         if let Some(found) = self.index.find(hash, key, request)
             && !found.is_uncacheable()
+            && found.head().freshness().can_be_shared()
             && stale.is_none_or(|stale| !Arc::ptr_eq(stale, &found))
         {
             return Begin::Found(found);
         }
-        let variant = self.variant_hash(hash, key, request);
-        if let Some(running) = stripe.fills.iter().find(|fill| fill.is_joined_by(variant, key)) {
+        let variant = self.variant_hash(&stripe, hash, key, request);
+        if let Some(running) = stripe.fills.iter().find(|fill| fill.is_joined_by(variant, key, request)) {
             return match running.follow(self) {
                 Some(follower) => Begin::Follow(follower),
                 None => Begin::Alone(self.register(stripe, FillShared::alone(hash, key))),
@@ -186,8 +192,8 @@ impl Store {
     pub fn begin_refresh(self: &Arc<Self>, stale: &Arc<Stored>, request: &Head) -> Option<Fill> {
         let (hash, key) = (stale.hash(), stale.key());
         let stripe = self.index.lock(hash);
-        let variant = self.variant_hash(hash, key, request);
-        let is_running = stripe.fills.iter().any(|fill| fill.is_joined_by(variant, key));
+        let variant = self.variant_hash(&stripe, hash, key, request);
+        let is_running = stripe.fills.iter().any(|fill| fill.is_joined_by(variant, key, request));
         ((stale.is_stored() || stale.disk_body().is_some()) && !is_running)
             .then(|| self.register(stripe, FillShared::shared(hash, variant, key)))
     }
@@ -206,11 +212,20 @@ impl Store {
     }
 
     /// Remembers for a while that responses to a key are not stored, so that requests for it do not wait for each
-    /// other. Does nothing if a fresh response is stored, because a client may have forced this fetch. The mark
-    /// replaces stale responses, and a response that is stored later replaces the mark.
-    pub fn mark_uncacheable(&self, key: &[u8], now: Moment, seconds: u32) {
-        if self.variants(key).iter().any(|stored| stored.head().freshness().is_fresh(now)) {
+    /// other. `outdated` is the stored response in whose place this one came, which is removed. Does nothing else if
+    /// another response is stored: a client may have forced this fetch, and what is stale can still be validated, or
+    /// served while it is. A response that is stored later replaces the mark.
+    pub fn mark_uncacheable(&self, key: &[u8], now: Moment, seconds: u32, outdated: Option<&Arc<Stored>>) {
+        let is_other = |stored: &Arc<Stored>| outdated.is_none_or(|outdated| !Arc::ptr_eq(outdated, stored));
+        if self.variants(key).iter().any(is_other) {
+            if let Some(outdated) = outdated {
+                self.discard(outdated);
+            }
             return;
+        }
+        if outdated.is_some() {
+            // From disk too.
+            self.purge(Purge::Key(key), PurgeMode::Remove);
         }
         let head = StoredHead::mark(now, seconds);
         self.insert(Arc::new(Stored::uncacheable(self.hash(key), key, head)));
@@ -244,6 +259,13 @@ impl Store {
         self.queue(&object, &removed);
     }
 
+    /// Removes an object from memory alone.
+    fn discard(&self, object: &Arc<Stored>) {
+        self.index.remove(&mut self.index.lock(object.hash()), object);
+        self.queues().forget(object);
+        self.lent.add(object);
+    }
+
     /// Queues an object that was inserted in the index. `removed` are the objects that it replaced there.
     fn queue(&self, object: &Arc<Stored>, removed: &[Arc<Stored>]) {
         {
@@ -251,6 +273,10 @@ impl Store {
             removed.iter().for_each(|old| queues.forget(old));
             queues.push(object);
         }
+        removed
+            .iter()
+            .filter(|old| !old.body().is_shared_with(object.body()))
+            .for_each(|old| self.lent.add(old));
         self.evict();
     }
 
@@ -261,13 +287,18 @@ impl Store {
         self.counters.count_evictions(victims.len() as u64);
         for victim in victims {
             self.index.remove(&mut self.index.lock(victim.hash()), &victim);
+            self.lent.add(&victim);
         }
     }
 
-    /// The most bytes of bodies that are being fetched, in addition to the capacity: a quarter of it, but at least one
-    /// body.
-    fn filling_max(&self) -> u64 {
-        (self.capacity_bytes.load(Ordering::Relaxed) / 4).max(self.settings.object_bytes_max)
+    /// Whether a fetch that holds `own` bytes may go on to be stored. All fetches hold `filling` bytes: a quarter of the
+    /// capacity at most, or those of one body. What is lent counts too, except for a short body, so that slow clients of long
+    /// ones do not end all storing.
+    fn may_fill(&self, filling: u64, own: u64) -> bool {
+        let most = self.capacity_bytes.load(Ordering::Relaxed) / 4;
+        let fits = |lent: u64| lent == 0 || filling.saturating_add(lent) <= most;
+        (filling <= most || filling == own)
+            && (own <= lent::SHORT_BYTES || fits(self.lent.bytes()) || fits(self.lent.recount()))
     }
 
     /// Whether an object would fit into an empty store.
@@ -279,13 +310,17 @@ impl Store {
         self.hasher.hash_one(key)
     }
 
-    /// The hash of a key with the values of the fields on which its newest response depends.
-    fn variant_hash(&self, hash: u64, key: &[u8], request: &Head) -> u64 {
+    /// The hash of a key with the values of the fields on which its newest response depends, or else the one that is
+    /// being fetched.
+    fn variant_hash(&self, stripe: &Stripe, hash: u64, key: &[u8], request: &Head) -> u64 {
+        let of = |head: &StoredHead| Some(self.hasher.hash_one((hash, head.vary()?.values_of(request))));
         let newest = self.index.newest(hash, key);
-        match newest.as_ref().and_then(|stored| stored.head().vary()) {
-            Some(vary) => self.hasher.hash_one((hash, vary.values_of(request))),
-            None => hash,
-        }
+        let known = newest.as_ref().and_then(|stored| of(stored.head()));
+        let arriving = || {
+            let mut heads = stripe.fills.iter().filter_map(|fill| fill.head_for(key));
+            heads.find_map(|head| of(&head))
+        };
+        known.or_else(arriving).unwrap_or(hash)
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {

@@ -38,6 +38,23 @@ impl Store {
         (count, is_durable)
     }
 
+    /// Removes the responses in memory whose keys fulfil a condition, on disk too. What is on disk alone stays. Visits the
+    /// whole index: not for a worker.
+    pub fn remove_keys(&self, is_removed: impl Fn(&[u8]) -> bool) {
+        let stop_fills =
+            |stripe: &Stripe| stripe.fills.iter().for_each(|fill| fill.purge(|key, _| is_removed(key)));
+        let mut found = Vec::new();
+        self.index.remove_where(stop_fills, &mut |stored| {
+            if is_removed(stored.key()) {
+                found.push(stored.clone());
+            }
+            false
+        });
+        for stored in found {
+            self.purge(Purge::Key(stored.key()), PurgeMode::Remove);
+        }
+    }
+
     fn purge_memory(&self, what: Purge<'_>, mode: PurgeMode) -> u64 {
         let concerns = |stored: &Stored| match what {
             Purge::Key(key) => stored.key() == key,
@@ -80,8 +97,11 @@ impl Store {
         match mode {
             PurgeMode::MarkStale => concerned.iter().for_each(|stored| stored.mark_stale()),
             PurgeMode::Remove => {
-                let mut queues = self.queues();
-                concerned.iter().for_each(|stored| queues.forget(stored));
+                {
+                    let mut queues = self.queues();
+                    concerned.iter().for_each(|stored| queues.forget(stored));
+                }
+                concerned.iter().for_each(|stored| self.lent.add(stored));
             }
         }
         concerned.iter().filter(|stored| !stored.is_uncacheable()).count() as u64

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_cache::{Admission, Store};
+use tollgate_cache::{Admission, Forward, Store};
+use tollgate_http::Head;
 
 use super::conditions::Conditions;
 use super::key::{KEY_SEPARATOR, KeyRules};
 use super::outcome::CacheOutcome;
+use super::sweeper::Sweeper;
 use super::uses::Uses;
 
 /// The rules of storing: which responses, for how long, and under which key.
@@ -57,6 +59,18 @@ impl CacheRules {
         self.key.with_target(key, path, query)
     }
 
+    /// Returns the key that a request with this key has on another route, whose rules these are. The path is in normal form.
+    #[must_use]
+    pub fn key_on_route(
+        &self,
+        key: &[u8],
+        target: (&[u8], Option<&[u8]>),
+        head: &Head,
+        route: &str,
+    ) -> Vec<u8> {
+        self.key.on_route(key, target, head, route)
+    }
+
     /// Returns what is stored of responses with this status.
     #[must_use]
     pub fn admission(&self, status: u16) -> &Admission {
@@ -88,6 +102,11 @@ pub struct CacheUse {
     pub cache: Arc<ActiveCache>,
     /// The permitted use.
     pub intent: CacheIntent,
+    /// Why the request is forwarded without a fetch for the store, for `Cache-Status`; `None` until that is known.
+    pub forwarded: Option<Forward>,
+    /// Keys besides the request's own under which responses to a GET of its URL are stored, and the cache of their route.
+    /// The success of an unsafe method removes them too.
+    pub further: Option<(Arc<ActiveCache>, Vec<Vec<u8>>)>,
     /// The outcome, once it is known.
     pub outcome: Option<CacheOutcome>,
 }
@@ -99,6 +118,8 @@ pub struct ActiveCache {
     pub rules: CacheRules,
     /// The store, which all policies share.
     pub store: Arc<Store>,
+    /// Removes responses with other values of the fields and cookies in a key, if it has some.
+    pub(super) sweeper: Option<Arc<Sweeper>>,
     /// The uses of keys, if they count.
     pub(super) uses: Option<Uses>,
     pub(super) counts: [Arc<AtomicU64>; CacheOutcome::ALL.len()],
@@ -111,6 +132,13 @@ impl ActiveCache {
         self.counts[outcome as usize].fetch_add(1, Ordering::Relaxed);
         if outcome.is_from_store() {
             self.hit_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the responses with other values of the fields and cookies in a key removed soon, if it has some.
+    pub fn remove_other_values(&self, key: &[u8]) {
+        if let Some(sweeper) = &self.sweeper {
+            sweeper.remove(&self.store, key);
         }
     }
 

@@ -177,6 +177,7 @@ impl PolicyConfig for CacheSettings {
         let admission = Admission {
             targeted_fields: lower(&self.targeted),
             stores_cookies: self.set_cookie,
+            stores_identified: self.across_identities,
             default_seconds: self.default_ttl.map(seconds),
             vary: vary_rules(&self.vary_ignore, self.normalize_encoding),
             tag_fields: lower(&self.tags),

@@ -71,18 +71,43 @@ impl KeyRules {
         self.write_base(out, request);
         out.extend_from_slice(request.path);
         self.write_query(out, request.query);
+        self.write_place(out, request.head, request.route);
+    }
+
+    /// Returns whether one URL can have several keys on one route.
+    pub fn has_values(&self) -> bool {
+        !(self.headers.is_empty() && self.cookies.is_empty())
+    }
+
+    /// Returns the key that a request with this key has on another route, whose rules these are.
+    pub fn on_route(
+        &self,
+        key: &[u8],
+        (path, query): (&[u8], Option<&[u8]>),
+        head: &Head,
+        route: &str,
+    ) -> Vec<u8> {
+        let mut out = base(key).to_vec();
+        out.extend_from_slice(path);
+        self.write_query(&mut out, query);
+        self.write_place(&mut out, head, route);
+        out
+    }
+
+    /// Appends what follows the URL: the route, and the listed fields and cookies.
+    fn write_place(&self, out: &mut Vec<u8>, head: &Head, route: &str) {
         out.push(KEY_SEPARATOR);
-        out.extend_from_slice(request.route.as_bytes());
+        out.extend_from_slice(route.as_bytes());
         for name in &self.headers {
             out.push(KEY_SEPARATOR);
-            for value in request.head.all_by_text(name.as_bytes()) {
+            for value in head.all_by_text(name.as_bytes()) {
                 write_value(out, value);
             }
         }
         for name in &self.cookies {
             out.push(KEY_SEPARATOR);
             // All of them: endpoints disagree about which of two cookies with one name counts.
-            for value in request.head.cookies(name.as_bytes()) {
+            for value in head.cookies(name.as_bytes()) {
                 write_value(out, value);
             }
         }
@@ -90,13 +115,10 @@ impl KeyRules {
 
     /// Returns the key with its path and query replaced.
     pub fn with_target(&self, key: &[u8], path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
-        let separator = key.iter().position(|byte| *byte == KEY_SEPARATOR).unwrap_or(key.len());
-        let authority = key.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
-        let own = key[authority..separator].iter().position(|byte| matches!(byte, b'/' | b'?'));
-        let mut out = key[..own.map_or(separator, |at| authority + at)].to_vec();
+        let mut out = base(key).to_vec();
         out.extend_from_slice(path);
         self.write_query(&mut out, query);
-        out.extend_from_slice(&key[separator..]);
+        out.extend_from_slice(&key[end_of_url(key)..]);
         out
     }
 
@@ -143,6 +165,24 @@ impl KeyRules {
             QueryRule::Without(names) => !names.iter().any(|name| is(name)),
         }
     }
+}
+
+/// Returns the URL of a key.
+pub(super) fn url_of(key: &[u8]) -> &[u8] {
+    &key[..end_of_url(key)]
+}
+
+/// Where the URL of a key ends.
+fn end_of_url(key: &[u8]) -> usize {
+    key.iter().position(|byte| *byte == KEY_SEPARATOR).unwrap_or(key.len())
+}
+
+/// The scheme and the authority of a key: `https://example.com`.
+fn base(key: &[u8]) -> &[u8] {
+    let end = end_of_url(key);
+    let authority = key.windows(3).position(|three| three == b"://").map_or(0, |at| at + 3);
+    let own = key[authority..end].iter().position(|byte| matches!(byte, b'/' | b'?'));
+    &key[..own.map_or(end, |at| authority + at)]
 }
 
 /// Appends a value and its length, so that two values never look like one.

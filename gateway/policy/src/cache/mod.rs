@@ -10,6 +10,7 @@ mod conditions;
 mod config;
 mod key;
 mod outcome;
+pub(crate) mod sweeper;
 mod told_apart;
 mod uses;
 
@@ -59,6 +60,7 @@ impl Planned for CacheRules {
         Arc::new(CachePolicy(Arc::new(ActiveCache {
             rules: Self::clone(&self),
             store: shared.cache().clone(),
+            sweeper: self.key.has_values().then(|| shared.cache_sweeper().clone()),
             uses: (self.min_uses > 1).then(Uses::new),
             counts: CacheOutcome::ALL.map(|outcome| count(outcome.as_str())),
             hit_bytes: count("hit_bytes"),
@@ -145,8 +147,13 @@ impl Policy for CachePolicy {
             self.0.rules.key.write(&mut key, &keyed);
         }
         request.context.cache_key = key;
-        request.context.cache = Some(CacheUse { cache: self.0.clone(), intent, outcome: None });
+        request.context.cache =
+            Some(CacheUse { cache: self.0.clone(), intent, forwarded: None, further: None, outcome: None });
         Verdict::Continue
+    }
+
+    fn cache(&self) -> Option<&Arc<ActiveCache>> {
+        Some(&self.0)
     }
 }
 

@@ -101,6 +101,12 @@ pub(crate) fn keep(state: &mut RequestState, upstream: &Upstream, pool: &Pool) {
     if let Some(ttl) = sticky.ttl {
         add(&[b"; Max-Age=", ttl.as_secs().to_string().as_bytes()]);
     }
+    if let Some(domain) = &sticky.domain {
+        add(&[b"; Domain=", domain.as_bytes()]);
+    }
+    if let Some(site) = sticky.same_site {
+        add(&[b"; SameSite=", site.value().as_bytes()]);
+    }
     if sticky.secure {
         add(&[b"; Secure"]);
     }

@@ -78,9 +78,10 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                         receipt.failed(error);
                     }
                 }
-                Some(WorkerCommand::Close(listeners, waiting)) => {
+                Some(WorkerCommand::Close(listeners, waiting, receipt)) => {
                     listeners.into_iter().for_each(|handle| worker.listeners.close(handle, waiting));
                     worker.wake_all();
+                    drop(receipt);
                 }
                 Some(WorkerCommand::Connection(stream, peer, handle, listener)) => {
                     admit(worker, worker.listeners.find(handle), stream, peer, listener, serve);

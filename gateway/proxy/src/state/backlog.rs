@@ -8,6 +8,7 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use tollgate_net::Stream;
+use tollgate_plan::BufferBounds;
 
 use crate::state::peer_error::PeerError;
 use crate::state::spool::Spool;
@@ -79,6 +80,22 @@ impl Backlog {
     /// Lets bytes accumulate within the spool's bounds.
     pub fn spool_into(&mut self, spool: Spool) {
         self.spool = Some(spool);
+    }
+
+    /// Lets up to this many bytes accumulate in memory, unless it has a spool already. Returns whether it has none.
+    pub fn accumulate(&mut self, bytes: u64) -> bool {
+        let has_none = self.spool.is_none();
+        if has_none {
+            self.spool = Some(Spool::new(BufferBounds { memory: bytes, file: 0 }));
+        }
+        has_none
+    }
+
+    /// Lets nothing more accumulate: once it is empty, it has the room of any other.
+    pub fn stop_accumulating(&mut self) {
+        if let Some(spool) = &mut self.spool {
+            spool.shut();
+        }
     }
 
     /// Returns another reader of the buffered body, from its first byte.

@@ -24,8 +24,9 @@ pub enum WorkerCommand {
     /// Accept from these sockets too, which are bound and non-blocking. Each comes with its address as
     /// written in the configuration, by which the plan identifies it.
     Listen(Vec<(ListenerId, ListenAddress, BoundListener)>, Option<Receipt>),
-    /// Stop accepting at these listeners. Their connections end as in a drain.
-    Close(Vec<ListenerId>, Queued),
+    /// Stop accepting at these listeners. Their connections end as in a drain. Connections that are still accepted from
+    /// the kernel's queue stay with the worker that accepts them.
+    Close(Vec<ListenerId>, Queued, Option<Receipt>),
     /// Serve a connection that another worker has accepted: its socket, its peer, its listener, and the
     /// listener's configuration there.
     Connection(DetachedStream, SocketAddr, ListenerId, Arc<PlannedListener>),

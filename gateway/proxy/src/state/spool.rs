@@ -49,6 +49,11 @@ impl Spool {
         Self { bounds, memory, memory_taken: 0, kept: true, file, written, taken: 0 }
     }
 
+    /// Leaves no room beyond what it holds.
+    pub fn shut(&mut self) {
+        self.bounds = BufferBounds { memory: 0, file: 0 };
+    }
+
     /// Continues at the first byte.
     pub fn rewind(&mut self) {
         (self.memory_taken, self.taken) = (0, 0);

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
-use tollgate_proxy::WorkerCommand;
+use tollgate_proxy::{ListenerId, Queued, Receipt, WorkerCommand};
 
 use crate::gateway::{Client, Gateway, eventually};
 use crate::origin::Origin;
@@ -104,4 +104,32 @@ fn connections_in_the_queue_are_served() {
         drop(clients);
         assert_eq!(gateway.end(SOON).reason(Reason::None), 5);
     }
+}
+
+/// Another worker may begin its drain first, and end while a connection is on its way there.
+#[test]
+fn a_connection_stays_with_its_worker_once_its_listener_is_closed() {
+    const CLIENTS: usize = 16;
+    let origin = Origin::ok();
+    let routes = format!("routes: [{{match: \"/*\", to: \"{}\"}}]", origin.to());
+    let mut clients = Vec::new();
+    let (receipt, receipts) = Receipt::new();
+    let gateway = Gateway::start_after(2, &routes, |address, mailboxes| {
+        clients.extend((0..CLIENTS).map(|_| Client::connect(address)));
+        for mailbox in mailboxes {
+            let close = WorkerCommand::Close(vec![ListenerId(0)], Queued::Accept, Some(receipt.clone()));
+            mailbox.send(close).expect("a mailbox");
+        }
+    });
+    drop(receipt);
+    receipts.wait().expect("no failure");
+    eventually("all connections", || gateway.counts().client_connections == CLIENTS as u64);
+    assert_eq!(gateway.counts().client_connections_handed_over, 0);
+    gateway.tell(|| WorkerCommand::Drain(Some(SOON)));
+    for client in &mut clients {
+        let answer = client.ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("\r\nok"), "{answer}");
+    }
+    drop(clients);
+    assert_eq!(gateway.end(SOON).reason(Reason::None), CLIENTS as u64);
 }

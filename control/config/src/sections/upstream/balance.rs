@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::model::{Percent, Secret};
-use crate::scalar::{field as header, path};
+use crate::scalar::{field as header, host, path};
 use crate::section::{Field, Fields, Problem, Reader, ScalarError, Section, Shape, Text, Value, Word};
 use crate::suggest;
 
@@ -330,6 +330,14 @@ pub struct Sticky {
     /// Whether it is `Secure`: sent over TLS only.
     #[key(default = off)]
     pub secure: bool,
+    /// From which sites browsers send it (`SameSite`). They ignore a cookie with `none` that is not `Secure`.
+    #[key(also = ["samesite", "sameSite"])]
+    pub same_site: Option<CookieSite>,
+    /// Its `Domain`. Default: the host that set it, alone.
+    #[key(
+        expected = "a domain such as `example.com`", pattern = r"^\.?[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*$", parse = domain
+    )]
+    pub domain: Option<String>,
     /// The key of the hash, the same on every gateway that serves the client; best as `${VARIABLE}`. Without
     /// it, a client that guesses an endpoint's address can confirm the guess.
     #[key(
@@ -340,14 +348,46 @@ pub struct Sticky {
     pub secret: Option<Secret>,
 }
 
+/// The sites from which browsers send a cookie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Word)]
+pub enum CookieSite {
+    /// Its own site only.
+    Strict,
+    /// Also other sites, when a user follows a link there.
+    Lax,
+    /// All sites.
+    None,
+}
+
+impl CookieSite {
+    /// Returns the value of the attribute.
+    #[must_use]
+    pub fn value(self) -> &'static str {
+        match self {
+            Self::Strict => "Strict",
+            Self::Lax => "Lax",
+            Self::None => "None",
+        }
+    }
+}
+
 fn check_sticky_field(reader: &mut Reader, fields: &Fields<'_>, sticky: &mut Sticky) {
     if sticky.header.is_some() {
-        for name in ["ttl", "path", "secure"] {
+        for name in ["ttl", "path", "secure", "same_site", "domain"] {
             if let Some(field) = fields.get(name) {
                 let message = format!("`{name}` is a property of a cookie, and conflicts with `header`");
                 reader.problems.push(Problem::error(field.at, message));
             }
         }
+    }
+    if let (Some(CookieSite::None), false, Some(field)) =
+        (sticky.same_site, sticky.secure, fields.get("same_site"))
+    {
+        let problem = Problem::warning(
+            field.at,
+            "browsers ignore a cookie with `same_site: none` that is not `Secure`",
+        );
+        reader.problems.push(problem.help("add `secure: on`"));
     }
     if let (Some(ttl), Some(field)) = (sticky.ttl, fields.get("ttl"))
         && ttl.subsec_nanos() != 0
@@ -362,6 +402,11 @@ fn cookie_path(text: &str) -> Result<String, ScalarError> {
         Ok(_) if text.contains(';') => Err(ScalarError::new("{} has a `;`, which would end the attribute")),
         other => other,
     }
+}
+
+fn domain(text: &str) -> Result<String, ScalarError> {
+    // Browsers ignore a dot in front (RFC 6265, section 5.2.3).
+    host::literal(text.strip_prefix('.').unwrap_or(text)).map(|_| text.to_owned())
 }
 
 /// Checks the key of the hash. No message repeats it, even if the file contains it in plain text.

@@ -54,6 +54,11 @@ impl Source {
         value
     }
 
+    /// Returns whether there is an endpoint.
+    pub fn has_endpoints(&self, objects: &Objects) -> bool {
+        !self.endpoints(objects).is_empty()
+    }
+
     /// Returns the endpoints of the Service's port. Endpoints that are about to end get no new requests, unless
     /// there are no others.
     fn endpoints(&self, objects: &Objects) -> Vec<Value> {

@@ -1,13 +1,12 @@
 //! BackendTLSPolicies: the TLS settings of a Service's port, and the statuses of the policies.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Value, json};
 
-use super::{Ancestors, Backends};
-use crate::object::{GATEWAY_GROUP, Kind, Object, ObjectName};
+use super::{Ancestors, Backends, Referrer};
+use crate::object::{Kind, Object, ObjectName};
 use crate::resources::{BackendTlsPolicy, ServicePort};
 use crate::translate::conditions::{Condition, to_json};
+use crate::translate::policies::{ANCESTORS_MAX, ancestor_reference};
 use crate::translate::{Statuses, TranslationSettings, reference, secrets};
 
 impl Backends<'_> {
@@ -16,12 +15,14 @@ impl Backends<'_> {
         &mut self,
         service: &ObjectName,
         port: &ServicePort,
-        gateways: &BTreeSet<ObjectName>,
+        referrer: &Referrer<'_>,
     ) -> Option<Result<Value, Condition>> {
         let policies = self.policies.get(service)?.clone();
         for policy in &policies {
             let ancestors = self.found.ancestors.entry(policy.meta.object_name()).or_default();
-            ancestors.extend(gateways.iter().cloned());
+            ancestors.extend(referrer.gateways.iter().map(|gateway| reference(Kind::Gateway, gateway)));
+            // An Ingress has no Gateway.
+            ancestors.extend(Some(referrer.route).filter(|route| route.kind == Kind::Ingress).cloned());
         }
         let policy = effective(&policies, service, port)?;
         let spec = policy.spec.as_ref().ok()?;
@@ -109,12 +110,10 @@ impl Backends<'_> {
             let generation = policy.meta.generation;
             let ancestors: Vec<Value> = ancestors
                 .iter()
-                .map(|gateway| {
+                .take(ANCESTORS_MAX)
+                .map(|ancestor| {
                     json!({
-                        "ancestorRef": {
-                            "group": GATEWAY_GROUP, "kind": "Gateway",
-                            "namespace": &*gateway.namespace, "name": &*gateway.name,
-                        },
+                        "ancestorRef": ancestor_reference(ancestor),
                         "controllerName": settings.controller,
                         "conditions": to_json(&[accepted.clone(), resolved.clone()], generation),
                     })

@@ -15,6 +15,8 @@ use crate::resources::{Ingress, IngressTls};
 pub struct Certificates {
     /// The certificates in the gateway's form; the oldest Ingress comes first.
     pub all: Vec<Arc<Value>>,
+    /// The Secret of those that have none of their own.
+    default: Option<ObjectName>,
     /// The certificate of each Secret, or why it has none. Kept, because checking a key costs more than all else here.
     by_secret: HashMap<ObjectName, Result<Arc<Value>, String>>,
     /// The hosts with TLS; an empty one is every request without a host of its own.
@@ -52,6 +54,11 @@ impl TlsPart {
         }
     }
 
+    /// Returns whether the Ingress asks for TLS.
+    pub fn asks_for_tls(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
     /// Returns whether it refers to an object.
     pub fn refers_to(&self, object: &Reference) -> bool {
         object.kind == Kind::Secret
@@ -71,39 +78,46 @@ fn tls_hosts(tls: &IngressTls, spec: &Ingress) -> Vec<String> {
 }
 
 impl Certificates {
-    /// Collects the certificates of Ingresses, which are in the order of their ages. `before` knows the Secrets that
-    /// have not changed since.
+    /// Collects the certificates of Ingresses, which are in the order of their ages. `default` is the Secret of those that
+    /// have none. `before` knows the Secrets that have not changed since.
     pub fn collect<'a>(
         objects: &Objects,
         ingresses: impl IntoIterator<Item = (&'a Object<Ingress>, &'a Ingress)>,
+        default: Option<&ObjectName>,
         before: &Self,
         changed: &BTreeSet<Reference>,
     ) -> Self {
-        let mut out = Self::default();
+        let mut out = Self { default: default.cloned(), ..Self::default() };
         // Several Secrets may have the same certificate.
         let mut known: HashSet<String> = HashSet::new();
+        let mut has_certificate = |out: &mut Self, name: &ObjectName| {
+            if !out.by_secret.contains_key(name) {
+                let is_same = !changed.contains(&reference(Kind::Secret, name));
+                let same = before.by_secret.get(name).filter(|_| is_same).cloned();
+                let read = || secrets::certificate(objects, name).map(Arc::new);
+                let certificate = same.unwrap_or_else(read);
+                if let Ok(certificate) = &certificate
+                    && known.insert(certificate.to_string())
+                {
+                    out.all.push(certificate.clone());
+                }
+                out.by_secret.insert(name.clone(), certificate);
+            }
+            matches!(out.by_secret.get(name), Some(Ok(_)))
+        };
+        // The first one is for every host that no certificate has.
+        let has_default = default.is_some_and(|name| has_certificate(&mut out, name));
         for (ingress, spec) in ingresses {
             for tls in &spec.tls {
-                // Without a Secret, the certificate of another Ingress may cover the hosts.
-                if !tls.secret_name.is_empty() {
-                    let name = ObjectName::new(&ingress.meta.namespace, &tls.secret_name);
-                    if !out.by_secret.contains_key(&name) {
-                        let is_same = !changed.contains(&reference(Kind::Secret, &name));
-                        let same = before.by_secret.get(&name).filter(|_| is_same).cloned();
-                        let read = || secrets::certificate(objects, &name).map(Arc::new);
-                        let certificate = same.unwrap_or_else(read);
-                        if let Ok(certificate) = &certificate
-                            && known.insert(certificate.to_string())
-                        {
-                            out.all.push(certificate.clone());
-                        }
-                        out.by_secret.insert(name.clone(), certificate);
-                    }
-                    if !matches!(out.by_secret.get(&name), Some(Ok(_))) {
-                        continue;
-                    }
+                let name = ObjectName::new(&ingress.meta.namespace, &tls.secret_name);
+                let is_served = match tls.secret_name.is_empty() {
+                    // Without a Secret, the certificate of another Ingress may cover the hosts.
+                    true => has_default || default.is_none(),
+                    false => has_certificate(&mut out, &name) || has_default,
+                };
+                if is_served {
+                    out.hosts.extend(tls_hosts(tls, spec));
                 }
-                out.hosts.extend(tls_hosts(tls, spec));
             }
         }
         out
@@ -111,15 +125,18 @@ impl Certificates {
 
     /// Returns the Secrets with certificates of an Ingress, and notes those without a valid one.
     pub fn report(&self, meta: &Meta, spec: &Ingress, out: &mut Translation) -> BTreeSet<Reference> {
-        let secrets = spec.tls.iter().filter(|tls| !tls.secret_name.is_empty());
-        let one = |tls: &IngressTls| {
-            let name = ObjectName::new(&meta.namespace, &tls.secret_name);
-            if let Some(Err(why)) = self.by_secret.get(&name) {
+        let mut references = BTreeSet::new();
+        for tls in &spec.tls {
+            let own = Some(&tls.secret_name).filter(|name| !name.is_empty());
+            let own = own.map(|name| ObjectName::new(&meta.namespace, name));
+            references.extend(own.as_ref().map(|name| reference(Kind::Secret, name)));
+            if let Some(Err(why)) =
+                own.or_else(|| self.default.clone()).and_then(|name| self.by_secret.get(&name))
+            {
                 out.note(reference(Kind::Ingress, &meta.object_name()), why.as_str());
             }
-            reference(Kind::Secret, &name)
-        };
-        secrets.map(one).collect()
+        }
+        references
     }
 
     /// Returns whether a host is served over TLS: an Ingress names it, or the wildcard above it. Its paths may be

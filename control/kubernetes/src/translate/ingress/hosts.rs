@@ -1,4 +1,5 @@
-//! Properties of whole hosts, which come from all their Ingresses: expressions, further names, canaries.
+//! Properties of whole hosts, which come from all their Ingresses: expressions, further names, canaries, client
+//! certificates.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -25,6 +26,10 @@ pub struct Hosts<'a> {
     names: BTreeSet<String>,
     /// The hosts whose TLS connections pass through.
     passed: BTreeSet<String>,
+    /// The hosts with a path that takes every request.
+    roots: BTreeSet<String>,
+    /// The hosts of which no request may be served, each with the reason.
+    denied: BTreeMap<String, String>,
     canaries: HashMap<Place, (&'a Served<'a>, &'a IngressBackend)>,
 }
 
@@ -37,6 +42,8 @@ impl<'a> Hosts<'a> {
             aliases: BTreeMap::new(),
             names: BTreeSet::new(),
             passed: BTreeSet::new(),
+            roots: BTreeSet::new(),
+            denied: BTreeMap::new(),
             canaries: HashMap::new(),
         };
         let mut paths: HashMap<String, Vec<&str>> = HashMap::new();
@@ -60,9 +67,18 @@ impl<'a> Hosts<'a> {
                         out.ranks.entry(host.clone()).or_default();
                     }
                     paths.entry(host.clone()).or_default().push(text);
+                    if text == "/" && path.path_type != "Exact" {
+                        out.roots.insert(host.clone());
+                    }
                 }
                 if one.wanted.canary.is_some() {
                     continue;
+                }
+                // ingress-nginx asks every client of the host for a certificate, also for paths of other Ingresses.
+                if one.wanted.verifies_clients {
+                    let why =
+                        || format!("the Ingress {} verifies client certificates", one.meta.object_name());
+                    out.denied.entry(host.clone()).or_insert_with(why);
                 }
                 if one.wanted.passes_tls && !host.is_empty() {
                     out.passed.insert(host.clone());
@@ -109,6 +125,16 @@ impl<'a> Hosts<'a> {
     /// Returns whether a host has rules, or is a further name of such a host.
     pub fn is_known(&self, host: &str) -> bool {
         self.names.contains(host) || self.aliases.values().any(|aliases| aliases.contains(host))
+    }
+
+    /// Returns whether a path of a host takes every request that no other path takes.
+    pub fn has_root(&self, host: &str) -> bool {
+        self.roots.contains(host)
+    }
+
+    /// Returns why no request for a host may be served.
+    pub fn denied(&self, host: &str) -> Option<&str> {
+        self.denied.get(host).map(String::as_str)
     }
 
     /// Returns whether TLS connections to a host pass through.

@@ -1,11 +1,12 @@
 //! The documents of an Ingress: a route for each path and for the default backend.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
-use super::super::backends::{Backend, Backends, Found, OwnUpstream, Referrer};
-use super::super::{Document, DocumentKey, Translation, add_age, names, reference};
+use super::super::backends::{Backend, Backends, Found, OwnUpstream, Referrer, Source};
+use super::super::{Document, DocumentKey, Translation, add_age, names, plain, reference};
 use super::certificates::Certificates;
 use super::hosts::{Hosts, path_text};
 use super::nginx::{self, HttpsRedirect, Target};
@@ -18,6 +19,12 @@ use crate::resources::{BackendReference, IngressBackend, IngressPath, IngressPor
 const CANARY: usize = 1;
 const APP_ROOT: usize = 2;
 const WWW: usize = 3;
+/// Added for the further names of a host that are not redirected to `https`.
+const PLAIN: usize = 4;
+
+/// Paths under which an issuer of certificates looks for the answer to its challenge (RFC 8555, section 8.3). As in
+/// ingress-nginx they are neither redirected to `https` nor ask for credentials.
+const CHALLENGES: &str = "/.well-known/acme-challenge";
 
 /// Writes the documents of Ingresses.
 pub struct Routes<'r, 'a> {
@@ -26,8 +33,34 @@ pub struct Routes<'r, 'a> {
     hosts: &'r Hosts<'r>,
     backends: &'r mut Backends<'a>,
     out: &'r mut Translation,
-    /// The matches of the routes, and whether they are of HTTPS: an older Ingress keeps what it has.
-    taken: HashSet<(bool, String)>,
+    /// The matches of the routes, and whether they are of HTTPS, with their Ingresses: an older one keeps what it has.
+    taken: HashMap<(bool, String), ObjectName>,
+    /// The canaries of the Ingress that is written, and whether each has endpoints.
+    canaries: Vec<(Source, bool)>,
+}
+
+/// The documents of an Ingress.
+pub struct Written {
+    /// The documents.
+    pub documents: BTreeMap<DocumentKey, Document>,
+    /// What its backends lead to.
+    pub found: Found,
+    /// The upstreams of its canaries, and whether each had endpoints.
+    pub canaries: Vec<(Source, bool)>,
+}
+
+/// A route of an Ingress without its action.
+struct Place<'l> {
+    /// The number of the path, and that of the route among the path's.
+    name: (usize, usize),
+    host: &'l str,
+    /// The path, for messages.
+    path: &'l str,
+    conditions: Map<String, Value>,
+    /// The rank among the regular expressions of the host.
+    rank: Option<usize>,
+    /// Whether requests in plain text are served in any case.
+    is_plain: bool,
 }
 
 /// A path of an Ingress.
@@ -48,16 +81,19 @@ impl<'r, 'a> Routes<'r, 'a> {
         backends: &'r mut Backends<'a>,
         out: &'r mut Translation,
     ) -> Self {
-        Self { objects, certificates, hosts, backends, out, taken: HashSet::new() }
+        Self { objects, certificates, hosts, backends, out, taken: HashMap::new(), canaries: Vec::new() }
     }
 
-    /// Returns the documents of an Ingress, and what its backends lead to. A canary has none: it is a part of other
-    /// Ingresses' routes.
-    pub fn write(&mut self, one: &Served<'_>) -> (BTreeMap<DocumentKey, Document>, Found) {
+    /// Returns the documents of an Ingress. A canary has none: it is a part of other Ingresses' routes.
+    pub fn write(&mut self, one: &Served<'_>) -> Written {
         if one.wanted.canary.is_none() {
             self.write_rules(one);
         }
-        (std::mem::take(&mut self.out.documents), self.backends.take())
+        Written {
+            documents: std::mem::take(&mut self.out.documents),
+            found: self.backends.take(),
+            canaries: std::mem::take(&mut self.canaries),
+        }
     }
 
     fn write_rules(&mut self, one: &Served<'_>) {
@@ -71,7 +107,10 @@ impl<'r, 'a> Routes<'r, 'a> {
                 self.write_location(one, &location);
                 number += 1;
             }
-            if let (true, Some(backend)) = (paths.is_empty(), &one.spec.default_backend) {
+            // The backend of the Ingress takes what no path of the host takes. A host of its own keeps requests under this
+            // Ingress's policies, and on HTTPS.
+            let default = one.spec.default_backend.as_ref().filter(|_| !self.hosts.has_root(&host));
+            if let (Some(backend), false) = (default, host.is_empty()) {
                 self.write_location(one, &Location { host: &host, path: None, backend, number });
                 number += 1;
             }
@@ -89,16 +128,10 @@ impl<'r, 'a> Routes<'r, 'a> {
     fn write_redirects(&mut self, one: &Served<'_>, host: &str, number: usize) {
         if let Some(root) = &one.wanted.app_root {
             let path = json!({ "exact": "/" });
-            let redirect = json!({ "status": 302, "path": root.replace('$', "$$") });
-            let action = Map::from_iter([("redirect".to_owned(), redirect)]);
-            self.emit(
-                one,
-                (number, APP_ROOT),
-                host,
-                Map::from_iter([("path".to_owned(), path)]),
-                action,
-                None,
-            );
+            let action = nginx::to_root(root);
+            let conditions = Map::from_iter([("path".to_owned(), path)]);
+            let name = (number, APP_ROOT);
+            self.emit(one, Place { name, host, path: "/", conditions, rank: None, is_plain: false }, action);
         }
         if let Some(other) = nginx::www_counterpart(host).filter(|_| one.wanted.redirects_www)
             && !self.hosts.is_known(&other)
@@ -106,7 +139,9 @@ impl<'r, 'a> Routes<'r, 'a> {
             let path = json!({ "prefix": "/" });
             let action = Map::from_iter([("redirect".to_owned(), json!({ "status": 308, "host": host }))]);
             let conditions = Map::from_iter([("host".to_owned(), other.into()), ("path".to_owned(), path)]);
-            self.emit(one, (number, WWW), host, conditions, action, None);
+            // A certificate of the host need not have its other name, so a client must not be sent there by `https`.
+            let name = (number, WWW);
+            self.emit(one, Place { name, host, path: "/", conditions, rank: None, is_plain: true }, action);
         }
     }
 
@@ -120,20 +155,51 @@ impl<'r, 'a> Routes<'r, 'a> {
         match rank {
             Some(_) => match nginx::pattern(text) {
                 Ok(own) => {
-                    conditions.insert("path".to_owned(), json!({ "regex": own.text }));
+                    conditions.insert("path".to_owned(), json!({ "regex": plain(&own.text) }));
                     pattern = Some(own);
                 }
-                Err(why) => return self.note(one, format!("{why}; it is not served")),
+                Err(why) => return self.refuse_unmatched(one, location, rank, &why),
             },
-            None => conditions.extend(path_conditions(path)),
+            None => match path.and_then(unservable) {
+                Some(why) => return self.note(one, format!("the path {text:?} is not served: {why}")),
+                None => conditions.extend(path_conditions(path)),
+            },
         }
         let action = self.action(one, location, pattern.as_ref());
+        let is_plain = text.starts_with(CHALLENGES);
         if let Some((condition, action)) = action.canary {
             let mut conditions = conditions.clone();
             conditions.insert("headers".to_owned(), condition);
-            self.emit(one, (number, CANARY), host, conditions, action, rank);
+            let name = (number, CANARY);
+            self.emit(one, Place { name, host, path: text, conditions, rank, is_plain }, action);
         }
-        self.emit(one, (number, 0), host, conditions, action.value, rank);
+        self.emit(
+            one,
+            Place { name: (number, 0), host, path: text, conditions, rank, is_plain },
+            action.value,
+        );
+    }
+
+    /// Refuses the requests of a path whose expression cannot be evaluated, if the Ingress keeps clients out: a path that
+    /// without policies may take them otherwise.
+    fn refuse_unmatched(
+        &mut self,
+        one: &Served<'_>,
+        location: &Location<'_>,
+        rank: Option<usize>,
+        why: &str,
+    ) {
+        let Location { host, path, number, .. } = *location;
+        if !one.wanted.keeps_clients_out() && self.hosts.denied(host).is_none() {
+            return self.note(one, format!("{why}; it is not served"));
+        }
+        let path = path.map_or("/", path_text);
+        let beginning = nginx::literal_beginning(path);
+        self.note(one, format!("{why}; paths that begin with {beginning:?} answer 503"));
+        let expression = json!({ "regex": format!("(?i){}.*", regex::escape(beginning)) });
+        let conditions = Map::from_iter([("path".to_owned(), expression)]);
+        let place = Place { name: (number, 0), host, path, conditions, rank, is_plain: false };
+        self.emit(one, place, Action::unavailable(Map::new()).value);
     }
 
     /// Decides what happens to the requests of a path.
@@ -148,11 +214,18 @@ impl<'r, 'a> Routes<'r, 'a> {
             self.note(one, format!("requests are answered with 503: {why}"));
             return Action::unavailable(Map::new());
         }
+        let Location { host, path, backend, number } = *location;
+        if let Some(why) = self.hosts.denied(host) {
+            self.note(one, format!("requests for {host} are answered with 503: {why}"));
+            return Action::unavailable(Map::new());
+        }
         if let Some(redirect) = &wanted.redirect {
             return Action { value: redirect.clone(), canary: None };
         }
-        let Location { host, path, backend, number } = *location;
         let mut policies = wanted.policies.clone();
+        if path.is_some_and(|path| path_text(path).starts_with(CHALLENGES)) {
+            nginx::admit_without_credentials(&mut policies);
+        }
         if let Err(why) = nginx::authorization_for_host(&mut policies, host, self.certificates.covers(host)) {
             self.note(one, format!("requests are answered with 503: {why}"));
             return Action::unavailable(Map::new());
@@ -200,6 +273,7 @@ impl<'r, 'a> Routes<'r, 'a> {
         if let Some((other, backend)) = canary
             && let Some(canary) = &other.wanted.canary
             && let Some(name) = self.upstream(one, other, number, backend).filter(|name| *name != upstream)
+            && self.has_endpoints(&name)
         {
             let (stable_weight, weight) = canary.weights();
             to = json!([
@@ -223,56 +297,82 @@ impl<'r, 'a> Routes<'r, 'a> {
         Action { value, canary: only_canary }
     }
 
+    /// Returns whether the upstream of a canary has endpoints. Without any, it gets no share of the requests.
+    fn has_endpoints(&mut self, canary: &str) -> bool {
+        let Some(source) = self.backends.source(canary) else { return false };
+        let has_endpoints = source.has_endpoints(self.objects);
+        self.canaries.push((source.clone(), has_endpoints));
+        has_endpoints
+    }
+
     /// Writes a route.
-    fn emit(
-        &mut self,
-        one: &Served<'_>,
-        (number, group): (usize, usize),
-        host: &str,
-        conditions: Map<String, Value>,
-        action: Map<String, Value>,
-        rank: Option<usize>,
-    ) {
+    fn emit(&mut self, one: &Served<'_>, place: Place<'_>, action: Map<String, Value>) {
+        let Place { name: (number, group), host, path, conditions, rank, is_plain } = place;
         let has_tls = self.certificates.covers(host) && !self.hosts.passes_tls(host);
+        // Requests for hosts that no rule names come by TLS, too.
+        let is_of_https = has_tls || (host.is_empty() && !self.certificates.all.is_empty());
         let key = {
             let mut key = conditions.clone();
             key.entry("host".to_owned()).or_insert_with(|| host.into());
             Value::from(key).to_string()
         };
+        let ingress = one.meta.object_name();
         let mut listeners = Vec::new();
+        let mut older = None;
         for (listener, is_tls) in [(HTTP, false), (HTTPS, true)] {
-            if (!is_tls || has_tls) && self.taken.insert((is_tls, key.clone())) {
-                listeners.push(listener);
+            if is_tls && !is_of_https {
+                continue;
             }
+            match self.taken.entry((is_tls, key.clone())) {
+                Entry::Vacant(free) => {
+                    free.insert(ingress.clone());
+                    listeners.push(listener);
+                }
+                Entry::Occupied(known) if *known.get() != ingress => older = Some(known.get().clone()),
+                Entry::Occupied(_) => {}
+            }
+        }
+        if let (Some(older), 0) = (older, group) {
+            self.note(one, format!("the older Ingress {older} has the path {host}{path}"));
         }
         if listeners.is_empty() {
             return;
         }
-        let matches: Vec<Value> = match conditions.contains_key("host") {
-            true => vec![conditions.into()],
-            false => self.hosts.with_aliases(host).map(|name| with_host(name, &conditions)).collect(),
+        let names: Vec<&str> = match conditions.contains_key("host") {
+            true => vec![host],
+            false => self.hosts.with_aliases(host).collect(),
         };
-        let mut value = json!({ "match": matches, "listeners": listeners });
-        let is_redirected = match one.wanted.https {
+        let is_redirected = |name: &str| match one.wanted.https {
+            _ if is_plain => false,
             HttpsRedirect::Off => false,
-            HttpsRedirect::WithCertificate => has_tls,
+            // A client must not be sent to a name that no entry of `tls` has.
+            HttpsRedirect::WithCertificate => has_tls && (name == host || self.certificates.covers(name)),
             HttpsRedirect::Always => true,
         };
-        if let Some(fields) = value.as_object_mut() {
-            fields.extend(action);
-            if is_redirected {
-                let policies = fields.entry("policies").or_insert_with(|| json!({}));
-                let rules = policies["intercept"].as_array().cloned().unwrap_or_default();
-                policies["intercept"] = std::iter::once(nginx::to_https()).chain(rules).collect();
+        let (redirected, plain): (Vec<&str>, Vec<&str>) =
+            names.into_iter().partition(|name| is_redirected(name));
+        let group_of_plain = if redirected.is_empty() { group } else { group + PLAIN };
+        for (names, group, is_redirected) in [(redirected, group, true), (plain, group_of_plain, false)] {
+            if names.is_empty() {
+                continue;
             }
+            let matches: Vec<Value> = names.iter().map(|name| with_host(name, &conditions)).collect();
+            let mut value = json!({ "match": matches, "listeners": listeners });
+            if let Some(fields) = value.as_object_mut() {
+                fields.extend(action.clone());
+                if is_redirected {
+                    let policies = fields.entry("policies").or_insert_with(|| json!({}));
+                    let rules = policies["intercept"].as_array().cloned().unwrap_or_default();
+                    policies["intercept"] = std::iter::once(nginx::to_https()).chain(rules).collect();
+                }
+            }
+            match rank {
+                Some(rank) => value["created"] = rank_time(rank).into(),
+                None => add_age(&mut value, one.meta),
+            }
+            let document = names::route(Kind::Ingress.name(), &ingress, number, group);
+            self.out.put("routes", &document, value, [owner(one)]);
         }
-        match rank {
-            Some(rank) => value["created"] = rank_time(rank).into(),
-            None => add_age(&mut value, one.meta),
-        }
-        let name = one.meta.object_name();
-        let document = names::route(Kind::Ingress.name(), &name, number, group);
-        self.out.put("routes", &document, value, [owner(one)]);
     }
 
     /// Writes the stream of a host whose TLS connections pass through.
@@ -400,6 +500,7 @@ fn owner(one: &Served<'_>) -> Reference {
     reference(Kind::Ingress, &one.meta.object_name())
 }
 
+/// Returns conditions with a host, unless they have one.
 fn with_host(host: &str, conditions: &Map<String, Value>) -> Value {
     let mut one = Map::new();
     if !host.is_empty() {
@@ -409,12 +510,20 @@ fn with_host(host: &str, conditions: &Map<String, Value>) -> Value {
     one.into()
 }
 
+/// Returns why a path that is no regular expression is not served; `None`: it is.
+fn unservable(path: &IngressPath) -> Option<&'static str> {
+    let text = path_text(path);
+    let has_star = path.path_type != "Exact" && text.contains('*');
+    let star = has_star.then_some("a `*` has no meaning here; `use-regex` makes paths expressions");
+    nginx::unusable_path(text).or(star)
+}
+
 /// Returns the conditions of a path that is no regular expression.
 fn path_conditions(path: Option<&IngressPath>) -> Map<String, Value> {
     let (key, value) = match path {
         None => ("path", json!({ "prefix": "/" })),
         Some(path) => {
-            let text = path_text(path);
+            let text = &*plain(path_text(path));
             match path.path_type.as_str() {
                 "Exact" => ("path", json!({ "exact": text })),
                 // A slash at the end has no meaning in a prefix of whole segments.

@@ -11,11 +11,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde_json::{Value, json};
 
-use super::super::backends::{Ancestors, Backends, Wanted};
-use super::super::{Document, DocumentKey, Translation, TranslationSettings, reference};
+use super::super::backends::{Ancestors, Backends, Source, Wanted};
+use super::super::{Document, DocumentKey, Translation, TranslationSettings, reference, services};
 use super::certificates::{Certificates, TlsPart};
 use super::hosts::Hosts;
-use super::routes::Routes;
+use super::routes::{Routes, Written};
 use super::{Classes, HTTP, HTTPS, Served};
 use crate::object::{Kind, ObjectName, Reference};
 use crate::objects::Objects;
@@ -29,6 +29,8 @@ pub struct IngressChanges {
     pub ingresses: BTreeSet<ObjectName>,
     /// Services with other contents or other policies.
     pub services: BTreeSet<ObjectName>,
+    /// Services with other endpoints.
+    pub endpoints: BTreeSet<ObjectName>,
     /// Secrets and ConfigMaps with other contents.
     pub references: BTreeSet<Reference>,
 }
@@ -42,6 +44,8 @@ pub struct IngressUpdate {
     pub upstreams: BTreeMap<String, Wanted>,
     /// The new statuses; `None`: the status was removed.
     pub statuses: BTreeMap<Reference, Option<Value>>,
+    /// The Services that Ingresses referred to that were translated again, before and now.
+    pub services: BTreeSet<ObjectName>,
     /// The notes of every Ingress that was translated again, or is gone.
     pub notes: BTreeMap<Reference, BTreeSet<String>>,
 }
@@ -56,6 +60,8 @@ pub struct IngressState {
     /// The documents of the listeners.
     listeners: Vec<DocumentKey>,
     address: Option<IpAddr>,
+    /// The addresses of the Service by which clients reach Ingresses; `None`: they use `address`.
+    published: Option<Vec<Value>>,
     /// The Secrets and ConfigMaps, with the number of Ingresses that refer to them.
     references: BTreeMap<Reference, usize>,
 }
@@ -71,6 +77,8 @@ struct One {
     documents: Vec<DocumentKey>,
     upstreams: Vec<(String, Vec<Reference>)>,
     ancestors: Ancestors,
+    /// The upstreams of its canaries, and whether each had endpoints.
+    canaries: Vec<(Source, bool)>,
 }
 
 impl IngressState {
@@ -79,9 +87,14 @@ impl IngressState {
         self.references.keys()
     }
 
-    /// Returns the BackendTLSPolicies of the Services that Ingresses refer to, each with its Gateways.
-    pub fn ancestors(&self) -> impl Iterator<Item = (&ObjectName, &BTreeSet<ObjectName>)> {
+    /// Returns the BackendTLSPolicies of the Services that Ingresses refer to, each with its Ingresses.
+    pub fn ancestors(&self) -> impl Iterator<Item = (&ObjectName, &BTreeSet<Reference>)> {
         self.all.values().flat_map(|one| &one.ancestors)
+    }
+
+    /// Returns the Services that each Ingress refers to.
+    pub fn services(&self) -> impl Iterator<Item = (&ObjectName, &BTreeSet<ObjectName>)> {
+        self.all.iter().map(|(ingress, one)| (ingress, &one.services))
     }
 
     /// Translates the Ingresses that changes affect; `None`: there are none.
@@ -94,8 +107,9 @@ impl IngressState {
         backends: &mut Backends<'a>,
     ) -> Option<IngressUpdate> {
         let classes = Classes::new(objects, settings);
-        let mut is_all = changes.is_all || address != self.address;
-        let mut seeds = self.concerned(changes);
+        let published = settings.publish_service.as_ref().map(|name| services::published(objects, name));
+        let mut is_all = changes.is_all || address != self.address || published != self.published;
+        let mut seeds = self.concerned(objects, changes);
         // The Ingresses as they are now, with what they ask for.
         let mut now: BTreeMap<ObjectName, (One, Served<'a>)> = BTreeMap::new();
         let read = |name: &ObjectName| -> Option<(One, Served<'a>)> {
@@ -115,10 +129,14 @@ impl IngressState {
             before != after || changes.references.iter().any(|secret| before.refers_to(secret))
         };
         let mut queue: Vec<String> = Vec::new();
-        let is_tls_due = is_all || seeds.iter().any(has_other_tls);
+        let default = settings.default_certificate.as_ref();
+        let is_default_changed =
+            default.is_some_and(|secret| changes.references.contains(&reference(Kind::Secret, secret)));
+        let is_tls_due = is_all || is_default_changed || seeds.iter().any(has_other_tls);
         if is_tls_due {
             let all = classes.all(objects);
-            let certificates = Certificates::collect(objects, all, &self.certificates, &changes.references);
+            let (before, changed) = (&self.certificates, &changes.references);
+            let certificates = Certificates::collect(objects, all, default, before, changed);
             is_all |= certificates.all.is_empty() != self.certificates.all.is_empty();
             let other = certificates.differing_hosts(&self.certificates);
             for host in other {
@@ -134,10 +152,16 @@ impl IngressState {
         if is_all {
             seeds = objects.ingresses.keys().chain(self.all.keys()).cloned().collect();
         }
-        if seeds.is_empty() && !is_all {
+        if is_default_changed {
+            // Those that list hosts without a certificate say so.
+            seeds.extend(
+                self.all.iter().filter(|(_, one)| one.tls.asks_for_tls()).map(|(name, _)| name.clone()),
+            );
+        }
+        if seeds.is_empty() && !is_all && !is_tls_due {
             return None;
         }
-        self.address = address;
+        (self.address, self.published) = (address, published);
         for name in &seeds {
             queue.extend(self.all.get(name).into_iter().flat_map(|one| &one.hosts).cloned());
             queue.extend(now.get(name).into_iter().flat_map(|(one, _)| &one.hosts).cloned());
@@ -167,12 +191,19 @@ impl IngressState {
     }
 
     /// Returns the Ingresses that changed, and the Ingresses that depend on a changed object.
-    fn concerned(&self, changes: &IngressChanges) -> BTreeSet<ObjectName> {
+    fn concerned(&self, objects: &Objects, changes: &IngressChanges) -> BTreeSet<ObjectName> {
         let mut concerned = changes.ingresses.clone();
-        if !changes.services.is_empty() || !changes.references.is_empty() {
+        // A canary takes requests while it has endpoints.
+        let has_other_canaries = |one: &One| {
+            one.canaries.iter().any(|(source, had_endpoints)| {
+                changes.endpoints.contains(&source.service) && source.has_endpoints(objects) != *had_endpoints
+            })
+        };
+        if !changes.services.is_empty() || !changes.references.is_empty() || !changes.endpoints.is_empty() {
             let reads = |one: &One| {
                 changes.services.iter().any(|service| one.services.contains(service))
                     || changes.references.iter().any(|object| one.references.contains(object))
+                    || has_other_canaries(one)
             };
             concerned.extend(self.all.iter().filter(|(_, one)| reads(one)).map(|(name, _)| name.clone()));
         }
@@ -218,6 +249,7 @@ impl IngressState {
                 }
             }
         }
+        update.services.extend(one.services);
         update.documents_before.extend(one.documents);
         update.upstreams_before.extend(one.upstreams);
     }
@@ -246,12 +278,16 @@ impl IngressState {
                 one.references.extend(self.certificates.report(served.meta, served.spec, &mut out));
             }
             let hosts = Hosts::new(&all, &mut out);
-            let status = json!({ "loadBalancer": { "ingress": [{ "ip": address.to_string() }] } });
+            let own = || vec![json!({ "ip": address.to_string() })];
+            let points = self.published.as_ref().map_or_else(own, |all| all.iter().map(point).collect());
+            let status = json!({ "loadBalancer": { "ingress": points } });
             let mut routes = Routes::new(objects, &self.certificates, &hosts, backends, &mut out);
             for ((name, one), served) in members.iter_mut().zip(&all) {
-                let (documents, found) = routes.write(served);
+                let Written { documents, found, canaries } = routes.write(served);
+                one.canaries = canaries;
                 one.documents = documents.keys().cloned().collect();
                 update.documents.extend(documents);
+                update.services.extend(found.services.iter().cloned());
                 one.services = found.services;
                 one.references.extend(found.references);
                 one.ancestors = found.ancestors;
@@ -307,6 +343,12 @@ impl IngressState {
     }
 }
 
+/// Returns an address of a Gateway's status in the form of an Ingress's.
+fn point(address: &Value) -> Value {
+    let key = if address["type"] == "Hostname" { "hostname" } else { "ip" };
+    json!({ key: address["value"] })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -327,6 +369,8 @@ mod tests {
                 controller: "c".to_owned(),
                 addresses: AddressPool::new(Vec::new()),
                 services: None,
+                publish_service: None,
+                default_certificate: None,
                 external_names: false,
             };
             let mut world = Self { objects: Objects::default(), settings, state: IngressState::default() };

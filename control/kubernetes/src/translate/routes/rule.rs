@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::resources::{BackendReference, Filter, ValueMatch};
+use crate::translate::plain;
 
 /// A rule of an HTTPRoute or a GRPCRoute.
 pub struct Rule<'a> {
@@ -58,8 +59,8 @@ pub fn values(conditions: &[ValueMatch], ignore_case: bool) -> Result<Option<Val
             false => condition.name.clone(),
         };
         let value = match condition.kind.as_deref().unwrap_or("Exact") {
-            "Exact" => json!({ "exact": condition.value }),
-            "RegularExpression" => json!({ "regex": condition.value }),
+            "Exact" => json!({ "exact": plain(&condition.value) }),
+            "RegularExpression" => json!({ "regex": plain(&condition.value) }),
             other => return Err(format!("matches of the type {other} are not supported")),
         };
         all.entry(name).or_insert(value);

@@ -37,7 +37,7 @@ proptest! {
                 4 => {
                     store.purge(crate::Purge::Key(&key), crate::PurgeMode::Remove);
                 }
-                _ => store.mark_uncacheable(&key, NOW, 5),
+                _ => store.mark_uncacheable(&key, NOW, 5, None),
             }
             check(&store, capacity);
         }

@@ -117,7 +117,12 @@ fn a_response_for_others_sends_a_follower_away() {
     let Begin::Follow(mut other) = store.begin(b"a", &get("X-A: 2\r\n"), None) else { panic!("it varies") };
     assert!(fill.start(head_for("", vary), None));
     assert!(matches!(start(&mut same), Start::Streaming(..)));
-    assert!(matches!(wait(|cx| other.poll_start(cx, &get("X-A: 2\r\n"))), Start::Fetch));
+    assert!(matches!(wait(|cx| other.poll_start(cx, &get("X-A: 2\r\n"))), Start::OtherVariant));
+    // Those that were sent away meet again, while the first response is still arriving.
+    let begin = |fields: &str| store.begin(b"a", &get(fields), None);
+    let (two, again, same) = (begin("X-A: 2\r\n"), begin("X-A: 2\r\n"), begin(""));
+    assert!(matches!((&two, again, same), (Begin::Lead(_), Begin::Follow(_), Begin::Follow(_))));
+    drop(two);
     fill.finish();
     // From now on it is known that they differ.
     let first = store.begin(b"a", &get("X-A: 2\r\n"), None);
@@ -389,7 +394,7 @@ fn many_threads_share_fetches() {
                             break body;
                         }
                     }
-                    Start::Fetch | Start::Failed => panic!("no leader refuses"),
+                    Start::Fetch | Start::OtherVariant | Start::Failed => panic!("no leader refuses"),
                 }
             };
             assert!(received == body(key), "the body of {key}");
@@ -403,4 +408,53 @@ fn many_threads_share_fetches() {
     });
     assert!(fetches.load(Ordering::SeqCst) >= KEYS);
     assert!((0..=255).all(|stripe| store.index.lock(stripe).fills.is_empty()));
+}
+
+#[test]
+fn what_must_be_validated_is_found_by_no_other_request() {
+    let store = store(1 << 20);
+    put(&store, b"a", head_for("", "Cache-Control: no-cache\r\nETag: \"a\"\r\n"), b"x");
+    assert!(matches!(store.begin(b"a", &get(""), None), Begin::Lead(_)));
+    put(&store, b"b", head(), b"x");
+    assert!(matches!(store.begin(b"b", &get(""), None), Begin::Found(_)));
+}
+
+/// Reads that last hold the memory of what was evicted.
+#[test]
+fn evicted_objects_that_are_still_read_count_against_the_bound_of_fetches() {
+    const LONG: usize = 300_000;
+    let store = Store::new(StoreSettings {
+        capacity_bytes: 1 << 20,
+        object_bytes_max: LONG as u64,
+        ..StoreSettings::default()
+    });
+    let mut held: Vec<_> = (0..9_u8).filter_map(|key| put_long(&store, &[key], LONG)).collect();
+    assert!((3..9).contains(&held.len()), "{} of them", held.len());
+    assert!(put_long(&store, b"no", LONG).is_none());
+    assert!(put(&store, b"short", head(), b"short").is_some(), "short ones are still stored");
+    held.clear();
+    assert!(put_long(&store, b"yes", LONG).is_some());
+}
+
+/// Stores a response in pieces.
+fn put_long(store: &Arc<Store>, key: &[u8], length: usize) -> Option<Arc<Stored>> {
+    let mut fill = store.begin_alone(key);
+    assert!(fill.start(head(), Some(length as u64)));
+    for piece in vec![0; length].chunks(50_000) {
+        if fill.push(piece) == Pushed::Unused {
+            return None;
+        }
+    }
+    fill.finish()
+}
+
+#[test]
+fn what_slow_clients_have_yet_to_take_counts_as_being_fetched() {
+    let store = store(1 << 20);
+    let mut unsent = store.begin_alone(b"a").unsent();
+    unsent.set(700);
+    unsent.set(500);
+    assert_eq!(store.counts().filling_bytes, 500);
+    drop(unsent);
+    assert_eq!(store.counts().filling_bytes, 0);
 }

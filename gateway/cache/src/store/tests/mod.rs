@@ -187,17 +187,26 @@ fn a_response_without_vary_counts_after_fresh_ones_with_it() {
 #[test]
 fn a_key_that_is_not_stored_is_remembered() {
     let store = store(1 << 20);
-    store.mark_uncacheable(b"a", NOW, 10);
+    store.mark_uncacheable(b"a", NOW, 10, None);
     let at = |seconds| store.lookup(b"a", &get(""), Moment::from_seconds(NOW.seconds() + seconds));
     assert!(matches!((at(0), at(9), at(10)), (Lookup::Uncacheable, Lookup::Uncacheable, Lookup::Miss)));
     assert!(store.variants(b"a").is_empty());
-    put(&store, b"a", head(), b"x");
+    let stored = put(&store, b"a", head(), b"x").expect("stored");
     assert!(matches!(at(0), Lookup::Hit(_)), "a response replaces the mark");
     assert_eq!(store.counts().objects, 1);
-    store.mark_uncacheable(b"a", NOW, 10);
-    assert!(matches!(at(0), Lookup::Hit(_)), "a mark replaces no fresh response");
-    store.mark_uncacheable(b"a", Moment::from_seconds(NOW.seconds() + 60), 10);
-    assert!(matches!(at(60), Lookup::Uncacheable), "but a stale one");
+    let later = Moment::from_seconds(NOW.seconds() + 60);
+    store.mark_uncacheable(b"a", later, 10, None);
+    assert!(matches!(at(60), Lookup::Hit(_)), "a mark replaces nothing that may be validated");
+    store.mark_uncacheable(b"a", later, 10, Some(&stored));
+    assert!(matches!(at(60), Lookup::Uncacheable) && !stored.is_stored(), "but what is out of date");
+    // Of several variants, the one that is out of date goes alone.
+    let vary = "Cache-Control: max-age=60\r\nVary: X-A\r\n";
+    let [one, two] = ["1", "2"].map(|value| {
+        put(&store, b"b", head_for(&format!("X-A: {value}\r\n"), vary), value.as_bytes()).expect("stored")
+    });
+    store.mark_uncacheable(b"b", later, 10, Some(&one));
+    assert_eq!((one.is_stored(), two.is_stored(), store.variants(b"b").len()), (false, true, 1));
+    assert!(hit(&store, b"b", "X-A: 1\r\n").is_none() && hit(&store, b"b", "X-A: 2\r\n").is_some());
 }
 
 #[test]

@@ -100,3 +100,16 @@ fn many_purged_objects_leave_no_entries_behind() {
     assert_eq!(store.counts().objects, 1);
     assert!(store.queues().entries() <= 1_100, "{}", store.queues().entries());
 }
+
+#[test]
+fn a_request_after_a_purge_does_not_follow_a_fetch_from_before() {
+    let store = store(1 << 20);
+    for mode in [PurgeMode::Remove, PurgeMode::MarkStale] {
+        let (mut old, mut before) = (lead(&store, b"a"), follow(&store, b"a"));
+        store.purge(Purge::Key(b"a"), mode);
+        let (new, after) = (lead(&store, b"a"), follow(&store, b"a"));
+        assert!(old.start(head(), None));
+        assert!(matches!(start(&mut before), Start::Streaming(..)), "it has waited since before the purge");
+        drop((old, new, after));
+    }
+}

@@ -9,11 +9,11 @@ pub(super) mod slice;
 use std::sync::Arc;
 
 use tollgate_cache::{
-    CacheStatus, Forward, Moment, Purge, PurgeMode, Received, Stored, StoredHead, Updated, admit,
+    CacheStatus, Forward, Moment, Purge, PurgeMode, Received, Stored, StoredHead, Updated, admit, answer_for,
     may_serve_on_error, select_validated, write_cache_status, write_conditions,
 };
 use tollgate_http::h1::BodyLength;
-use tollgate_http::{Head, Name, RequestHead, ResponseHead};
+use tollgate_http::{Answer, Head, Name, RequestHead, ResponseHead};
 use tollgate_policy::CacheRules;
 
 use self::slice::{SliceFetch, admit_for_slice};
@@ -33,9 +33,9 @@ pub(super) struct Fetch<'a> {
     caching: Caching<'a>,
     /// The stored response that is validated.
     stale: Option<Arc<Stored>>,
-    /// Whether the client's request has a range or conditions, which the gateway removed: it asked the endpoint for the
-    /// whole response.
-    wants_part: bool,
+    /// The client's own request, if it asks for a part of the response, or for none if it is unchanged. The endpoint was
+    /// asked for the whole.
+    own: Option<&'a RequestHead>,
     requested: Moment,
     key: Box<[u8]>,
     /// Set if a slice is fetched.
@@ -63,14 +63,19 @@ pub(super) enum Admitted {
 }
 
 impl<'a> Fetch<'a> {
-    pub fn new(caching: &Caching<'a>, key: &[u8], stale: Option<Arc<Stored>>, wants_part: bool) -> Self {
+    pub fn new(
+        caching: &Caching<'a>,
+        key: &[u8],
+        stale: Option<Arc<Stored>>,
+        own: Option<&'a RequestHead>,
+    ) -> Self {
         let requested = Moment::from(tollgate_net::wall_clock());
-        Self { caching: *caching, stale, wants_part, requested, key: key.into(), slice: None }
+        Self { caching: *caching, stale, own, requested, key: key.into(), slice: None }
     }
 
     /// Creates the fetch of a slice, for the store alone.
     pub fn of_slice(caching: &Caching<'a>, key: &[u8], slice: SliceFetch) -> Self {
-        Self { slice: Some(slice), ..Self::new(caching, key, None, false) }
+        Self { slice: Some(slice), ..Self::new(caching, key, None, None) }
     }
 
     /// Ends the manifest's fill of a slice, because the gateway itself responded and no response of an endpoint
@@ -102,16 +107,6 @@ impl<'a> Fetch<'a> {
 
     /// Decides about an endpoint's response.
     pub fn admit(&mut self, request: &RequestHead, response: &ResponseHead) -> Admitted {
-        let rules = self.rules();
-        if rules.across_identities && request.head.has(Name::Authorization) {
-            let mut anonymous = request.clone();
-            anonymous.remove_all(b"authorization");
-            return self.admit_for(&anonymous, response);
-        }
-        self.admit_for(request, response)
-    }
-
-    fn admit_for(&mut self, request: &RequestHead, response: &ResponseHead) -> Admitted {
         if let Some(slice) = self.slice.take() {
             return admit_for_slice(slice, &self.caching, self.requested, request, response);
         }
@@ -151,11 +146,10 @@ impl<'a> Fetch<'a> {
         // The store does not keep the never-indexed mark of a field (RFC 7541, 6.2.3).
         let is_storable = !is_too_long && !response.has_never_indexed;
         match admit(request, &self.caching.control, response, admission, times) {
-            Ok(head) if is_storable && self.may_share(&head) => Admitted::Stored {
-                is_part_wanted: self.wants_part && length.is_some() && head.status() == 200,
-                head,
-                length,
-            },
+            Ok(head) if is_storable && self.may_share(&head) => {
+                let is_part_wanted = self.own.is_some_and(|own| is_answered_in_part(&head, length, own));
+                Admitted::Stored { head, length, is_part_wanted }
+            }
             _ => {
                 self.remember_refusal(response.status, times.received);
                 self.refused(response.status)
@@ -181,14 +175,22 @@ impl<'a> Fetch<'a> {
     /// Returns the decision for a response that is not stored. A client that asked for a part must not get the whole
     /// response, which may be long.
     fn refused(&self, status: u16) -> Admitted {
-        if self.wants_part && status == 200 { Admitted::AskAgain } else { Admitted::Refused }
+        if self.own.is_some() && status == 200 { Admitted::AskAgain } else { Admitted::Refused }
     }
 
     /// Remembers for a while that responses to this key are not stored, so that requests do not wait for each other
     /// without success. An error does not predict the next response.
     fn remember_refusal(&self, status: u16, now: Moment) {
-        if status < 500 && self.stale.is_none() {
-            self.caching.cache.store.mark_uncacheable(&self.key, now, UNCACHEABLE_SECONDS);
+        if status >= 500 {
+            return;
+        }
+        // What is stored is out of date, unless this response is for one client, or the client has forced the fetch.
+        let says_so = status < 400 || matches!(status, 404 | 410);
+        let stale = self.stale.as_ref().filter(|stale| !stale.is_usable(now));
+        let outdated = stale.filter(|_| says_so && !self.caching.is_identified);
+        if outdated.is_some() || self.stale.is_none() {
+            let store = &self.caching.cache.store;
+            store.mark_uncacheable(&self.key, now, UNCACHEABLE_SECONDS, outdated);
         }
     }
 
@@ -198,21 +200,46 @@ impl<'a> Fetch<'a> {
         self.remember_refusal(200, Moment::from(tollgate_net::wall_clock()));
     }
 
-    /// Adds `Cache-Status` to the head of a response that is passed on.
-    pub fn write_status(&self, head: &mut Vec<u8>, is_stored: bool) {
-        if !self.rules().status || !head.ends_with(b"\r\n\r\n") {
-            return;
-        }
-        let forward = match &self.stale {
-            // The stored response is usable, but the request did not accept it.
+    /// Returns why the request was forwarded.
+    fn forward(&self) -> Forward {
+        match &self.stale {
+            // The request did not accept it.
             Some(stored) if stored.is_usable(self.requested) => Forward::Request,
             Some(_) => Forward::Stale,
             None if self.caching.cache.store.variants(&self.key).is_empty() => Forward::UriMiss,
+            // What is stored is not for clients with an identity.
+            None if self.caching.is_identified => Forward::Request,
             None => Forward::VaryMiss,
-        };
-        let status = CacheStatus { forward: Some(forward), is_stored, ..CacheStatus::default() };
+        }
+    }
+
+    /// Adds what the cache did to the head of a response that goes to the client as it came.
+    pub fn write_status(&self, head: &mut Vec<u8>, is_stored: bool) {
+        if self.rules().status {
+            insert_status(
+                head,
+                &CacheStatus { forward: Some(self.forward()), is_stored, ..CacheStatus::default() },
+            );
+        }
+    }
+}
+
+/// Returns whether a client gets a part of the response with this head, or a 304, in place of the whole. `length`: of its
+/// body, if it is known.
+fn is_answered_in_part(head: &StoredHead, length: Option<u64>, own: &RequestHead) -> bool {
+    // Without a length there are no ranges: nothing has any byte of an empty body.
+    match answer_for(head, length.unwrap_or(0), own) {
+        Some(Answer::NotModified | Answer::NotSatisfiable) => true,
+        Some(Answer::Ranges(ranges)) => ranges.len() == 1,
+        _ => false,
+    }
+}
+
+/// Adds `Cache-Status` to a whole head.
+pub(super) fn insert_status(head: &mut Vec<u8>, status: &CacheStatus<'_>) {
+    if head.ends_with(b"\r\n\r\n") {
         head.truncate(head.len() - 2);
-        write_line(head, &status);
+        write_line(head, status);
         head.extend_from_slice(b"\r\n");
     }
 }

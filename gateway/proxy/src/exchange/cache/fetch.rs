@@ -8,9 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tollgate_cache::{Begin, Fill, Follower, Lookup, Moment, Start, Stored};
+use tollgate_cache::{Begin, Fill, Follower, Forward, Lookup, Moment, Start, Stored};
 use tollgate_observe::Reason;
-use tollgate_plan::BufferBounds;
 use tollgate_policy::CacheOutcome;
 
 use super::admission::{Fetch, add_conditions, asks_for_part, is_for_endpoint, remove_conditions};
@@ -26,11 +25,10 @@ use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
-use crate::state::spool::Spool;
 use crate::state::worker::Worker;
 
-/// How many times a follower looks for a fetch to join, if the response of each fetch turns out not to match its
-/// request.
+/// How many times a follower looks for a fetch to join, if the response of each fetch turns out to be for requests with
+/// other fields. After the first one it is known which fields count.
 const BEGINS_MAX: u32 = 3;
 
 /// Answers a request whose look-up found nothing that can be served as it is.
@@ -53,8 +51,9 @@ pub(super) async fn fetch<S: ClientSide>(
     let head = &state.request.head;
     // If the response is not stored, for example because it is too long, the endpoint answers the range request itself.
     let is_part_for_endpoint = is_uncacheable && asks_for_part(head);
+    let forward = forward_of(stale.as_ref());
     if !is_stored && stale.is_none() || is_for_endpoint(head) || is_part_for_endpoint {
-        return pass(client, worker, state, active, caching).await;
+        return pass(client, worker, state, active, caching, forward).await;
     }
     if is_uncacheable || caching.is_identified || !is_stored {
         return lead(client, worker, state, active, caching, store.begin_alone(&key), stale).await;
@@ -65,8 +64,8 @@ pub(super) async fn fetch<S: ClientSide>(
                 return lead(client, worker, state, active, caching, fill, stale).await;
             }
             Begin::Found(stored) => {
-                return answer(client, worker, state, active, caching, &stored, CacheOutcome::Coalesced)
-                    .await;
+                let outcome = (CacheOutcome::Coalesced, Some((forward, None)));
+                return answer(client, worker, state, active, caching, &stored, outcome).await;
             }
             Begin::Follow(follower) => follower,
         };
@@ -77,21 +76,20 @@ pub(super) async fn fetch<S: ClientSide>(
         };
         match start {
             Start::Stored(stored) => {
-                return answer(client, worker, state, active, caching, &stored, CacheOutcome::Coalesced)
-                    .await;
+                let outcome = (CacheOutcome::Coalesced, Some((forward, None)));
+                return answer(client, worker, state, active, caching, &stored, outcome).await;
             }
             Start::Streaming(head, length) => {
                 let streams = (head, length, follower);
-                if let Some(next) = follow(client, worker, state, active, caching, streams).await {
-                    return next;
-                }
-                // The client wants a range, and the fetch of the whole ended: look again.
+                return follow(client, worker, state, active, caching, streams, forward).await;
             }
             Start::Lead(fill) => return lead(client, worker, state, active, caching, fill, stale).await,
+            Start::OtherVariant => {}
             Start::Fetch => break,
             Start::Failed => match &stale {
                 Some(stale) if Fetch::may_serve(stale, caching) => {
-                    return answer(client, worker, state, active, caching, stale, CacheOutcome::Stale).await;
+                    let outcome = (CacheOutcome::Stale, Some((forward, None)));
+                    return answer(client, worker, state, active, caching, stale, outcome).await;
                 }
                 _ => {
                     state.record.remarks().detail =
@@ -143,11 +141,8 @@ async fn lead<S: ClientSide>(
     if let Some(stale) = &stale {
         add_conditions(&mut state.request, stale);
     }
-    // Other requests may follow this fetch, so a slow client must not delay it.
-    let memory = caching.cache.rules.max_object;
-    state.to_client.spool_into(Spool::new(BufferBounds { memory, file: 0 }));
     let outcome = if stale.is_some() { CacheOutcome::Expired } else { CacheOutcome::Miss };
-    let fetch = Fetch::new(caching, fill.key(), stale.clone(), wants_part);
+    let fetch = Fetch::new(caching, fill.key(), stale.clone(), own_head.as_ref().filter(|_| wants_part));
     let Client { stream, connection_context, peer, requests, .. } = &mut *client;
     let tap = Tap::new(stream, fetch, fill);
     let mut tapped = Client::of_stream(connection_context, tap, *peer, *requests);
@@ -168,17 +163,22 @@ async fn lead<S: ClientSide>(
         }
         Fetched::Stored(stored, validated) => {
             let outcome = validated.unwrap_or(outcome);
-            answer(client, worker, state, active, caching, &stored, outcome).await
+            let forwarded = Some((forward_of(stale.as_ref()), None));
+            answer(client, worker, state, active, caching, &stored, (outcome, forwarded)).await
         }
-        Fetched::Stale => match &stale {
-            Some(stale) => answer(client, worker, state, active, caching, stale, CacheOutcome::Stale).await,
+        Fetched::Stale(status) => match &stale {
+            Some(stored) => {
+                let outcome = (CacheOutcome::Stale, Some((forward_of(stale.as_ref()), status)));
+                answer(client, worker, state, active, caching, stored, outcome).await
+            }
             None => nothing(client, worker, state, active, caching, outcome).await,
         },
         Fetched::Again => {
             state.to_client.clear();
             state.record.reason = Reason::None;
             state.record.bytes_out = 0;
-            Box::pin(pass(client, worker, state, active, caching)).await
+            let forward = forward_of(stale.as_ref());
+            Box::pin(pass(client, worker, state, active, caching, forward)).await
         }
         Fetched::Nothing => nothing(client, worker, state, active, caching, outcome).await,
     }
@@ -192,13 +192,23 @@ async fn answer<S: ClientSide>(
     active: &Rc<ActivePlan>,
     caching: &Caching<'_>,
     stored: &Arc<Stored>,
-    outcome: CacheOutcome,
+    (outcome, forwarded): (CacheOutcome, Option<(Forward, Option<u16>)>),
 ) -> ConnectionFate {
     state.to_client.clear();
     state.record.reason = Reason::None;
     state.record.bytes_out = 0;
     let now = Moment::from(tollgate_net::wall_clock());
-    respond(client, worker, state, active, caching, Served { stored, outcome, now }).await
+    respond(client, worker, state, active, caching, Served { stored, outcome, forwarded, now }).await
+}
+
+/// Returns why a request is forwarded for which this is stored.
+pub(super) fn forward_of(stale: Option<&Arc<Stored>>) -> Forward {
+    match stale {
+        // The request did not accept it.
+        Some(stored) if stored.is_usable(Moment::from(tollgate_net::wall_clock())) => Forward::Request,
+        Some(_) => Forward::Stale,
+        None => Forward::UriMiss,
+    }
 }
 
 /// Answers a client that got no byte of a response that was cut.

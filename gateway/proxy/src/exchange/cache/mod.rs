@@ -11,14 +11,15 @@
 //!    response to the store ([`admission`] decides whether), and withholds it if the client gets its response from the
 //!    store: after a 304, in place of an error, or because it asked for a range.
 //! 4. A stale response that may be served is [refreshed](refresh) by a task of its own.
-//! 5. On a route whose policy has `slice`, [`slices`] comes first: it answers from aligned parts of a response, and
-//!    fetches the missing ones. A response without slices takes the steps above.
-//! 6. After a successful request with an unsafe method, [`invalidate`] removes the responses that it makes invalid. The
-//!    response to a HEAD [refreshes](head) a stored response, or marks it as stale.
+//! 5. On a route whose policy has `slice`, [`slices`] answers from aligned parts of a response, and fetches those that are
+//!    missing; what does not come in slices goes the way above.
+//! 6. A request with an unsafe method removes what its success makes wrong, [as soon as](arrival) the head of the response
+//!    arrives. The response to a HEAD [refreshes](head) what is stored, or ends its freshness.
 //!
 //! Invariant: a request without the policy `cache` never enters this module.
 
 mod admission;
+mod arrival;
 mod background;
 mod caching;
 mod fetch;
@@ -35,14 +36,16 @@ mod tap;
 
 use std::rc::Rc;
 
-use tollgate_cache::{AnnouncedRemoval, Lookup, Moment, RequestControl, Reuse, reuse};
+use tollgate_cache::{AnnouncedRemoval, Forward, Lookup, Moment, RequestControl, Reuse, reuse};
 use tollgate_http::Method;
 use tollgate_observe::Reason;
 use tollgate_plan::Action;
 use tollgate_policy::{CacheIntent, CacheOutcome, CacheUse, KEY_SEPARATOR};
 
+pub(crate) use self::arrival::head_arrives;
 use self::caching::Caching;
-use self::outcome::note;
+use self::fetch::forward_of;
+use self::outcome::{note, note_forward};
 use self::respond::{Served, respond};
 use crate::exchange::dispatch::dispatch;
 use crate::exchange::forward_target::RoutedRequest;
@@ -90,19 +93,25 @@ pub(crate) async fn serve<S: ClientSide>(
     let (may_store, is_identified) = match intent {
         CacheIntent::Lookup { may_store, is_identified } if !is_call => (may_store, is_identified),
         CacheIntent::Invalidate if !is_call => {
+            let further = invalidate::find_further(client, state, active, &cache, routed);
             name_upstream(state, active, routed);
-            // The announcement keeps these responses off the disk until they are removed.
+            invalidate::prepare(state, further);
+            // Until what the request removes is removed, nothing of it is written to disk.
             let mut announced = invalidate::announce(state, &cache);
             if let Some(record) = announced.as_mut().and_then(AnnouncedRemoval::take_record) {
                 Box::pin(invalidate::await_record(client, &cache, record)).await;
             }
+            note_forward(state, Forward::Method);
             let next = dispatch(client, worker, state, active, routed, close).await;
-            invalidate::after(state, &cache, &active.plan.settings.paths);
             drop(announced);
             note(state, &cache, CacheOutcome::Bypass);
             return next;
         }
         _ => {
+            if !is_call {
+                let is_read = matches!(state.request.method, Method::Get | Method::Head);
+                note_forward(state, if is_read { Forward::Bypass } else { Forward::Method });
+            }
             let next = dispatch(client, worker, state, active, routed, close).await;
             note(state, &cache, CacheOutcome::Bypass);
             return next;
@@ -116,6 +125,7 @@ pub(crate) async fn serve<S: ClientSide>(
     let caching = Caching { cache: &cache, control, may_store, is_identified, routed, close };
     // A client that forbids storing also wants no stored response, unless it asks for nothing else.
     if control.no_store && !control.only_if_cached {
+        note_forward(state, Forward::Request);
         let next = dispatch(client, worker, state, active, routed, close).await;
         note(state, &cache, CacheOutcome::Bypass);
         return next;
@@ -146,7 +156,8 @@ pub(crate) async fn serve<S: ClientSide>(
             Reuse::Fresh => Some(CacheOutcome::Hit),
             Reuse::Stale => Some(CacheOutcome::Stale),
             Reuse::StaleWhileRevalidate => {
-                if !control.only_if_cached {
+                // A response to HEAD has no body that could be stored.
+                if !control.only_if_cached && state.request.method == Method::Get {
                     refresh::start(client, worker, state, active, &caching, stored);
                 }
                 Some(CacheOutcome::Stale)
@@ -154,7 +165,7 @@ pub(crate) async fn serve<S: ClientSide>(
             Reuse::Validate => None,
         };
         if let Some(outcome) = outcome {
-            let served = Served { stored, outcome, now };
+            let served = Served { stored, outcome, forwarded: None, now };
             return respond(client, worker, state, active, &caching, served).await;
         }
     }
@@ -167,6 +178,8 @@ pub(crate) async fn serve<S: ClientSide>(
     }
     // A response to HEAD has no body that could be stored.
     if state.request.method == Method::Head {
+        let stale = if let Lookup::Hit(stored) = &found { Some(stored) } else { None };
+        note_forward(state, forward_of(stale));
         let next = dispatch(client, worker, state, active, routed, close).await;
         head::after(state, &caching, now);
         let outcome =

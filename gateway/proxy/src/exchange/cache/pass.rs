@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use tollgate_cache::Forward;
 use tollgate_policy::CacheOutcome;
 
 use super::caching::Caching;
-use super::outcome::note;
+use super::outcome::{note, note_forward};
 use crate::exchange::dispatch::dispatch;
 use crate::state::active::ActivePlan;
 use crate::state::client::Client;
@@ -21,7 +22,9 @@ pub(super) async fn pass<S: ClientSide>(
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
     caching: &Caching<'_>,
+    forward: Forward,
 ) -> ConnectionFate {
+    note_forward(state, forward);
     let next = dispatch(client, worker, state, active, caching.routed, caching.close).await;
     note(state, caching.cache, CacheOutcome::Miss);
     next

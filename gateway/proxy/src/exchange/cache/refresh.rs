@@ -30,6 +30,6 @@ pub(super) fn start<S: ClientSide>(
     remove_conditions(&mut request);
     add_conditions(&mut request, &stale);
     background::fetch(client, worker, state, active, caching, request, move |caching| {
-        (Fetch::new(caching, fill.key(), Some(stale), false), fill)
+        (Fetch::new(caching, fill.key(), Some(stale), None), fill)
     });
 }

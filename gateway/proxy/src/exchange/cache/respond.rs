@@ -2,20 +2,17 @@
 //!
 //! It decides what the client gets: the whole, a range, a 304 or a 416. [`send`](super::send) sends it.
 
-use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
 
 use tollgate_cache::{
-    CacheStatus, Chunk, Follower, Forward, Moment, Stored, StoredHead, answer, not_modified_lines,
+    CacheStatus, Follower, Forward, Moment, Stored, StoredHead, answer, answer_for, not_modified_lines,
 };
 use tollgate_http::{Answer, Version};
 use tollgate_observe::Reason;
 use tollgate_policy::CacheOutcome;
 
-use super::admission::asks_for_part;
 use super::caching::Caching;
 use super::outcome::note;
 use super::pass::pass;
@@ -33,6 +30,9 @@ use crate::state::worker::Worker;
 pub(super) struct Served<'a> {
     pub stored: &'a Arc<Stored>,
     pub outcome: CacheOutcome,
+    /// Why the request was forwarded, and the status of the endpoint's response, if there was one; `None`: it was not, or the
+    /// outcome says it.
+    pub forwarded: Option<(Forward, Option<u16>)>,
     pub now: Moment,
 }
 
@@ -65,15 +65,15 @@ pub(super) async fn respond<S: ClientSide>(
     state: &mut RequestState,
     active: &Rc<ActivePlan>,
     caching: &Caching<'_>,
-    Served { stored, outcome, now }: Served<'_>,
+    Served { stored, outcome, forwarded, now }: Served<'_>,
 ) -> ConnectionFate {
     // Only the endpoint can evaluate the request's conditions.
     let Some(answer) = answer(stored, &state.request) else {
-        return Box::pin(pass(client, worker, state, active, caching)).await;
+        return Box::pin(pass(client, worker, state, active, caching, Forward::Request)).await;
     };
     let part = part(stored.head(), stored.length(), answer);
     let close = skip_body(state, caching.close) || client.announces_close();
-    let mut own = own_lines(stored.head(), caching, outcome, now);
+    let mut own = own_lines(stored.head(), caching, outcome, forwarded, now);
     own.content_range = part.content_range(stored.length());
     let Part { status, lines, range, has_length, has_body } = part;
     let outgoing = Outgoing {
@@ -131,8 +131,8 @@ fn without_content_range(head: &StoredHead) -> Option<Vec<u8>> {
     Some(lines)
 }
 
-/// Answers a request with a response that another request fetches, as it arrives. `None`: the client asks for a range,
-/// and the fetch of the whole response has ended, so the caller looks it up again.
+/// Answers a request with a response that another request fetches, or with the part that the request asks for, as it
+/// arrives.
 pub(super) async fn follow<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -140,50 +140,32 @@ pub(super) async fn follow<S: ClientSide>(
     active: &Rc<ActivePlan>,
     caching: &Caching<'_>,
     (head, length, mut follower): (Arc<StoredHead>, Option<u64>, Follower),
-) -> Option<ConnectionFate> {
+    forward: Forward,
+) -> ConnectionFate {
     let outcome = CacheOutcome::Coalesced;
-    if asks_for_part(&state.request.head) {
-        let waited = wait_for_end(client, &mut follower).await;
-        if waited.is_ok() {
-            return None;
-        }
-        state.record.reason = Reason::ClientClosed;
-        note(state, caching.cache, outcome);
-        return Some(ConnectionFate::Reset);
-    }
-    let bodiless = matches!(head.status(), 204 | 304);
+    // Without a length there are no ranges: an empty body has none.
+    let whole_length = length.unwrap_or(0);
+    let answer = answer_for(&head, whole_length, &state.request).unwrap_or(Answer::Whole);
+    let part = part(&head, whole_length, answer);
     let is_open_ended = length.is_none() && state.request.version == Version::Http10;
     let close = skip_body(state, caching.close || is_open_ended) || client.announces_close();
-    let own = own_lines(&head, caching, outcome, Moment::from(tollgate_net::wall_clock()));
+    let now = Moment::from(tollgate_net::wall_clock());
+    let mut own = own_lines(&head, caching, outcome, Some((forward, None)), now);
+    own.content_range = part.content_range(whole_length);
+    let Part { status, lines, range, has_length, has_body } = part;
     let outgoing = Outgoing {
-        status: head.status(),
-        lines: head.lines(),
+        status,
+        lines: lines.as_deref().unwrap_or(head.lines()),
         own,
-        length: length.filter(|_| !bodiless),
-        has_body: !bodiless,
+        length: length.filter(|_| has_length).map(|_| range.end - range.start),
+        has_body,
         close,
     };
     let place = Place { settings: &active.plan.settings, route: active.route(caching.routed.route) };
-    let sent = send_followed(client, worker, state, place, outgoing, &mut follower).await;
+    let range = (status == 206).then_some(range);
+    let sent = send_followed(client, worker, state, place, outgoing, &mut follower, range).await;
     note(state, caching.cache, outcome);
-    Some(ended(state, sent, close))
-}
-
-/// Waits until the fetch ends.
-///
-/// # Errors
-/// If the client leaves first.
-async fn wait_for_end<S: ClientSide>(client: &mut Client<S>, follower: &mut Follower) -> Result<(), ()> {
-    poll_fn(|cx| {
-        loop {
-            match follower.poll_chunk(cx) {
-                Poll::Ready(Chunk::Data(_)) => {}
-                Poll::Ready(Chunk::End | Chunk::Cut) => return Poll::Ready(Ok(())),
-                Poll::Pending => return client.poll_peer_closed(cx).map(|()| Err(())),
-            }
-        }
-    })
-    .await
+    ended(state, sent, close)
 }
 
 /// Records why a response was cut, if it was. Returns what happens to the connection.
@@ -203,6 +185,7 @@ pub(super) fn own_lines<'a>(
     head: &StoredHead,
     caching: &Caching<'_>,
     outcome: CacheOutcome,
+    forwarded: Option<(Forward, Option<u16>)>,
     now: Moment,
 ) -> OwnLines<'a> {
     let forward = match outcome {
@@ -210,11 +193,12 @@ pub(super) fn own_lines<'a>(
         CacheOutcome::Revalidated | CacheOutcome::Expired => Some(Forward::Stale),
         CacheOutcome::Coalesced | CacheOutcome::Miss | CacheOutcome::Bypass => Some(Forward::UriMiss),
     };
+    let forward_status = (outcome == CacheOutcome::Revalidated).then_some(304);
     let status = CacheStatus {
-        forward,
+        forward: forwarded.map(|(forward, _)| forward).or(forward),
         is_stored: matches!(outcome, CacheOutcome::Miss | CacheOutcome::Expired),
         is_collapsed: outcome == CacheOutcome::Coalesced,
-        forward_status: (outcome == CacheOutcome::Revalidated).then_some(304),
+        forward_status: forwarded.and_then(|(_, status)| status).or(forward_status),
         ttl_seconds: Some(head.freshness().left_millis(now).div_euclid(1000)),
         ..CacheStatus::default()
     };

@@ -302,7 +302,7 @@ fn piece(stored: &Stored, at: u64, end: u64, most: usize) -> &[u8] {
     &piece[..piece.len().min(left).min(most)]
 }
 
-/// Sends a response whose body another request fetches, as it arrives.
+/// Sends a response whose body another request fetches, or a range of it, as it arrives.
 ///
 /// # Errors
 /// If it was cut: by its endpoint, or because the client has left or is too slow.
@@ -313,6 +313,7 @@ pub(super) async fn send_followed<S: ClientSide>(
     Place { settings, route }: Place<'_>,
     outgoing: Outgoing<'_>,
     follower: &mut Follower,
+    range: Option<Range<u64>>,
 ) -> Result<(), Reason> {
     let chunked = outgoing.is_chunked(state.request.version);
     if !outgoing.has_body || state.request.method == Method::Head {
@@ -320,6 +321,11 @@ pub(super) async fn send_followed<S: ClientSide>(
         return deliver_rest(client, state, route).await;
     }
     outgoing.begin(client, worker, state, settings, b"", false)?;
+    if let Some(range) = range {
+        // In a box of its own, since it is rare.
+        Box::pin(send_arriving(client, state, route, follower, range, true)).await?;
+        return deliver_rest(client, state, route).await;
+    }
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
     loop {
         wait_for_room(client, state, route, &mut pace).await?;

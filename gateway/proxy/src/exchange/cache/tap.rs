@@ -7,15 +7,16 @@
 //! replaces, and a whole response if the client asked for a range. The caller then answers from the store, or sends the
 //! client's own request if the response is not stored.
 //!
-//! While other requests may follow the fetch, a client that leaves or is slow does not stop it: the exchange continues,
-//! and the backlog buffers what the client has not taken, up to the policy's bound of an object.
+//! While others may wait for the response and it may be stored, a client that leaves or is slow stops nothing: the exchange
+//! goes on, and the backlog keeps what the client has not taken. That counts against the bound of all fetches. Otherwise
+//! the exchange waits for the client, as without a cache.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use tollgate_cache::{Fill, Pushed, Stored, Updated};
+use tollgate_cache::{Fill, Pushed, Stored, Unsent, Updated};
 use tollgate_http::h1::BodyReader;
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_net::Negotiated;
@@ -40,14 +41,22 @@ pub(super) struct Tap<'a> {
     has_head: bool,
     /// Whether the body goes to the fill.
     is_filling: bool,
-    /// How many bytes went to the fill.
+    /// Whether the response may still be stored, as far as is known.
+    is_kept: bool,
+    /// Bytes that went there.
     copied: u64,
+    /// What the client has yet to take of a response that it must not delay; `None` as long as it is not slow.
+    unsent: Option<Unsent>,
+    /// Whether the backlog accumulates bytes for that reason.
+    accumulates: bool,
     withheld: Option<Withheld>,
     /// How many bytes of a useless response were skipped.
     skipped: u64,
     /// Whether the client has left, so that nothing more is written to it.
     is_gone: bool,
     stored: Option<Arc<Stored>>,
+    /// The status of the endpoint's response, once there is one.
+    status: Option<u16>,
 }
 
 /// Why a response is withheld from the client.
@@ -72,9 +81,10 @@ pub(super) enum Fetched {
     Gone,
     /// The client got nothing: the caller answers it with this response, which was validated or fetched.
     Stored(Arc<Stored>, Option<CacheOutcome>),
-    /// The client got nothing: the caller answers it with the stale response in place of an error.
-    Stale,
-    /// The client got nothing: the caller sends the client's own request.
+    /// The client has nothing yet, and is to be answered with the stale response in place of an error: the endpoint's, with
+    /// its status, or one of the gateway.
+    Stale(Option<u16>),
+    /// The client has nothing yet, and its own request is to be sent.
     Again,
     /// The client got nothing, and nothing is stored: the caller answers with an error.
     Nothing,
@@ -88,11 +98,15 @@ impl<'a> Tap<'a> {
             fill: Some(fill),
             has_head: false,
             is_filling: false,
+            is_kept: true,
             copied: 0,
+            unsent: None,
+            accumulates: false,
             withheld: None,
             skipped: 0,
             is_gone: false,
             stored: None,
+            status: None,
         }
     }
 
@@ -106,7 +120,7 @@ impl<'a> Tap<'a> {
             }
             (Some(Withheld::Useless), _) => Fetched::Again,
             (Some(_), Some(stored)) => Fetched::Stored(stored, None),
-            (Some(Withheld::Error), None) => Fetched::Stale,
+            (Some(Withheld::Error), None) => Fetched::Stale(self.status),
             (Some(Withheld::NotModified | Withheld::Whole), None) => Fetched::Nothing,
         }
     }
@@ -114,6 +128,33 @@ impl<'a> Tap<'a> {
     /// Returns whether other requests may follow the fetch, so that the client must not end it.
     fn is_for_others(&self) -> bool {
         self.fill.is_some()
+    }
+
+    /// Returns whether the exchange must not wait for the client.
+    fn may_run_ahead(&self) -> bool {
+        self.fill.is_some() && self.is_kept
+    }
+
+    /// Bounds what the client has not taken.
+    fn bound(&mut self, backlog: &mut Backlog) {
+        if self.may_run_ahead() && !backlog.is_empty() {
+            self.accumulates |= backlog.accumulate(self.fetch.rules().max_object);
+            if let Some(fill) = &self.fill {
+                self.unsent.get_or_insert_with(|| fill.unsent()).set(backlog.len());
+            }
+        } else if let Some(unsent) = &mut self.unsent {
+            unsent.set(backlog.len());
+            if std::mem::take(&mut self.accumulates) {
+                backlog.stop_accumulating();
+            }
+        }
+    }
+
+    /// Has the client's own request sent if the client asked for a part of a response that is not stored after all.
+    fn do_without_whole(&mut self) {
+        if self.withheld == Some(Withheld::Whole) {
+            self.withheld = Some(Withheld::Useless);
+        }
     }
 
     fn writes_nothing(&self) -> bool {
@@ -144,12 +185,18 @@ impl<'a> Tap<'a> {
                 self.fetch.remember_too_long();
             }
         }
-        if !data.is_empty() && fill.push(data) == Pushed::Unused {
+        let pushed = if data.is_empty() { Pushed::Stored } else { fill.push(data) };
+        self.is_kept &= pushed == Pushed::Stored;
+        if pushed == Pushed::Unused {
             self.fill = None;
+            self.do_without_whole();
         } else if body.is_done()
             && let Some(fill) = self.fill.take()
         {
             self.stored = fill.finish();
+            if self.stored.is_none() {
+                self.do_without_whole();
+            }
         }
     }
 
@@ -158,6 +205,7 @@ impl<'a> Tap<'a> {
         match result {
             Err(_) if self.is_for_others() => {
                 self.is_gone = true;
+                self.unsent = None;
                 backlog.clear();
                 Ok(())
             }
@@ -235,7 +283,7 @@ impl ClientStream for Tap<'_> {
             return Poll::Ready(usize::MAX);
         }
         match self.client.poll_room(cx) {
-            Poll::Pending if self.is_for_others() => Poll::Ready(READ_AHEAD_BYTES),
+            Poll::Pending if self.may_run_ahead() => Poll::Ready(READ_AHEAD_BYTES),
             room => room,
         }
     }
@@ -250,6 +298,7 @@ impl ClientStream for Tap<'_> {
 
     fn endpoint_responds(&mut self, request: &RequestHead, response: &ResponseHead) {
         self.has_head = true;
+        self.status = Some(response.status);
         let Some(mut fill) = self.fill.take() else { return };
         match self.fetch.admit(request, response) {
             Admitted::NotModified(valid, updated) => {
@@ -278,6 +327,9 @@ impl ClientStream for Tap<'_> {
                     self.is_filling = true;
                     self.fill = Some(fill);
                     self.withheld = is_part_wanted.then_some(Withheld::Whole);
+                } else if is_part_wanted {
+                    self.fetch.remember_too_long();
+                    self.withheld = Some(Withheld::Useless);
                 }
             }
             Admitted::Refused => fill.refuse(),
@@ -327,7 +379,7 @@ impl ClientStream for Tap<'_> {
         if self.withheld == Some(Withheld::Useless) {
             self.skipped = self.skipped.saturating_add(data.len() as u64);
             let length = self.skipped.saturating_add(body.remaining().unwrap_or(0));
-            if !body.is_done() && length > USELESS_BYTES_MAX {
+            if !self.is_for_others() && !body.is_done() && length > USELESS_BYTES_MAX {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
         }
@@ -335,6 +387,7 @@ impl ClientStream for Tap<'_> {
             return Ok(());
         }
         let sent = self.client.respond(backlog, head, body, chunked, data);
+        self.bound(backlog);
         self.written(backlog, sent)
     }
 

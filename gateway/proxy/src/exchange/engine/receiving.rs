@@ -20,6 +20,7 @@ use super::{
     CLIENT_WAIT_MAX, ClientAfter, DownloadProgress, Exchange, ExchangeEnd, Parties, ResponseStage, Upload,
     drop_nominated,
 };
+use crate::exchange::cache;
 use crate::exchange::choose_fallback::choose_fallback;
 use crate::exchange::forward::Replay;
 use crate::exchange::grpc;
@@ -473,6 +474,16 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             }
             if state.fallback.is_none() {
                 stream.endpoint_responds(&state.request, &state.response);
+                if let Some(context) = state.policy_context.as_ref().filter(|context| context.cache.is_some())
+                {
+                    cache::head_arrives(
+                        context,
+                        &state.request,
+                        &state.response,
+                        &parties.settings.paths,
+                        out,
+                    );
+                }
             }
             stream.translate(out);
             if let Some(context) = &mut state.policy_context

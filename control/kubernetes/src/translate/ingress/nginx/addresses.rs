@@ -63,6 +63,18 @@ pub fn satisfy(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     }
 }
 
+/// Removes the policies that ask for credentials. Lists of addresses stay.
+pub fn admit_without_credentials(policies: &mut Map<String, Value>) {
+    let alternatives = policies.shift_remove("any_of");
+    let mut alternatives = alternatives.as_ref().and_then(Value::as_array).into_iter().flatten();
+    if let Some(list) = alternatives.find_map(|one| one.get("ip")) {
+        policies.insert("ip".to_owned(), list.clone());
+    }
+    for policy in ["basic", "forward_auth"] {
+        policies.shift_remove(policy);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +109,9 @@ mod tests {
         assert_eq!(policies.keys().collect::<Vec<_>>(), ["any_of"]);
         assert_eq!(policies["any_of"][0], json!({"ip": {"allow": ["10.0.0.0/8"]}}));
         assert!(policies["any_of"][1]["forward_auth"].is_object());
+        let mut policies = policies.clone();
+        admit_without_credentials(&mut policies);
+        assert_eq!(Value::from(policies), json!({"ip": {"allow": ["10.0.0.0/8"]}}));
         let reading = read_all(&[("whitelist-source-range", "10.0.0.0/8"), ("satisfy", "any")]);
         assert!(reading.wanted.policies.contains_key("ip"));
     }

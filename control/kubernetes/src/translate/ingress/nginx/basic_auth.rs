@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::super::super::plain;
 use super::reader::Reader;
 use super::wanted::Wanted;
 use crate::object::Kind;
@@ -31,7 +32,7 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
                 .collect();
             let mut basic = json!({ "users": users, "consumer_header": "off", "groups_header": "off" });
             if !realm.is_empty() {
-                basic["realm"] = realm.into();
+                basic["realm"] = plain(&realm).into();
             }
             wanted.policies.insert("basic".to_owned(), basic);
         }

@@ -3,8 +3,9 @@
 use super::reader::Reader;
 use super::wanted::Wanted;
 
-/// The largest size that the gateway takes. It stands for no limit at a route.
+/// The largest size that the gateway takes, and its bytes. It stands for no limit at a route.
 const UNLIMITED: &str = "1024TiB";
+const UNLIMITED_BYTES: u64 = 1 << 50;
 
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     if let Some(text) = reader.text("proxy-body-size") {
@@ -27,15 +28,16 @@ fn size(text: &str) -> Option<String> {
         Some(digits) => (digits, &text[digits.len()..]),
         None => (text, ""),
     };
-    let unit = match unit {
-        "k" | "K" => "KiB",
-        "m" | "M" => "MiB",
-        "g" | "G" => "GiB",
-        _ => "",
+    let (unit, bytes) = match unit {
+        "k" | "K" => ("KiB", 1 << 10),
+        "m" | "M" => ("MiB", 1 << 20),
+        "g" | "G" => ("GiB", 1 << 30),
+        _ => ("", 1),
     };
-    match digits.parse::<u32>().ok()? {
-        0 => Some(UNLIMITED.to_owned()),
-        number => Some(format!("{number}{unit}")),
+    let number: u64 = digits.parse().ok()?;
+    match number.saturating_mul(bytes) {
+        1..UNLIMITED_BYTES => Some(format!("{number}{unit}")),
+        _ => Some(UNLIMITED.to_owned()),
     }
 }
 
@@ -51,6 +53,8 @@ mod tests {
             ("512k", Some("512KiB")),
             ("1g", Some("1GiB")),
             ("1000", Some("1000")),
+            ("10737418240", Some("10737418240")),
+            ("4294967295g", Some(UNLIMITED)),
             ("0", Some(UNLIMITED)),
             ("0m", Some(UNLIMITED)),
             ("8mb", None),

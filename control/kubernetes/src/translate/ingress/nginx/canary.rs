@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::super::super::plain;
+use super::forms::{is_field_value, is_token};
 use super::reader::Reader;
 use super::wanted::Wanted;
 
@@ -35,13 +37,14 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     let is_canary = reader.is_on("canary");
     let total = reader.number("canary-weight-total").unwrap_or(100).clamp(100, 1_000_000);
     let weight = reader.number("canary-weight").unwrap_or(0).min(total);
-    let header = reader.text("canary-by-header").map(|name| {
-        let value = reader.text("canary-by-header-value").map(|value| HeaderRule::Value(value.to_owned()));
+    let header = name(reader, "canary-by-header").map(|name| {
+        let value = reader.text("canary-by-header-value").filter(|value| is_field_value(value));
+        let value = value.map(|value| HeaderRule::Value(value.to_owned()));
         let pattern =
             || reader.text("canary-by-header-pattern").map(|pattern| HeaderRule::Pattern(pattern.to_owned()));
         (name.to_owned(), value.or_else(pattern).unwrap_or(HeaderRule::Switch))
     });
-    let cookie = reader.text("canary-by-cookie").map(str::to_owned);
+    let cookie = name(reader, "canary-by-cookie").map(str::to_owned);
     if let Some((_, HeaderRule::Pattern(pattern))) = &header
         && let Err(error) = regex::Regex::new(pattern)
     {
@@ -56,6 +59,16 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     if is_canary {
         wanted.canary = Some(Canary { weight, total, header, cookie });
     }
+}
+
+/// Returns the name of a field or a cookie. An odd one must not make the route of the main Ingress invalid.
+fn name<'a>(reader: &mut Reader<'a>, annotation: &str) -> Option<&'a str> {
+    let name = reader.text(annotation)?;
+    if !is_token(name) || name.contains('*') {
+        reader.invalid(annotation, format!("{name:?} is not a name; it decides about no request"));
+        return None;
+    }
+    Some(name)
 }
 
 impl Canary {
@@ -77,7 +90,7 @@ impl Canary {
         match &self.header {
             Some((name, HeaderRule::Switch)) => switch("headers", name),
             Some((name, HeaderRule::Value(value))) => {
-                rules.push(json!({ "to": canary, "headers": { name: value } }));
+                rules.push(json!({ "to": canary, "headers": { name: plain(value) } }));
             }
             // A condition of a route of its own.
             Some((_, HeaderRule::Pattern(_))) | None => {}
@@ -97,7 +110,7 @@ impl Canary {
     pub fn condition(&self) -> Option<Value> {
         match &self.header {
             Some((name, HeaderRule::Pattern(pattern))) => {
-                Some(json!({ name: { "regex": format!(".*(?:{pattern}).*") } }))
+                Some(json!({ name: { "regex": plain(&format!(".*(?:{pattern}).*")) } }))
             }
             _ => None,
         }

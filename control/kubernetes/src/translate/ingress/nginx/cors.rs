@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::forms::{is_origin, is_token};
 use super::reader::Reader;
 use super::wanted::Wanted;
 
@@ -17,18 +18,35 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     if !reader.is_on("enable-cors") {
         return;
     }
-    let words = |text: &str| -> Vec<String> {
-        text.split(',').map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
+    let mut origins = match reader.text("cors-allow-origin") {
+        Some(_) => reader.list("cors-allow-origin"),
+        None => vec!["*"],
     };
-    let origins = reader.text("cors-allow-origin").map(words).unwrap_or_else(|| vec!["*".to_owned()]);
-    let is_any = origins.iter().any(|origin| origin == "*");
+    let is_any = origins.contains(&"*");
+    if is_any {
+        origins = vec!["*"];
+    }
+    if let Some(wrong) = origins.iter().find(|origin| !is_origin(origin)) {
+        let why = format!("{wrong:?} is no origin, which is a scheme with a host; it is left out");
+        reader.invalid("cors-allow-origin", why);
+    }
+    origins.retain(|origin| is_origin(origin));
+    if origins.is_empty() {
+        // Without a valid origin, ingress-nginx permits none.
+        return;
+    }
     let mut cors = json!({
-        "origins": if is_any { vec!["*".to_owned()] } else { origins },
-        "methods": words(reader.text("cors-allow-methods").unwrap_or(METHODS)),
-        "headers": words(reader.text("cors-allow-headers").unwrap_or(HEADERS)),
+        "origins": origins,
+        "methods": words(reader, "cors-allow-methods").unwrap_or_else(|| split(METHODS)),
+        "headers": words(reader, "cors-allow-headers").unwrap_or_else(|| split(HEADERS)),
     });
     if let Some(names) = reader.text("cors-expose-headers") {
-        cors["expose"] = words(names).into();
+        match names == "*" {
+            true => cors["expose"] = json!(["*"]),
+            false => words(reader, "cors-expose-headers")
+                .into_iter()
+                .for_each(|names| cors["expose"] = names.into()),
+        }
     }
     // With `*`, browsers refuse credentials whatever the response says.
     if reader.flag("cors-allow-credentials") != Some(false) && !is_any {
@@ -40,6 +58,22 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     }
     cors["max_age"] = format!("{}s", age.min(MAX_AGE_MAX)).into();
     wanted.policies.insert("cors".to_owned(), cors);
+}
+
+/// Returns the words of an annotation; `None`: it is absent, or one of them is none, so that its default applies.
+fn words<'a>(reader: &mut Reader<'a>, annotation: &str) -> Option<Vec<&'a str>> {
+    let words = split(reader.text(annotation)?);
+    match words.iter().find(|word| !is_token(word) || word.contains('*')) {
+        Some(wrong) => {
+            reader.invalid(annotation, format!("{wrong:?} is no name; the default applies"));
+            None
+        }
+        None => Some(words),
+    }
+}
+
+fn split(text: &str) -> Vec<&str> {
+    text.split([',', ' ']).filter(|word| !word.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -66,5 +100,18 @@ mod tests {
         assert_eq!(some["origins"], json!(["https://a.example", "https://*.b.example"]));
         assert_eq!((&some["credentials"], &some["max_age"]), (&json!(true), &json!("600s")));
         assert_eq!((&some["headers"], &some["expose"]), (&json!(["X-A"]), &json!(["X-B", "X-C"])));
+        // An odd value costs itself, as in ingress-nginx.
+        let odd = [
+            ("enable-cors", "true"),
+            ("cors-allow-origin", "a.example, https://b.example"),
+            ("cors-allow-methods", "G@T"),
+            ("cors-allow-headers", "*"),
+        ];
+        let reading = read_all(&odd);
+        let policy = &reading.wanted.policies["cors"];
+        assert_eq!(policy["origins"], json!(["https://b.example"]));
+        assert_eq!((&policy["methods"], &policy["headers"]), (&all["methods"], &all["headers"]));
+        assert_eq!(reading.findings.iter().filter(|finding| !finding.is_same()).count(), 3);
+        assert_eq!(cors(&[("enable-cors", "true"), ("cors-allow-origin", "a.example")]), None);
     }
 }

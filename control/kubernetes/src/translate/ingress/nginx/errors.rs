@@ -1,10 +1,16 @@
 //! Pages of errors from another Service.
 
+use super::forms::is_object_name;
 use super::reader::Reader;
 use super::wanted::Wanted;
 
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
-    wanted.default_backend = reader.text("default-backend").map(str::to_owned);
+    let default = reader.text("default-backend");
+    if let Some(wrong) = default.filter(|name| !is_object_name(name)) {
+        reader
+            .invalid("default-backend", format!("{wrong:?} is not the name of a Service of this namespace"));
+    }
+    wanted.default_backend = default.filter(|name| is_object_name(name)).map(str::to_owned);
     if reader.is_on("disable-proxy-intercept-errors") {
         return;
     }

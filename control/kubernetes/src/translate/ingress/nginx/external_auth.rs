@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::forms::{is_free_field, is_plain_name, is_token, is_url};
 use super::reader::Reader;
 use super::variables::for_host as fixed;
 use super::wanted::Wanted;
@@ -17,13 +18,24 @@ const HOSTS: [&str; 3] = ["$http_host", "$host", "$best_http_host"];
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     let Some(url) = reader.text("auth-url") else { return };
     if !is_url(url) {
-        reader.invalid("auth-url", format!("{url:?} is not a URL; all paths answer 503"));
+        // The message does not repeat the value, which may contain a password.
+        let why = "the value is not a URL that the gateway can ask; all paths answer 503";
+        reader.invalid("auth-url", why);
         return wanted.deny("auth-url is not valid");
     }
     let mut policy = json!({
         "url": url, "timeout": TIMEOUT, "consumer_header": "off", "groups_header": "off",
     });
-    let names = reader.list("auth-response-headers");
+    let mut names = reader.list("auth-response-headers");
+    if let Some(wrong) = names.iter().find(|name| !is_token(name) || name.contains('*')) {
+        let why = format!("{wrong:?} is not the name of a field");
+        reader.invalid("auth-response-headers", format!("{why}; all paths answer 503"));
+        return wanted.deny(format!("auth-response-headers: {why}"));
+    }
+    if let Some(own) = names.iter().find(|name| !is_free_field(name)) {
+        reader.differs("auth-response-headers", format!("only the gateway sets {own}"));
+    }
+    names.retain(|name| is_free_field(name));
     if !names.is_empty() {
         policy["response_headers"] = names.into();
     }
@@ -31,17 +43,18 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         reader.same("auth-method");
     }
     if let Some(page) = reader.text("auth-signin") {
-        let parameter = reader.text("auth-signin-redirect-param").unwrap_or(PARAMETER);
+        let mut parameter = reader.text("auth-signin-redirect-param").unwrap_or(PARAMETER);
+        if !is_plain_name(parameter) {
+            let why = format!("{parameter:?} is not the name of a parameter; it is {PARAMETER}");
+            reader.invalid("auth-signin-redirect-param", why);
+            parameter = PARAMETER;
+        }
         match sign_in(page, parameter) {
             Ok(page) => policy.as_object_mut().into_iter().for_each(|policy| policy.extend(page.clone())),
             Err(why) => reader.unsupported("auth-signin", format!("{why}; clients get the service's 401")),
         }
     }
     wanted.policies.insert("forward_auth".to_owned(), policy);
-}
-
-fn is_url(text: &str) -> bool {
-    ["http://", "https://", "$scheme://"].iter().any(|start| text.starts_with(start))
 }
 
 /// Returns the keys for the page where clients sign in.
@@ -149,6 +162,18 @@ mod tests {
         let odd =
             policy(&[("auth-url", "http://auth.example/"), ("auth-signin", "https://b.example/?rd=/home")]);
         assert_eq!(odd.get("sign_in"), None);
-        assert!(read_all(&[("auth-url", "auth.example")]).wanted.denied.is_some());
+        // What keeps clients out is not left out because of its form.
+        for url in
+            ["auth.example", "http://", "http://user:password@auth.example/", "http://a b/", "http://a/#b"]
+        {
+            let reading = read_all(&[("auth-url", url)]);
+            assert!(reading.wanted.denied.is_some(), "{url}");
+            assert!(reading.findings.iter().all(|finding| !finding.text.contains("password")));
+        }
+        let names =
+            |names| read_all(&[("auth-url", "http://auth.example/"), ("auth-response-headers", names)]);
+        assert!(names("X A").wanted.denied.is_some());
+        let policy = names("X-User,Host").wanted.policies["forward_auth"].clone();
+        assert_eq!(policy["response_headers"], json!(["X-User"]));
     }
 }

@@ -1,11 +1,12 @@
 //! Properties of whole hosts: further names, TLS that passes through, the `Host` sent upstream.
 
+use super::forms::is_host;
 use super::reader::Reader;
 use super::wanted::Wanted;
 
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     for alias in reader.list("server-alias") {
-        match is_host(alias) {
+        match is_host(alias.strip_prefix("*.").unwrap_or(alias)) {
             true => wanted.aliases.push(alias.to_ascii_lowercase()),
             false => reader.unsupported(
                 "server-alias",
@@ -22,14 +23,6 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         ),
         None => {}
     }
-}
-
-fn is_host(text: &str) -> bool {
-    let name = text.strip_prefix("*.").unwrap_or(text);
-    let is_label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
-    };
-    name.split('.').all(is_label)
 }
 
 #[cfg(test)]

@@ -9,11 +9,15 @@ use super::wanted::Wanted;
 
 /// How many seconds' requests a client may send at once, unless an annotation says otherwise.
 const BURST_MULTIPLIER: u64 = 5;
+/// The largest values that the gateway takes. They stand for no limit.
+const RATE_MAX: u64 = 1_000_000;
+const BURST_MULTIPLIER_MAX: u64 = 1_000;
+const CONNECTIONS_MAX: u64 = 1_000_000;
 /// The status of refused requests.
 const STATUS: u16 = 503;
 
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
-    let burst = reader.number("limit-burst-multiplier").unwrap_or(BURST_MULTIPLIER);
+    let burst = reader.number("limit-burst-multiplier").unwrap_or(BURST_MULTIPLIER).min(BURST_MULTIPLIER_MAX);
     let mut exempt = reader.list("limit-allowlist");
     if exempt.is_empty() {
         exempt = reader.list("limit-whitelist");
@@ -41,13 +45,11 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     let mut rates: Vec<Value> = Vec::new();
     for (annotation, unit, scope) in [("limit-rps", "s", second), ("limit-rpm", "m", minute)] {
         let Some(rate) = reader.number(annotation).filter(|rate| *rate > 0) else { continue };
+        let rate = rate.min(RATE_MAX);
         let mut limit = limit(scope);
         limit.insert("rate".to_owned(), format!("{rate}/{unit}").into());
         // The request itself comes on top of the burst.
-        limit.insert(
-            "burst".to_owned(),
-            rate.saturating_mul(burst).saturating_add(1).min(1_000_000_000).into(),
-        );
+        limit.insert("burst".to_owned(), (rate * burst + 1).into());
         rates.push(limit.into());
     }
     if !rates.is_empty() {
@@ -55,7 +57,7 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     }
     if let Some(count) = reader.number("limit-connections").filter(|count| *count > 0) {
         let mut limit = limit(connections);
-        limit.insert("limit".to_owned(), count.into());
+        limit.insert("limit".to_owned(), count.min(CONNECTIONS_MAX).into());
         wanted.policies.insert("concurrency".to_owned(), limit.into());
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::forms::{host_and_port, is_host};
 use super::reader::Reader;
 use super::wanted::Wanted;
 
@@ -18,17 +19,18 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         let instead = "only a server can get copies, with the path of the request; none are sent";
         return reader.unsupported("mirror-target", instead);
     }
-    let port = if scheme.is_empty() { 80 } else { 443 };
-    let has_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let address = if has_port { address.to_owned() } else { format!("{address}:{port}") };
+    let Some((name, port)) = host_and_port(address).filter(|(name, _)| is_host(name)) else {
+        return reader.invalid("mirror-target", format!("{target:?} names no server"));
+    };
+    let port = port.unwrap_or(if scheme.is_empty() { 80 } else { 443 });
+    let address = format!("{name}:{port}");
     let mut policy = json!({ "header": "off" });
-    let host = reader.text("mirror-host").unwrap_or_else(|| {
-        // The host of the URL, without its port.
-        let authority = origin.split_once("://").map_or(origin, |(_, authority)| authority);
-        authority.rsplit_once(':').map_or(authority, |(host, _)| host)
-    });
-    if !host.contains('$') {
-        policy["host"] = host.into();
+    // Without it: the host of the URL, without its port.
+    let host = reader.text("mirror-host").unwrap_or(name);
+    match is_host(host_and_port(host).map_or("", |(host, _)| host)) {
+        true => policy["host"] = host.into(),
+        false if host.contains('$') => {}
+        false => reader.invalid("mirror-host", format!("{host:?} is not a host; copies have the client's")),
     }
     if reader.text("mirror-request-body") == Some("off") {
         policy["body"] = 0.into();
@@ -50,6 +52,8 @@ mod tests {
             ("http://b.example:81", Some(("b.example:81", "b.example"))),
             ("https://b.example/fixed", None),
             ("$scheme://b.example", None),
+            ("http://b.example:0", None),
+            ("http://user@b.example", None),
         ] {
             let expected = expected.map(|(address, host)| (address.to_owned(), to(host)));
             assert_eq!(mirror(target), expected, "{target}");

@@ -3,7 +3,7 @@
 //! [`table`] names each annotation with the theme that reads it, and says whether it behaves the same here. A
 //! theme is a module with a function `read`, which reads its annotations from a [`Reader`] and writes what they
 //! ask for into [`Wanted`], in the form of the gateway's documents. So an annotation is added in two places
-//! side by side: a row in the table, and some lines in its theme.
+//! side by side: a row in the table, and some lines in its theme. [`forms`] has the forms that values must have.
 //!
 //! Nothing is ignored silently. An annotation that is unknown, unsupported or not valid is reported. If an
 //! annotation that keeps clients out cannot be applied, the paths of the Ingress are not served at all.
@@ -15,6 +15,7 @@ mod canary;
 mod cors;
 mod errors;
 mod external_auth;
+mod forms;
 mod headers;
 mod hosts;
 mod limits;
@@ -31,10 +32,12 @@ mod upstreams;
 mod variables;
 mod wanted;
 
+pub use addresses::admit_without_credentials;
 pub use external_auth::for_host as authorization_for_host;
+pub use forms::unusable_path;
 pub use reader::{Behaviour, Finding};
-pub use redirects::{to_https, www_counterpart};
-pub use rewrite::{Pattern, Target, pattern, target};
+pub use redirects::{to_https, to_root, www_counterpart};
+pub use rewrite::{Pattern, Target, literal_beginning, pattern, target};
 pub use wanted::{HttpsRedirect, Wanted};
 
 use std::collections::BTreeSet;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::forms::is_url;
 use super::reader::Reader;
 use super::variables::{has_variables, template};
 use super::wanted::{HttpsRedirect, Wanted};
@@ -26,7 +27,7 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         None => ("permanent-redirect", "permanent-redirect-code", 301),
     };
     let Some(to) = reader.text(annotation) else { return };
-    if !to.starts_with("http://") && !to.starts_with("https://") && !to.starts_with("$scheme://") {
+    if !is_redirect_url(to) {
         return reader.invalid(annotation, format!("{to:?} is not a URL"));
     }
     let status = match reader.number(code) {
@@ -49,6 +50,12 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     }
 }
 
+/// Returns whether a text can be a `Location`. Unlike a URL that the gateway asks, it may have a fragment.
+fn is_redirect_url(text: &str) -> bool {
+    let (url, fragment) = text.split_once('#').unwrap_or((text, ""));
+    is_url(url) && is_url(&format!("http://host/{fragment}"))
+}
+
 /// Returns the keys of a route that redirects all its requests.
 fn action(to: &str, status: u64) -> Result<Map<String, Value>, String> {
     if !has_variables(to) {
@@ -60,11 +67,26 @@ fn action(to: &str, status: u64) -> Result<Map<String, Value>, String> {
     if template.keeps_query {
         rule["keep_query"] = true.into();
     }
-    // The rule answers every request, so the action of the route is never taken.
-    Ok(Map::from_iter([
+    Ok(answering(rule))
+}
+
+/// Returns the keys of a route that redirects to `app-root`.
+pub fn to_root(root: &str) -> Map<String, Value> {
+    if !root.contains(['?', '#']) {
+        let redirect = json!({ "status": 302, "path": root.replace('$', "$$") });
+        return Map::from_iter([("redirect".to_owned(), redirect)]);
+    }
+    let rule = json!({ "status": 302, "location": format!("{{scheme}}://{{host}}{root}") });
+    answering(rule)
+}
+
+/// Returns the keys of a route that answers by a rule. The rule matches every request, so the action of the route is
+/// never taken.
+fn answering(rule: Value) -> Map<String, Value> {
+    Map::from_iter([
         ("policies".to_owned(), json!({ "intercept": [rule] })),
         ("respond".to_owned(), 404.into()),
-    ]))
+    ])
 }
 
 /// Returns the rule that redirects requests in plain text. It counts what a trusted proxy says about the
@@ -120,7 +142,25 @@ mod tests {
         let rule = json!({"status": 301, "location": "https://b.example{path}", "keep_query": true});
         assert_eq!(with_path, json!({"policies": {"intercept": [rule]}, "respond": 404}));
         assert!(read_all(&[("permanent-redirect", "https://$unknown/")]).wanted.denied.is_some());
-        assert_eq!(redirect(&[("permanent-redirect", "/x")]), Value::Null);
+        for odd in ["/x", "http://", "http://a b", "https://b.example/ö"] {
+            assert_eq!(redirect(&[("permanent-redirect", odd)]), Value::Null, "{odd}");
+        }
+        let fragment = redirect(&[("permanent-redirect", "https://b.example/${host}#x")]);
+        assert_eq!(fragment["policies"]["intercept"][0]["location"], json!("https://b.example/{host}#x"));
+    }
+
+    #[test]
+    fn roots_with_more_than_a_path() {
+        let root = |root| read_all(&[("app-root", root)]).wanted.app_root;
+        for good in ["/a", "/a/b?c=d", "/#/login"] {
+            assert_eq!(root(good).as_deref(), Some(good));
+        }
+        for odd in ["a", "http://a/", "/a b", "/{a}", "/../a"] {
+            assert_eq!(root(odd), None, "{odd}");
+        }
+        assert_eq!(Value::from(to_root("/a")), json!({"redirect": {"status": 302, "path": "/a"}}));
+        let rule = json!({"status": 302, "location": "{scheme}://{host}/#/login"});
+        assert_eq!(to_root("/#/login")["policies"], json!({"intercept": [rule]}));
     }
 
     #[test]

@@ -6,16 +6,22 @@
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
+use super::forms::{is_plain_name, is_url, unusable_path};
 use super::reader::Reader;
 use super::wanted::Wanted;
 
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     wanted.is_regex = reader.is_on("use-regex");
     wanted.rewrite = reader.text("rewrite-target").map(str::to_owned);
-    match reader.text("app-root") {
-        Some(root) if root.starts_with('/') => wanted.app_root = Some(root.to_owned()),
-        Some(root) => reader.invalid("app-root", format!("{root:?} is not a path")),
-        None => {}
+    let Some(root) = reader.text("app-root") else { return };
+    // A query and a fragment may follow the path.
+    let path = root.split(['?', '#']).next().unwrap_or_default();
+    let (url, fragment) = root.split_once('#').unwrap_or((root, ""));
+    let is_text = |text: &str| is_url(&format!("http://host/{text}"));
+    let has_variable = root.contains("${");
+    match unusable_path(path).is_none() && is_text(url) && is_text(fragment) && !has_variable {
+        true => wanted.app_root = Some(root.to_owned()),
+        false => reader.invalid("app-root", format!("{root:?} is not a path")),
     }
 }
 
@@ -51,6 +57,28 @@ pub fn pattern(path: &str) -> Result<Pattern, String> {
     }
 }
 
+/// Returns the text with which every path begins that an expression matches.
+pub fn literal_beginning(expression: &str) -> &str {
+    // Of alternatives outside groups, each may begin differently.
+    let mut depth = 0_u32;
+    let has_alternatives = expression.chars().any(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == '|' && depth == 0
+    });
+    let end = expression.find(|c: char| r".\+*?()|[]{}^$".contains(c)).unwrap_or(expression.len());
+    let (beginning, rest) = expression.split_at(if has_alternatives { 0 } else { end });
+    // The character before one of these may be missing.
+    let is_optional = rest.starts_with(['*', '?', '{']);
+    match beginning.char_indices().next_back().filter(|_| is_optional) {
+        Some((last, _)) => &beginning[..last],
+        None => beginning,
+    }
+}
+
 /// The result of a rewrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -66,16 +94,25 @@ pub enum Target {
 /// Returns what has no counterpart.
 pub fn target(text: &str, pattern: &Pattern) -> Result<Target, String> {
     if text.starts_with("http://") || text.starts_with("https://") {
+        if !is_url(text) {
+            return Err(format!("{text:?} is not a URL"));
+        }
         return Ok(Target::Redirect(json!({ "status": 302, "to": groups(text, pattern)? })));
     }
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     let path = groups(path, pattern)?;
     // A group may contain the slash; the gateway merges two.
     let path = if path.starts_with('/') { path } else { format!("/{path}") };
+    if let Some(why) = unusable_path(&path) {
+        return Err(format!("the path {path:?} of rewrite-target is not possible: {why}"));
+    }
     let mut rewrite = Map::from_iter([("path".to_owned(), path.into())]);
     let mut parameters = Map::new();
     for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
         let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        if !is_plain_name(name) {
+            return Err(format!("{name:?} in rewrite-target is not the name of a parameter"));
+        }
         parameters.insert(name.to_owned(), groups(value, pattern)?.into());
     }
     if !parameters.is_empty() {
@@ -142,6 +179,21 @@ mod tests {
     }
 
     #[test]
+    fn beginnings_of_expressions() {
+        for (expression, beginning) in [
+            ("/admin/(?!public).*", "/admin/"),
+            ("/admin", "/admin"),
+            ("/ab?c", "/a"),
+            (r"/a\.b", "/a"),
+            ("/a|/b(?=c)", ""),
+            ("/a(?=b|c)", "/a"),
+            ("(?<!x)/a", ""),
+        ] {
+            assert_eq!(literal_beginning(expression), beginning, "{expression}");
+        }
+    }
+
+    #[test]
     fn targets() {
         let pattern = pattern("/foo(/|$)(.*)").expect("a pattern");
         let path = |text| match target(text, &pattern) {
@@ -158,7 +210,9 @@ mod tests {
         ] {
             assert_eq!(path(text), expected);
         }
-        assert!(target("/$host", &pattern).is_err());
+        for odd in ["/$host", "/a b", "/a#b", "/../x", "/%zz", "http://", "https://a b/", "/a?=b"] {
+            assert!(target(odd, &pattern).is_err(), "{odd}");
+        }
         let elsewhere = target("https://b.example/$2", &pattern);
         assert_eq!(elsewhere, Ok(Target::Redirect(json!({"status": 302, "to": "https://b.example/$2"}))));
     }

@@ -53,7 +53,7 @@ const SNIPPET: &str = "the gateway runs no nginx configuration; use its policies
 const WAF: &str = "the gateway has no ModSecurity; `ext_authz` and `forward_auth` with `body` ask a firewall";
 const BUFFER: &str = "not needed: the gateway streams, within bounds of its own";
 const CLIENT_CERTIFICATE: &str =
-    "all paths answer 503; a Gateway verifies client certificates (`tls.frontend.validation`)";
+    "all paths of its hosts answer 503; a Gateway verifies client certificates (`tls.frontend.validation`)";
 const TLS_CLIENT: &str = "the gateway chooses versions and ciphers of TLS itself";
 const AUTH_CONNECTION: &str = "not needed: connections to the service are kept anyway";
 const FASTCGI: &str = "the gateway speaks no FastCGI; put a server in front of the application";
@@ -148,12 +148,9 @@ pub const THEMES: &[Theme] = &[
             differs("session-cookie-expires", "the cookie has `Max-Age`, not `Expires`"),
             same("session-cookie-max-age"),
             differs("session-cookie-secure", "the default is off, also for requests over TLS"),
-            unsupported(
-                "session-cookie-samesite",
-                "the cookie has no `SameSite`, which browsers read as `Lax`",
-            ),
-            unsupported("session-cookie-conditional-samesite-none", "the cookie has no `SameSite`"),
-            unsupported("session-cookie-domain", "the cookie belongs to the host that set it"),
+            differs("session-cookie-samesite", "with `None` the cookie is also `Secure`, as browsers demand"),
+            unsupported("session-cookie-conditional-samesite-none", "all browsers get the same cookie"),
+            same("session-cookie-domain"),
             differs("session-cookie-change-on-failure", "a client always moves if its endpoint is gone"),
         ],
     },

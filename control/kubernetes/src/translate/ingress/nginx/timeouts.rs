@@ -17,14 +17,17 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     }
 }
 
-/// Returns a time in the gateway's form. Zero is refused, since it would be no timeout at all or none to meet.
+/// The longest time that the gateway takes, in seconds: a year.
+const SECONDS_MAX: u64 = 31_536_000;
+
+/// Returns a time in the gateway's form, a year at most. Zero is refused, since it would be no timeout at all or none to meet.
 pub fn seconds(reader: &mut Reader<'_>, annotation: &str) -> Option<Value> {
     match reader.number(annotation)? {
         0 => {
             reader.invalid(annotation, "a timeout of 0 seconds cannot be met");
             None
         }
-        seconds => Some(format!("{seconds}s").into()),
+        seconds => Some(format!("{}s", seconds.min(SECONDS_MAX)).into()),
     }
 }
 

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::forms::{is_host, is_token, unusable_path};
 use super::reader::Reader;
 use super::timeouts::seconds;
 use super::wanted::Wanted;
@@ -95,7 +96,12 @@ pub fn affinity(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         Some("cookie") => {}
         Some(other) => return reader.invalid("affinity", format!("{other:?} is not cookie")),
     }
-    let mut sticky = json!({ "cookie": reader.text("session-cookie-name").unwrap_or(COOKIE) });
+    let mut name = reader.text("session-cookie-name").unwrap_or(COOKIE);
+    if !is_token(name) {
+        reader.invalid("session-cookie-name", format!("{name:?} is not the name of a cookie"));
+        name = COOKIE;
+    }
+    let mut sticky = json!({ "cookie": name });
     let lifetime = match reader.text("session-cookie-max-age") {
         Some(_) => "session-cookie-max-age",
         None => "session-cookie-expires",
@@ -106,13 +112,34 @@ pub fn affinity(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         sticky["ttl"] = time;
     }
     if let Some(path) = reader.text("session-cookie-path") {
-        match path.starts_with('/') {
+        match unusable_path(path).is_none() && !path.contains(';') {
             true => sticky["path"] = path.into(),
             false => reader.invalid("session-cookie-path", format!("{path:?} is not a path")),
         }
     }
     if let Some(secure) = reader.flag("session-cookie-secure") {
         sticky["secure"] = secure.into();
+    }
+    if let Some(text) = reader.text("session-cookie-samesite") {
+        let site = text.to_ascii_lowercase();
+        match matches!(site.as_str(), "strict" | "lax" | "none") {
+            true => {
+                // Browsers ignore `None` without `Secure`.
+                if site == "none" {
+                    sticky["secure"] = true.into();
+                }
+                sticky["same_site"] = site.into();
+            }
+            false => {
+                reader.invalid("session-cookie-samesite", format!("{text:?} is not Strict, Lax or None"));
+            }
+        }
+    }
+    if let Some(domain) = reader.text("session-cookie-domain") {
+        match is_host(domain.strip_prefix('.').unwrap_or(domain)) {
+            true => sticky["domain"] = domain.into(),
+            false => reader.invalid("session-cookie-domain", format!("{domain:?} is not a domain")),
+        }
     }
     balance(wanted, "sticky", sticky);
 }
@@ -142,7 +169,7 @@ pub fn choice(reader: &mut Reader<'_>, wanted: &mut Wanted) {
 fn hash_by(text: &str) -> Option<Value> {
     let name = text.strip_prefix('$')?;
     let name = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')).unwrap_or(name);
-    if name.contains('$') {
+    if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return None;
     }
     match name {
@@ -150,6 +177,7 @@ fn hash_by(text: &str) -> Option<Value> {
         "uri" | "request_uri" | "document_uri" => Some(json!("path")),
         "host" | "http_host" => Some(json!({ "header": "Host" })),
         _ => match name.split_once('_')? {
+            (_, "") => None,
             ("http", field) => Some(json!({ "header": field.replace('_', "-") })),
             ("cookie", cookie) => Some(json!({ "cookie": cookie })),
             ("arg", parameter) => Some(json!({ "query": parameter })),
@@ -204,6 +232,16 @@ mod tests {
             ("session-cookie-secure", "true"),
         ]);
         assert_eq!(all, json!({"cookie": "route", "ttl": "60s", "path": "/shop", "secure": true}));
+        let embedded = [
+            ("affinity", "cookie"),
+            ("session-cookie-samesite", "None"),
+            ("session-cookie-domain", ".a.example"),
+        ];
+        let expected =
+            json!({"cookie": "INGRESSCOOKIE", "secure": true, "same_site": "none", "domain": ".a.example"});
+        assert_eq!(sticky(&embedded), expected);
+        let odd = [("affinity", "cookie"), ("session-cookie-name", "a b"), ("session-cookie-path", "/a;b")];
+        assert_eq!(sticky(&odd), json!({"cookie": "INGRESSCOOKIE"}));
     }
 
     #[test]
@@ -215,6 +253,8 @@ mod tests {
             ("${cookie_user}", Some(json!({"cookie": "user"}))),
             ("$arg_id", Some(json!({"query": "id"}))),
             ("$request_uri$host", None),
+            ("$arg_", None),
+            ("$http_a b", None),
             ("text", None),
         ] {
             assert_eq!(hash_by(text), expected, "{text}");

@@ -53,6 +53,8 @@ pub struct Wanted {
     pub error_statuses: Vec<u16>,
     /// The endpoint that gets copies of requests.
     pub mirror: Option<(String, Value)>,
+    /// Whether clients of its hosts must show a certificate.
+    pub verifies_clients: bool,
     /// Why no request may be served.
     pub denied: Option<String>,
 }
@@ -61,6 +63,12 @@ impl Wanted {
     /// Refuses all requests, because something that keeps clients out cannot be applied.
     pub fn deny(&mut self, why: impl Into<String>) {
         self.denied.get_or_insert(why.into());
+    }
+
+    /// Returns whether some clients are kept out.
+    pub fn keeps_clients_out(&self) -> bool {
+        let guards = ["ip", "basic", "forward_auth", "any_of"];
+        self.denied.is_some() || guards.iter().any(|guard| self.policies.contains_key(*guard))
     }
 
     /// Sets a key of a policy.

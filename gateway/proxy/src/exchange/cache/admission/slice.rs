@@ -15,8 +15,8 @@ use crate::exchange::cache::caching::Caching;
 /// How long the store remembers that an endpoint answers a range request with the whole response.
 const WITHOUT_RANGES_SECONDS: u32 = 600;
 
-/// The parts that a fetch of a slice has in addition to any other fetch.
-pub(in crate::exchange::cache) struct SliceFetch {
+/// The parts of a fetch of a slice besides its own fill.
+pub(in super::super) struct SliceFetch {
     /// The range that the endpoint is asked for.
     pub wanted: Range<u64>,
     /// The fill of the manifest: every slice brings the manifest again, with newer fields.
@@ -26,7 +26,7 @@ pub(in crate::exchange::cache) struct SliceFetch {
 }
 
 /// Decides about the endpoint's response to a request for a slice.
-pub(in crate::exchange::cache) fn admit_for_slice(
+pub(in super::super) fn admit_for_slice(
     slice: SliceFetch,
     caching: &Caching<'_>,
     requested: Moment,
@@ -83,17 +83,12 @@ pub(in crate::exchange::cache) fn admit_for_slice(
 }
 
 /// Returns whether a request may share a response with this head.
-pub(in crate::exchange::cache) fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
+pub(in super::super) fn may_share(caching: &Caching<'_>, head: &StoredHead) -> bool {
     !caching.is_identified || head.freshness().is_open()
 }
 
-/// Disables slices of a response for a while: requests are answered with whole responses.
-pub(in crate::exchange::cache) fn do_without(
-    store: &Arc<Store>,
-    manifest_key: &[u8],
-    now: Moment,
-    seconds: u32,
-) {
+/// Has requests answered in the usual way for a while.
+pub(in super::super) fn do_without(store: &Arc<Store>, manifest_key: &[u8], now: Moment, seconds: u32) {
     store.purge(Purge::Key(manifest_key), PurgeMode::Remove);
-    store.mark_uncacheable(manifest_key, now, seconds);
+    store.mark_uncacheable(manifest_key, now, seconds, None);
 }

@@ -32,7 +32,9 @@ pub(super) struct Manifest {
     pub length: u64,
     /// How it was found.
     pub outcome: CacheOutcome,
-    /// The slice that the same fetch brings, with its number.
+    /// Whether it is stale, and stands in for an error of the endpoint.
+    pub replaces_error: bool,
+    /// The slice that was asked for together with it, with its number.
     pub own: Option<(u64, Follower)>,
 }
 
@@ -119,14 +121,15 @@ pub(super) async fn find<S: ClientSide>(
                     led = Some(lead(client, worker, state, active, caching, slices, fetch));
                 }
                 Ok(Start::Failed) => {
-                    return match stale {
-                        Some(stale) if Fetch::may_serve(&stale, caching) => {
-                            usable(stale, CacheOutcome::Stale, None)
+                    let stale = stale.filter(|stale| Fetch::may_serve(stale, caching));
+                    return match stale.map(|stale| usable(stale, CacheOutcome::Stale, None)) {
+                        Some(Found::Manifest(found)) => {
+                            Found::Manifest(Manifest { replaces_error: true, ..found })
                         }
                         _ => Found::Nothing,
                     };
                 }
-                Ok(Start::Fetch | Start::Streaming(..)) => break,
+                Ok(Start::Fetch | Start::OtherVariant | Start::Streaming(..)) => break,
             }
         }
         let now = Moment::from(tollgate_net::wall_clock());
@@ -147,7 +150,7 @@ fn is_stored_whole(store: &Store, slices: &Slices, state: &RequestState) -> bool
 
 fn usable(stored: Arc<Stored>, outcome: CacheOutcome, own: Option<(u64, Follower)>) -> Found {
     match stored.manifest_length() {
-        Some(length) => Found::Manifest(Manifest { stored, length, outcome, own }),
+        Some(length) => Found::Manifest(Manifest { stored, length, outcome, replaces_error: false, own }),
         None => Found::Nothing,
     }
 }

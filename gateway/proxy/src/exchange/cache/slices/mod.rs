@@ -24,7 +24,7 @@ mod send;
 use std::ops::Range;
 use std::rc::Rc;
 
-use tollgate_cache::{Lookup, Moment, Store, answer_for};
+use tollgate_cache::{Forward, Lookup, Moment, Store, answer_for};
 use tollgate_http::{Answer, Conditions, Head, Method, RequestHead, Requested, parse_ranges};
 use tollgate_observe::Reason;
 use tollgate_policy::CacheOutcome;
@@ -117,13 +117,15 @@ pub(super) async fn serve<S: ClientSide>(
         {
             Found::Manifest(manifest) => manifest,
             Found::Nothing => return None,
-            Found::NotStored => return Some(pass(client, worker, state, active, caching).await),
+            Found::NotStored => {
+                return Some(pass(client, worker, state, active, caching, Forward::UriMiss).await);
+            }
             Found::ClientLeft => return Some(left(state, caching)),
         };
         let answer = answer_for(manifest.stored.head(), manifest.length, &state.request)?;
         // Several ranges may need all slices. The endpoint can answer them at less cost.
         if matches!(&answer, Answer::Ranges(ranges) if ranges.len() > 1) {
-            return Some(pass(client, worker, state, active, caching).await);
+            return Some(pass(client, worker, state, active, caching, Forward::Request).await);
         }
         let part = part(manifest.stored.head(), manifest.length, answer);
         let has_body = part.has_body && !part.range.is_empty() && state.request.method != Method::Head;

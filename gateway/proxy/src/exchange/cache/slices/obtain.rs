@@ -121,8 +121,8 @@ pub(super) async fn obtain<S: ClientSide>(
                 let fetch = (number, fill, store.begin_alone(&slices.manifest_key), None);
                 start(client, worker, state, active, caching, slices, fetch);
             }
-            // The fetch validated the manifest, so this slice may still be stored; or its response was not stored.
-            Ok(Start::Fetch) => {
+            // It was a validation, and this slice is stored still; or it was refused, or cut.
+            Ok(Start::Fetch | Start::OtherVariant) => {
                 let (found, _) = look_up(client, store, &key, &state.request.head).await;
                 if let Lookup::Hit(stored) = found {
                     if is_stored(&stored) {

@@ -44,10 +44,12 @@ pub(super) async fn send<S: ClientSide>(
     let mut outcome = worse(manifest.outcome, first_outcome);
     let stored = manifest.stored.clone();
     let now = Moment::from(tollgate_net::wall_clock());
-    let mut own = own_lines(stored.head(), caching, outcome, now);
+    let forwarded = manifest.replaces_error.then_some((Forward::Stale, None));
+    let mut own = own_lines(stored.head(), caching, outcome, forwarded, now);
     own.content_range = part.content_range(manifest.length);
     if let Some(status) = &mut own.status
         && status.forward.is_some()
+        && !manifest.replaces_error
     {
         // RFC 9211, 2.2 and 2.3: the manifest was stored, its slice was not.
         if manifest.outcome == CacheOutcome::Hit {

@@ -1,12 +1,12 @@
 //! `tollgate bench`: the laboratory.
 //!
-//! [`command`] is the command line; [`data`] finds the descriptions of systems and studies. [`study`] runs a
-//! study, [`cluster`] moves it into a Kubernetes cluster, and [`agent`] serves one on another host; [`lists`] lists systems, tools and studies and installs
-//! them; [`reports`] turns result files into reports and answers. [`load`] runs the generator, for people and
-//! as a study's child process; [`parts`] are the origin, forwarder, relay and the generator at an agent, which
-//! are child processes only.
+//! [`command`] is the command line; [`data`] finds the descriptions of systems and studies. [`study`] runs a study,
+//! [`cluster`] moves it into a Kubernetes cluster, and [`agent`] serves one on another host; [`lists`] lists systems,
+//! tools and studies and installs them; [`reports`] turns result files into reports and answers. [`load`] runs the
+//! generator, for people and as a study's child process; [`parts`] are the origin, forwarder, relay and the generator
+//! at an agent, which are child processes only.
 
-/// Writes a line to standard error. A reader that has closed it (`2>&1 | head`) is no reason to end a measurement.
+/// Writes a line to standard error. If the reader has closed it (`2>&1 | head`), the measurement continues.
 macro_rules! say {
     ($($arguments:tt)*) => {{
         use std::io::Write as _;
@@ -83,8 +83,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output and flushes. If the reader has closed it (`| head`), the rest is not written, and the command
-/// keeps its exit status: a gate that fails must not pass because its reasons are not read.
+/// Writes to standard output and flushes. If the reader has closed it (`| head`), the rest is not written, and the
+/// command keeps its exit status: a failing gate must not pass because the reader stopped reading.
 fn print(text: &str) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -31,47 +31,11 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let in_cluster = wanted(&mut study, options)?;
     let machine = Topology::read().map_err(|error| error.to_string())?;
     let cores = options.cores.as_ref().map_or_else(|| study.cores.clone(), |own| study.cores.with(own));
-    // The cores of a role on another host are that host's.
-    let own = |host: &Option<String>, cores: &Option<CoreList>| cores.clone().filter(|_| host.is_none());
-    let local = Cores {
-        target: own(&study.hosts.gateway, &cores.target),
-        origin: own(&study.hosts.origin, &cores.origin),
-        load: own(&study.hosts.client, &cores.load),
-    };
-    let roles = if study.hosts.gateway.is_some() && study.hosts.origin.is_some() {
-        let load = local.load.as_ref().map(|list| list.0.as_slice());
-        Roles::of_one(&machine, load).map_err(|error| error.to_string())?
-    } else {
-        roles(&machine, &local)?
-    };
+    let roles = local_roles(&study, &cores, &machine)?;
     let warnings = roles.warnings(&machine);
-    let mut limits = limits(Some(&roles));
-    if study.hosts.gateway.is_some() {
-        // The agent knows its cores, and is asked later.
-        limits.target_cores = u32::MAX;
-    }
-    limits.seconds = options.seconds;
-    limits.rounds = options.rounds;
-    limits.systems.clone_from(&options.systems);
-    limits.sections.clone_from(&options.sections);
-    for name in &options.systems {
-        if catalogue.get(name).is_err() && !study.arms.contains_key(name) {
-            return Err(catalogue.get(name).map_or_else(|error| error.to_string(), |_| String::new()));
-        }
-    }
+    let mut limits = selection(&study, &roles, &catalogue, options)?;
     let mut plan = make_plan(&study, &limits);
-    if plan.cells.is_empty() && plan.experiments.is_empty() {
-        let mut titles: Vec<&str> = study.sections.iter().map(|section| section.title.as_str()).collect();
-        titles.extend(study.analyses.iter().filter_map(|analysis| analysis.experiment()));
-        return Err(format!(
-            "nothing would be measured; the sections of {} are: {}",
-            study.name,
-            titles.join("; ")
-        ));
-    }
-    if let (None, Some((name, _))) = (&in_cluster, deployed(&study, &plan).first()) {
-        return Err(format!("manifests deploy {name} in a cluster: run with --kubernetes, or leave it out"));
-    }
+    check_plan(&study, &plan, in_cluster.is_some())?;
     announce(&study, &plan);
     if study.hosts.is_empty() {
         say!("  cores: {}", roles.describe());
@@ -91,15 +55,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     }
     let file = open(&out, earlier.is_some())?;
     let mut cluster = in_cluster.map(|wanted| InCluster::connect(wanted, &plan)).transpose()?;
-    let created = cluster.as_ref().map(InCluster::created);
-    let shown = out.display().to_string();
-    stop_all_on_signal(move || {
-        say!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
-        if let Some(Err(text)) = created.as_ref().map(|created| created.delete()) {
-            say!("not everything was deleted from the cluster: {text}");
-        }
-    })
-    .map_err(|error| error.to_string())?;
+    stop_on_signal(&out, cluster.as_ref())?;
     let exe = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
     let mut ground =
         Ground::prepare(exe, catalogue, Places::of_user(), roles).map_err(|failure| failure.to_string())?;
@@ -153,11 +109,87 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         session.line(&line).map_err(|failure| failure.to_string())?;
     }
     session.end(begun.elapsed().as_secs_f64()).map_err(|failure| failure.to_string())?;
-    let results = load_results(&out)?;
+    show(&out, options)
+}
+
+/// Returns the cores of the roles that run on this host.
+fn local_roles(study: &Study, cores: &Cores, machine: &Topology) -> Result<Roles, String> {
+    // The cores of a role on another host belong to that host.
+    let own = |host: &Option<String>, cores: &Option<CoreList>| cores.clone().filter(|_| host.is_none());
+    let local = Cores {
+        target: own(&study.hosts.gateway, &cores.target),
+        origin: own(&study.hosts.origin, &cores.origin),
+        load: own(&study.hosts.client, &cores.load),
+    };
+    if study.hosts.gateway.is_some() && study.hosts.origin.is_some() {
+        let load = local.load.as_ref().map(|list| list.0.as_slice());
+        return Roles::of_one(machine, load).map_err(|error| error.to_string());
+    }
+    roles(machine, &local)
+}
+
+/// Returns the limits of this machine, with the selection of the options.
+///
+/// # Errors
+/// If an option names a system that does not exist.
+fn selection(
+    study: &Study,
+    roles: &Roles,
+    catalogue: &Catalogue,
+    options: &RunOptions,
+) -> Result<Limits, String> {
+    let mut limits = limits(Some(roles));
+    if study.hosts.gateway.is_some() {
+        // The agent knows its cores, and is asked later.
+        limits.target_cores = u32::MAX;
+    }
+    limits.seconds = options.seconds;
+    limits.rounds = options.rounds;
+    limits.systems.clone_from(&options.systems);
+    limits.sections.clone_from(&options.sections);
+    for name in options.systems.iter().filter(|name| !study.arms.contains_key(*name)) {
+        catalogue.get(name).map_err(|error| error.to_string())?;
+    }
+    Ok(limits)
+}
+
+/// Refuses a plan that measures nothing, or that needs a cluster and has none.
+fn check_plan(study: &Study, plan: &Plan, has_cluster: bool) -> Result<(), String> {
+    if plan.cells.is_empty() && plan.experiments.is_empty() {
+        let mut titles: Vec<&str> = study.sections.iter().map(|section| section.title.as_str()).collect();
+        titles.extend(study.analyses.iter().filter_map(|analysis| analysis.experiment()));
+        return Err(format!(
+            "nothing would be measured; the sections of {} are: {}",
+            study.name,
+            titles.join("; ")
+        ));
+    }
+    if let (false, Some((name, _))) = (has_cluster, deployed(study, plan).first()) {
+        return Err(format!("manifests deploy {name} in a cluster: run with --kubernetes, or leave it out"));
+    }
+    Ok(())
+}
+
+/// Makes a signal end the run: its processes stop, and its objects in the cluster are deleted.
+fn stop_on_signal(out: &Path, cluster: Option<&InCluster>) -> Result<(), String> {
+    let created = cluster.map(InCluster::created);
+    let shown = out.display().to_string();
+    stop_all_on_signal(move || {
+        say!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
+        if let Some(Err(text)) = created.as_ref().map(|created| created.delete()) {
+            say!("not everything was deleted from the cluster: {text}");
+        }
+    })
+    .map_err(|error| error.to_string())
+}
+
+/// Prints and writes the reports of a finished run.
+fn show(out: &Path, options: &RunOptions) -> Result<(), String> {
+    let results = load_results(out)?;
     crate::reports::show(&results)?;
     write_reports(&results, &[], &options.pages)?;
     if options.print_results {
-        crate::print(&fs::read_to_string(&out).map_err(|error| format!("{}: {error}", out.display()))?)?;
+        crate::print(&fs::read_to_string(out).map_err(|error| format!("{}: {error}", out.display()))?)?;
     }
     Ok(())
 }
@@ -275,7 +307,7 @@ fn unchanged(out: &Path, study: &Study, plan: &Plan, catalogue: &Catalogue) -> R
             continue;
         };
         let newer = programs.values().find(|file| {
-            // The time of a change of the inode: a package manager sets the other times back.
+            // The change time of the inode: a package manager sets the other times to the past.
             fs::metadata(file).is_ok_and(|data| {
                 let nanoseconds = u32::try_from(data.ctime_nsec()).unwrap_or(0);
                 Duration::new(u64::try_from(data.ctime()).unwrap_or(0), nanoseconds) > written

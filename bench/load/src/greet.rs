@@ -87,7 +87,7 @@ fn refusal(plan: &Plan, error: &io::Error) -> String {
         Some(Error::InvalidCertificate(
             CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
         )) => format!("the certificate of {name} is not valid yet; `--insecure` accepts it all the same"),
-        // The library has no variant of its own for it.
+        // The library has no variant for this alert.
         Some(Error::InvalidCertificate(CertificateError::Other(other)))
             if other.to_string().contains("CaUsedAsEndEntity") =>
         {

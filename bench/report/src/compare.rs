@@ -131,7 +131,7 @@ pub fn compare(first: &Results, second: &Results, choice: &Choice<'_>) -> Compar
                         // The latency of a trial is not the system's if the generator's side was full.
                         Some((_, _, text)) if metric.is_latency() => out.only_in_one.push(text),
                         Some((0, _, text)) => out.lose(row, true, text),
-                        // A run that was stopped, or shorter than asked for, from which nothing follows.
+                        // The run was stopped, or was shorter than requested, so it proves nothing.
                         Some((_, true, text)) => out.lose(row, false, text),
                         Some((_, false, text)) => out.only_in_one.push(text),
                         None => {}

@@ -32,9 +32,8 @@ pub struct Names {
     pub features: Vec<String>,
 }
 
-/// The settings that an arm may have for itself: they configure the system or its start, or say where requests find it.
-/// All others belong to the load and the origin, and a comparison of systems under different loads says nothing about the
-/// systems.
+/// The settings that may differ between the arms of a cell: they configure the system, its start, or its address. All
+/// others configure the load or the origin, and systems under different loads do not compare.
 const OF_A_SYSTEM: [&str; 14] = [
     "chain",
     "cold",

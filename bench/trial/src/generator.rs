@@ -448,9 +448,9 @@ pub(crate) fn first_request(settings: &Settings, aim: Aim<'_>) -> Vec<u8> {
     bytes
 }
 
-/// Returns the plan of `count` verified requests of the settings' own kind, for a check beside a load tool: HTTP/1.1,
-/// also for a tool with HTTP/1.0, HTTP/2 or unary gRPC calls. The built-in generator writes the fields that frame a
-/// message itself.
+/// Returns the plan of `count` verified requests, to check the responses that a load tool does not verify: unary gRPC
+/// calls or HTTP/2 if the settings have them, otherwise HTTP/1.1, even for a tool with HTTP/1.0. The built-in generator
+/// itself writes the fields that frame a message.
 pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
     let named = |line: &str| line.split_once(':').map_or("", |(name, _)| name.trim()).to_ascii_lowercase();
     let framing = ["connection", "content-length", "host", "transfer-encoding"];
@@ -478,7 +478,7 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
         plan.keep_alive = true;
     }
     if let (Protocol::Grpc, Some(body)) = (plan.protocol, aim.body) {
-        // A call is answered by one message, which has a prefix.
+        // The response to a call is one message, which starts with a prefix.
         let message = tollgate_lab_origin::message(body);
         for request in &mut plan.requests {
             request.expect = Expect::exactly(aim.status, &message);

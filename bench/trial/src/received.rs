@@ -32,10 +32,11 @@ const REQUESTS: u64 = 8;
 /// Milliseconds by which the recording origin delays each response.
 const DELAY_MS: u64 = 20;
 
-/// The part of that delay before which a response is surely not the origin's: histograms round times.
+/// A response that arrives before this share of the delay is certainly not the origin's. Less than 1, because
+/// histograms round times.
 const SURELY: f64 = 0.95;
 
-/// The difference of a system that answers before the origin does.
+/// The difference to report about a system that answers before the origin does.
 const EARLY: &str = "answers before the origin does: from a cache, or in advance";
 
 /// Time limit of each read and write of the response whose headers are compared.
@@ -61,7 +62,8 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
         let aim = target.aim(&own, &body);
         let mut plan = plan(&own, aim, 5.0, None);
         plan.length = Length::Requests(REQUESTS);
-        // Apart, so that a system that answers in advance has no request to the origin left when the next one comes.
+        // With pauses, so that a system that answers in advance has finished its request to the origin before the next
+        // one.
         plan.model = LoadModel::Constant { rps: 1e3 / (2 * DELAY_MS) as f64 };
         plan.time_limit = PATIENCE.as_secs_f64();
         // A system that cannot be loaded is left out too; its trials report the reason.
@@ -94,7 +96,7 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
     Ok(all)
 }
 
-/// Returns whether the settings ask the system to make the answers itself, or to store the origin's.
+/// Returns whether the settings make the system generate the answers itself, or store the origin's.
 pub(crate) fn makes_answers(settings: &Settings) -> bool {
     settings.answer.is_some() || settings.features().iter().any(|name| name == "cache")
 }

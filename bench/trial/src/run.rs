@@ -61,7 +61,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         }
         match self.earlier.as_ref().map(|earlier| earlier.trials.len()) {
             None => self.header()?,
-            // The reader of a report must know that someone saw the figures before the rest was measured.
+            // The report must state that the figures were visible before the rest was measured.
             Some(count) => {
                 let text = format!(
                     "The run was stopped after {count} trials and continued at {}; a trial that was under way was \

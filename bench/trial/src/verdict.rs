@@ -78,11 +78,11 @@ fn describe(findings: &mut Findings, facts: &Facts, evidence: &Evidence) {
     }
 }
 
-/// The part of a core, used by others on the system's cores, from which the findings mention it.
+/// From this share of a core on, the findings mention other programs on the system's cores.
 const BESIDE: f64 = 0.1;
 
-/// Returns how many of the cores of the system were busy without it, if they are worth a sentence. A process that the
-/// system started elsewhere and threads of the kernel work there too, and no cost includes them.
+/// Returns how many of the system's cores others used, if the findings should mention it. The system's cost does not
+/// include such work, for example of threads of the kernel, or of a process outside its process tree.
 fn beside(facts: &Facts, evidence: &Evidence) -> Option<f64> {
     if !facts.has_cpu || facts.system_cores.is_empty() || evidence.wall_us <= 0.0 {
         return None;

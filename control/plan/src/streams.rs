@@ -167,11 +167,22 @@ pub(crate) fn tables(
             );
         }
     }
+    build(parts, &addresses, &places, warnings)
+}
+
+/// Builds the table of each address, and returns it for each listener there.
+fn build<'a>(
+    parts: &config::CombinedResources<'_>,
+    addresses: &'a [SharedAddress],
+    places: &HashMap<&'a SharedAddress, NamedStreams<'_>>,
+    warnings: &mut Vec<Problem>,
+) -> Vec<Option<Arc<StreamTable>>> {
+    let listeners = &parts.listeners;
     let config = &parts.config;
     let may_come = config.store.is_some() || config.etcd.is_some() || config.kubernetes.is_some();
     let mut tables: HashMap<&SharedAddress, Arc<StreamTable>> = HashMap::new();
     let mut out = Vec::new();
-    for (&listener, address) in listeners.iter().zip(&addresses) {
+    for (&listener, address) in listeners.iter().zip(addresses) {
         let is_layer4 = listener.protocol != ListenerProtocol::Http;
         let place = places.get(address);
         if place.is_none() && is_layer4 && !may_come {
@@ -184,7 +195,7 @@ pub(crate) fn tables(
             let mut table = StreamTable::default();
             place.into_iter().flatten().for_each(|(name, stream)| table.insert(*name, stream));
             if place.is_some() && !is_layer4 {
-                let sharing = listeners.iter().zip(&addresses).filter(|(_, other)| *other == address);
+                let sharing = listeners.iter().zip(addresses).filter(|(_, other)| *other == address);
                 sharing.flat_map(|(other, _)| &other.hosts).for_each(|host| table.leave(&host.value));
             }
             Arc::new(table)

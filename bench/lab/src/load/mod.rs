@@ -125,7 +125,7 @@ fn for_people(options: &LoadOptions) -> Result<ExitCode, String> {
         return print_plan(&plan).map(|()| ExitCode::SUCCESS);
     }
     let tls = greet(&plan).map_err(|failure| failure.to_string())?;
-    // A load of minutes is not lost because its result cannot be written.
+    // Checked before the load: a file that cannot be written must not waste a load of minutes.
     let files = options.json.iter().filter(|file| file.as_path() != Path::new("-")).chain(&options.html);
     for file in files {
         let opened = fs::File::options().create(true).append(true).open(file);

@@ -91,7 +91,7 @@ impl FromStr for Condition {
             _ if rest.starts_with('>') => (Comparison::Above, &rest[1..]),
             _ => (Comparison::Below, &rest[1..]),
         };
-        // The limit is the end of the text, but for white space.
+        // The limit is at the end of the text, before white space.
         let limit = text.trim_end().len() - rest.trim().len()..text.trim_end().len();
         let rest = rest.trim();
         let wrong = |what: &str| pointed(text, limit.clone(), what);

@@ -170,7 +170,7 @@ pub const OF_A_URL: [&str; 30] = [
     "verify_body",
 ];
 
-/// Why options make no plan.
+/// Why no plan can be made from the options.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// The options ask for something that cannot be.
@@ -355,9 +355,9 @@ impl LoadOptions {
         Ok(plan)
     }
 
-    /// Checks what a plan would not show any more.
+    /// Checks combinations of options that a plan no longer shows.
     fn check(&self, to: &Destination) -> Result<(), String> {
-        // The parser does not ask for the recording if other options exclude one.
+        // The parser does not check the recording if other options exclude it.
         if self.replay.is_none() && self.speed != 1.0 {
             return Err(format!("--speed {}: expected a recording with --replay FILE", self.speed));
         }

@@ -137,7 +137,7 @@ pub fn summary(load: &LoadResult, plan: &Plan) -> String {
     text
 }
 
-/// Returns what may be wrong if a server that accepts connections gave no good answer at all.
+/// Returns a likely cause if a server accepts connections and gives no good answer.
 fn advice(load: &LoadResult, plan: &Plan) -> Option<&'static str> {
     let Failures { read, protocol, .. } = load.failures;
     let plain = plan.tls.is_none() && plan.https.is_none();

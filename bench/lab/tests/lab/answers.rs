@@ -57,7 +57,7 @@ fn the_gate_tells_by_its_exit_status() {
     // A lower cost is no failure.
     bench.run(&["gate", "before", "--baseline", "after"]).well();
 
-    // A failure stays one if its reasons are not read, as after `| head`.
+    // The exit status still reports a failure if the reader has closed the output, as after `| head`.
     let mut command = bench.command(&["gate", "after", "--baseline", "before"]);
     let mut unread = command.stdout(Stdio::piped()).spawn().unwrap();
     drop(unread.stdout.take());

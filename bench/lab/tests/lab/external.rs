@@ -163,7 +163,7 @@ fn a_source_that_names_another_process_shows_no_toll_of_zero() {
     let bench = Bench::new();
     let site = Site::new(&bench);
     let idle = Running(Command::new("sleep").arg("1000").spawn().unwrap());
-    // From 4,000 answers on, a missing CPU time is no matter of the clock.
+    // From 4,000 answers on, the clock's resolution does not explain a missing CPU time.
     let study = site
         .study(&format!("cpu: {{pid: {}}}", idle.0.id()))
         .replace("rate: 400, seconds: 1, rounds: 2", "requests: 4500, rounds: 1");

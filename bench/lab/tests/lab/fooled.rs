@@ -119,7 +119,7 @@ fn answers_in_advance_are_named_although_the_origin_is_asked_as_often() {
     assert!(results.verdict_of("1-1", "wire").unwrap().kind.has_figures(), "{:?}", only(&results, "wire"));
 }
 
-/// Stands in for Gatling, which takes minutes to install: one connection, and the figures in its form.
+/// A substitute for Gatling, which takes minutes to install: one connection, with figures in Gatling's form.
 const GATLING: &str = r#"#!/usr/bin/env python3
 import http.client, time, urllib.parse
 load = dict(line.split(" ", 1) for line in open("load").read().splitlines())
@@ -284,8 +284,8 @@ fn a_round_that_one_system_spoils_counts_for_none() {
     assert!(markdown.contains("dropped for all of its cell"), "{markdown}");
 }
 
-/// Leaves its process tree and its control group: the relay belongs to no process and no group of this system. It
-/// ends with the system.
+/// A relay that leaves the process tree and the control group of its system, so that neither counts it. It ends with
+/// the system.
 const OUTSIDER: &str = r#"
 keeper=$$
 groups=/sys/fs/cgroup/cgroup.procs

@@ -146,7 +146,7 @@ fn a_run_is_not_continued_with_another_program() {
     bench.write("data/systems/wire/system.yaml", &system.replace(LAB, gate.to_str().unwrap()));
     let arguments = ["run", "long", "--seconds", "0.2", "--out", "r.jsonl"];
     bench.run(&arguments).well();
-    // As if the run had been stopped in its last cell.
+    // Simulates a run that was stopped in its last cell.
     let file = bench.path("r.jsonl");
     let text = fs::read_to_string(&file).unwrap();
     let kept = text.lines().take_while(|line| !line.contains("\"line\":\"verdict\""));
@@ -158,7 +158,7 @@ fn a_run_is_not_continued_with_another_program() {
     let kept = fs::read_to_string(&file).unwrap();
     fs::write(&file, kept.replace("\"version\":\"0.1.0\"", "\"version\":\"0.0.9\"")).unwrap();
     bench.run(&arguments).refused(1, &["wire was 0.0.9 (", "and is 0.1.0 (", "--fresh"]);
-    // Written after the program, the file is continued.
+    // A file that was written after the program is continued.
     fs::write(&file, kept).unwrap();
     bench.run(&arguments).well();
 }

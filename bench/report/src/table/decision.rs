@@ -42,7 +42,7 @@ pub fn of_decision(report: &Report, decision: &Decision) -> Table {
     if shown.mean {
         columns.push(column("Mean", true, 0));
     }
-    // In words, since the head of a report has no footnotes. All trials of a cell are of one tool.
+    // In words, because the head of a report has no footnotes. All trials of a cell use one tool.
     let uncorrected = any(|figures| figures.p99_us.is_some() && !figures.corrected);
     let p99 = if uncorrected { "p99 from the real sending" } else { "p99" };
     columns.extend([column("p50", true, 5), column(p99, true, 0), column("Memory", true, 2)]);

@@ -168,7 +168,7 @@ fn a_gate_does_not_pass_a_build_that_fails_every_request() {
     let outcome = gate(&part, &baseline, 0.03, &["tollgate".to_owned()], None);
     assert_eq!(outcome.exit_code(), 1, "{outcome}");
     assert!(outcome.to_string().contains("not in the second file"), "{outcome}");
-    // A cell that was set otherwise since holds nothing of the baseline.
+    // A cell whose settings changed cannot be compared with the baseline.
     let mut eased = canned::results();
     for cell in eased.cells.iter_mut().filter(|cell| cell.id != "toll-64") {
         cell.settings.insert("rate".into(), "1/s".into());

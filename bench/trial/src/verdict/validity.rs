@@ -71,8 +71,8 @@ fn describe_failures(failures: &Failures) -> String {
     words.join(", ")
 }
 
-/// Finds answers that are not the origin's. A system that answers in advance and asks the origin in the background has
-/// equal counts; the probe of the equal terms finds it.
+/// Finds answers that did not come from the origin, by comparing counts. If a system answers in advance and asks the
+/// origin in the background, the counts are equal; the probe of the equal terms finds such a system.
 pub(super) fn forwarded(
     findings: &mut Findings,
     facts: &Facts,
@@ -135,7 +135,7 @@ pub(super) fn counted(
     let used = evidence.target.cpu_us();
     let gone = facts.has_cpu && evidence.wall_us > 0.0 && load.ok >= MANY && used < LEAST_US * load.ok as f64;
     gone.then(|| {
-        // The counter of a gateway that already runs may be read from a copy, such as Prometheus'.
+        // The CPU time of a gateway that already runs may come from a copy of its counter, such as Prometheus'.
         let or = if facts.unseen { ", or the counter was not updated meanwhile" } else { "" };
         findings.add(format!(
             "{used:.0} us of CPU for {} answers: other processes than the counted ones served them{or}",

@@ -115,7 +115,7 @@ fn run(steps: Vec<Step>) -> usize {
             }
             Step::Connection(ConnectionStep::Connect(gateway)) => gateways[gateway].connect(),
             Step::Connection(ConnectionStep::Receive(gateway, count)) => {
-                gateways[gateway].receive(&log, count)
+                gateways[gateway].receive(&log, count);
             }
             Step::Connection(ConnectionStep::Disconnect(gateway)) => gateways[gateway].disconnect(),
             Step::Connection(ConnectionStep::RestartGateway(gateway)) => {

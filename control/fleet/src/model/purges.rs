@@ -145,12 +145,12 @@ fn run(steps: Vec<Step>) {
             Step::Wait(minutes) => now += Duration::from_secs(60 * minutes),
             Step::Connection(ConnectionStep::Connect(gateway)) => gateways[gateway].connect(),
             Step::Connection(ConnectionStep::Receive(gateway, count)) => {
-                gateways[gateway].receive(&mut list, now, count)
+                gateways[gateway].receive(&mut list, now, count);
             }
             Step::CarryOut(gateway) => gateways[gateway].carry_out(last, now),
             Step::Connection(ConnectionStep::Disconnect(gateway)) => gateways[gateway].disconnect(),
             Step::Connection(ConnectionStep::RestartGateway(gateway)) => {
-                gateways[gateway] = Gateway::new(last, now)
+                gateways[gateway] = Gateway::new(last, now);
             }
             Step::Connection(ConnectionStep::RestartController) => {
                 gateways.iter_mut().for_each(Gateway::disconnect);

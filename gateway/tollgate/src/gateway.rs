@@ -399,12 +399,16 @@ impl Gateway {
         }
     }
 
-    /// From now on, every response announces that the connection will close. `grace` is how long idle
-    /// connections may stay after the drain begins.
+    /// From now on, every response announces that the connection will close, and each worker keeps the connections that
+    /// it accepts. `grace` is how long idle connections may stay after the drain begins.
     pub fn announce_close(&self, grace: Option<Duration>) {
         self.ready.store(false, Ordering::Relaxed);
         self.registry.update_status(|status| status.draining = true);
-        self.workers.send(|_| WorkerCommand::Leave { grace });
+        let (receipt, receipts) = Receipt::new();
+        self.workers.send(|_| WorkerCommand::Leave { grace, receipt: Some(receipt.clone()) });
+        drop(receipt);
+        // No worker reports a failure of this command.
+        let _ = receipts.wait();
     }
 
     /// Closes the listening sockets, gives requests in flight at most `bound` to finish, and waits for that.
@@ -412,7 +416,7 @@ impl Gateway {
     /// # Errors
     /// The first error of a worker.
     pub fn drain(mut self, bound: Option<Duration>) -> io::Result<()> {
-        self.listeners.close(&self.workers);
+        self.listeners.close();
         self.workers.send(|_| WorkerCommand::Drain(bound));
         let result = self.workers.join();
         self.current.policies().release_cache_disk(CACHE_CLOSE_TIMEOUT);

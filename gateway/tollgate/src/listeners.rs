@@ -130,7 +130,7 @@ impl Listeners {
         // Drops this process's duplicates first; the sockets close with the workers' duplicates.
         drop(closed);
         if !handles.is_empty() {
-            workers.send(|_| WorkerCommand::Close(handles.clone(), Queued::Accept, None));
+            workers.send(|_| WorkerCommand::Close(handles.clone(), Queued::Accept));
         }
     }
 
@@ -196,41 +196,22 @@ impl Listeners {
     }
 
     /// Stops accepting on the addresses that another process has taken over. It has the same sockets, and
-    /// accepts the connections that wait in their queues. Returns when no worker sends a connection from there to
-    /// another worker any more.
+    /// accepts the connections that wait in their queues.
     pub fn stop_accepting(&mut self, taken: &[ListenAddress], workers: &WorkerThreads) {
         let is_taken =
             |open: &OpenListener| taken.iter().any(|taken| taken.is_same_address(&open.configured));
         let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_taken);
         self.open = kept;
-        close_at(workers, handles_of(&taken), Queued::Leave);
+        let handles: Vec<_> = taken.iter().filter_map(|open| open.handle).collect();
+        workers.send(|_| WorkerCommand::Close(handles.clone(), Queued::Leave));
     }
 
-    /// Closes all listeners. The workers accept the connections that wait in the queues. Returns when no worker sends a
-    /// connection to another worker any more.
-    pub fn close(&mut self, workers: &WorkerThreads) {
-        let closed = std::mem::take(&mut self.open);
-        closed.iter().for_each(OpenListener::remove_file);
-        let handles = handles_of(&closed);
-        // The workers have the last duplicates, so nothing can arrive that no worker accepts.
-        drop(closed);
-        close_at(workers, handles, Queued::Accept);
+    /// Drops this process's sockets. The workers have the last duplicates, and close them when they have
+    /// drained.
+    pub fn close(&mut self) {
+        self.open.iter().for_each(OpenListener::remove_file);
+        self.open.clear();
     }
-}
-
-fn handles_of(listeners: &[OpenListener]) -> Vec<ListenerId> {
-    listeners.iter().filter_map(|open| open.handle).collect()
-}
-
-/// Closes listeners at all workers, before a drain. A worker that drains ends as soon as it has no connection, so a
-/// connection that another worker accepted and sent there afterwards would be lost. Hence this waits until every worker
-/// keeps what it accepts. A connection that was sent before is in a mailbox, before the command to drain.
-fn close_at(workers: &WorkerThreads, handles: Vec<ListenerId>, queued: Queued) {
-    let (receipt, receipts) = Receipt::new();
-    workers.send(|_| WorkerCommand::Close(handles.clone(), queued, Some(receipt.clone())));
-    drop(receipt);
-    // No worker reports a failure of this command.
-    let _ = receipts.wait();
 }
 
 impl OpenListener {

@@ -120,7 +120,7 @@ async fn main(scenario: Scenario, recorder: Recorder, resources: Rc<GatewayResou
             let leave = scenario.leave.unwrap_or_default().min(at);
             simulated::sleep(at - leave).await;
             if !leave.is_zero() {
-                gateway.tell(|| WorkerCommand::Leave { grace: Some(leave) });
+                gateway.tell(|| WorkerCommand::Leave { grace: Some(leave), receipt: None });
                 simulated::sleep(leave).await;
             }
         }

@@ -104,7 +104,7 @@ fn assign_to_worker(
     serve: &impl Fn(Box<Client>),
 ) {
     let Some(listener) = handle.listener(&worker.active.borrow().plan) else { return };
-    let other = match worker.reserve(handle.closed().is_some()) {
+    let other = match worker.reserve() {
         Ok(other) => other,
         Err(full) => {
             debug!(target: component::LISTENER, %peer, listener = %listener.bind, reason = ?full, "refused a connection");

@@ -160,7 +160,7 @@ mod tests {
             for _ in 0..2 {
                 let (stream, peer) = listener.accept().expect("a connection");
                 stream.set_nonblocking(true).expect("non-blocking");
-                assert_eq!(worker.reserve(false), Ok(0));
+                assert_eq!(worker.reserve(), Ok(0));
                 let bind = worker.active().plan.listeners[0].bind.clone();
                 let handle = worker.listeners.open(crate::state::listener::ListenerId(0), bind);
                 let listener = handle.listener(&worker.active().plan).expect("the plan has it");

@@ -78,10 +78,9 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                         receipt.failed(error);
                     }
                 }
-                Some(WorkerCommand::Close(listeners, waiting, receipt)) => {
+                Some(WorkerCommand::Close(listeners, waiting)) => {
                     listeners.into_iter().for_each(|handle| worker.listeners.close(handle, waiting));
                     worker.wake_all();
-                    drop(receipt);
                 }
                 Some(WorkerCommand::Connection(stream, peer, handle, listener)) => {
                     admit(worker, worker.listeners.find(handle), stream, peer, listener, serve);
@@ -99,9 +98,10 @@ async fn run_commands<F: Fn(Box<Client>) + Clone + 'static>(
                     worker.change_followers(Followers::new(followers, builders));
                     drop(receipt);
                 }
-                Some(WorkerCommand::Leave { grace }) => {
+                Some(WorkerCommand::Leave { grace, receipt }) => {
                     worker.announces_close.set(true);
                     worker.grace.set(grace);
+                    drop(receipt);
                 }
                 Some(WorkerCommand::Drain(bound)) => {
                     worker.drain();

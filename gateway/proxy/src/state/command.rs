@@ -24,9 +24,8 @@ pub enum WorkerCommand {
     /// Accept from these sockets too, which are bound and non-blocking. Each comes with its address as
     /// written in the configuration, by which the plan identifies it.
     Listen(Vec<(ListenerId, ListenAddress, BoundListener)>, Option<Receipt>),
-    /// Stop accepting at these listeners. Their connections end as in a drain. Connections that are still accepted from
-    /// the kernel's queue stay with the worker that accepts them.
-    Close(Vec<ListenerId>, Queued, Option<Receipt>),
+    /// Stop accepting at these listeners. Their connections end as in a drain.
+    Close(Vec<ListenerId>, Queued),
     /// Serve a connection that another worker has accepted: its socket, its peer, its listener, and the
     /// listener's configuration there.
     Connection(DetachedStream, SocketAddr, ListenerId, Arc<PlannedListener>),
@@ -36,11 +35,16 @@ pub enum WorkerCommand {
     Log(Box<LogSink>, Option<Receipt>),
     /// Gather the traces of requests for these clients from now on, and for no others.
     Follow(Arc<[Arc<TraceFollower>]>, Option<Receipt>),
-    /// Announce with every response that it is the connection's last; a drain follows. `grace` is how long
-    /// idle connections stay open then; `None` keeps their idle timeout.
+    /// Announce with every response that it is the connection's last, and send no accepted connection to another worker;
+    /// a drain follows. `grace` is how long idle connections stay open then; `None` keeps their idle timeout.
+    ///
+    /// A worker that drains ends as soon as it has no connection. One that was sent there afterwards would be lost, so
+    /// the drain begins when every worker has this command.
     Leave {
         /// The time from the start of the drain to the end of an idle connection.
         grace: Option<Duration>,
+        /// Reports that every worker keeps its connections.
+        receipt: Option<Receipt>,
     },
     /// Accept only what the kernel has queued. End when the last connection has closed, or after this time.
     Drain(Option<Duration>),

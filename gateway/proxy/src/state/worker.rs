@@ -236,14 +236,14 @@ impl Worker {
         self.draining.get() && self.connections.get() == 0 && self.listening.get() == 0
     }
 
-    /// Chooses the worker for the next connection and reserves a place there. `stays`: the connection's listener is
-    /// closed, so a drain may follow, and only this worker is sure to receive the connection.
+    /// Chooses the worker for the next connection and reserves a place there.
     ///
     /// # Errors
     /// If the process has reached its limit of connections, or lacks resources.
-    pub fn reserve(&self, stays: bool) -> Result<usize, NoSlot> {
+    pub fn reserve(&self) -> Result<usize, NoSlot> {
         let limit = self.active.borrow().plan.settings.limits.connections;
-        let worker = if stays || self.draining.get() { self.id } else { self.less_loaded() };
+        // Another worker may drain earlier, and end before it receives the connection.
+        let worker = if self.announces_close.get() { self.id } else { self.less_loaded() };
         self.loads.reserve(worker, limit).map(|()| worker)
     }
 

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
-use tollgate_proxy::{ListenerId, Queued, Receipt, WorkerCommand};
+use tollgate_proxy::{Receipt, WorkerCommand};
 
 use crate::gateway::{Client, Gateway, eventually};
 use crate::origin::Origin;
@@ -108,7 +108,7 @@ fn connections_in_the_queue_are_served() {
 
 /// Another worker may begin its drain first, and end while a connection is on its way there.
 #[test]
-fn a_connection_stays_with_its_worker_once_its_listener_is_closed() {
+fn a_connection_stays_with_its_worker_once_a_drain_is_announced() {
     const CLIENTS: usize = 16;
     let origin = Origin::ok();
     let routes = format!("routes: [{{match: \"/*\", to: \"{}\"}}]", origin.to());
@@ -117,8 +117,8 @@ fn a_connection_stays_with_its_worker_once_its_listener_is_closed() {
     let gateway = Gateway::start_after(2, &routes, |address, mailboxes| {
         clients.extend((0..CLIENTS).map(|_| Client::connect(address)));
         for mailbox in mailboxes {
-            let close = WorkerCommand::Close(vec![ListenerId(0)], Queued::Accept, Some(receipt.clone()));
-            mailbox.send(close).expect("a mailbox");
+            let leave = WorkerCommand::Leave { grace: None, receipt: Some(receipt.clone()) };
+            mailbox.send(leave).expect("a mailbox");
         }
     });
     drop(receipt);

@@ -84,13 +84,16 @@ async fn send(plan: StreamPlan, wire: Wire, recorder: Recorder) {
     let mut sent = write(&number.to_be_bytes()).await;
     for start in (0..most).step_by(plan.writes.piece) {
         if !sent {
-            return;
+            break;
         }
         let piece = pattern::bytes(PATTERNS + number, start, plan.writes.piece.min(most - start));
         sent = write(&piece).await;
         if !plan.writes.pause.is_zero() {
             simulated::sleep(plan.writes.pause).await;
         }
+    }
+    if !sent {
+        return;
     }
     match plan.leave {
         Some((_, how)) => {

@@ -106,8 +106,8 @@ fn a_reset_may_have_been_acted_upon() {
 fn a_reset_on_a_connection_that_was_used_before_costs_an_attempt() {
     for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR] {
         let seen = AtomicUsize::new(0);
-        let origin = Http2Origin::play(move |mut stream| match seen.fetch_add(1, Ordering::SeqCst) {
-            0 => drop(stream.echo()),
+        let origin = Http2Origin::play(move |stream| match seen.fetch_add(1, Ordering::SeqCst) {
+            0 => stream.echo(),
             _ => stream.reset(reason),
         });
         let gateway = with(&origin, "    retry: {attempts: 2, on: [reset]}\n");

@@ -132,6 +132,19 @@ fn a_slow_leader_delays_nobody() {
     assert_eq!(origin.count(), 1);
 }
 
+/// Checks that requests for the same key reach the origin together. The origin counts them in `at_once`, and holds them
+/// at `gate`.
+fn assert_all_are_forwarded(gateway: &Gateway, gate: &Gate, at_once: &AtomicUsize) {
+    gate.close();
+    at_once.store(0, Ordering::SeqCst);
+    let mut clients = asking(gateway, 8);
+    eventually("all of them at once", || at_once.load(Ordering::SeqCst) == 8);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "ok");
+    }
+}
+
 #[test]
 fn clients_do_not_queue_for_what_is_not_stored() {
     let at_once = Arc::new(AtomicUsize::new(0));
@@ -158,14 +171,7 @@ fn clients_do_not_queue_for_what_is_not_stored() {
         assert_eq!(client.response().text(), "ok");
     }
     // The key is known to be uncacheable: no client waits for another.
-    gate.close();
-    at_once.store(0, Ordering::SeqCst);
-    let mut clients = asking(&gateway, 8);
-    eventually("all of them at once", || at_once.load(Ordering::SeqCst) == 8);
-    gate.open();
-    for client in &mut clients {
-        assert_eq!(client.response().text(), "ok");
-    }
+    assert_all_are_forwarded(&gateway, &gate, &at_once);
 }
 
 #[test]
@@ -275,14 +281,7 @@ fn clients_do_not_queue_for_what_is_not_stored_any_more() {
         assert_eq!(super::get(&gateway, "/", "").text(), "ok");
     }
     // The second response was not stored, so the first one is out of date, and no client waits for another.
-    gate.close();
-    at_once.store(0, Ordering::SeqCst);
-    let mut clients = asking(&gateway, 8);
-    eventually("all of them at once", || at_once.load(Ordering::SeqCst) == 8);
-    gate.open();
-    for client in &mut clients {
-        assert_eq!(client.response().text(), "ok");
-    }
+    assert_all_are_forwarded(&gateway, &gate, &at_once);
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Follower {
     }
 
     /// Waits for the head. `request` is the follower's own: a response that `Vary` does not allow for it is
-    /// [`Start::OtherVariant`], and one that each request must validate for itself is [`Start::Fetch`]. After another result than [`Start::Streaming`],
-    /// the follower has no further use.
+    /// [`Start::OtherVariant`], and one that each request must validate for itself is [`Start::Fetch`]. Only after
+    /// [`Start::Streaming`] may the follower be used further.
     pub fn poll_start(&mut self, cx: &mut Context<'_>, request: &Head) -> Poll<Start> {
         let Some(id) = self.id else { return Poll::Ready(Start::Fetch) };
         let fits = |head: &StoredHead| head.freshness().can_be_shared() && head.is_selected_by(request);

@@ -291,9 +291,9 @@ impl Store {
         }
     }
 
-    /// Whether a fetch that holds `own` bytes may go on to be stored. All fetches hold `filling` bytes: a quarter of the
-    /// capacity at most, or those of one body. What is lent counts too, except for a short body, so that slow clients of long
-    /// ones do not end all storing.
+    /// Whether a fetch that holds `own` bytes may go on to be stored. `filling` is the number of bytes that all fetches
+    /// hold. They may hold a quarter of the capacity; one fetch alone may hold more. Lent bytes count too, except for a
+    /// short body, so that slow clients of long bodies do not prevent all storing.
     fn may_fill(&self, filling: u64, own: u64) -> bool {
         let most = self.capacity_bytes.load(Ordering::Relaxed) / 4;
         let fits = |lent: u64| lent == 0 || filling.saturating_add(lent) <= most;

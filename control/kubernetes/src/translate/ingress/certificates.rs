@@ -15,7 +15,7 @@ use crate::resources::{Ingress, IngressTls};
 pub struct Certificates {
     /// The certificates in the gateway's form; the oldest Ingress comes first.
     pub all: Vec<Arc<Value>>,
-    /// The Secret of those that have none of their own.
+    /// The Secret for Ingresses without a certificate of their own.
     default: Option<ObjectName>,
     /// The certificate of each Secret, or why it has none. Kept, because checking a key costs more than all else here.
     by_secret: HashMap<ObjectName, Result<Arc<Value>, String>>,

@@ -43,7 +43,7 @@ pub struct Routes<'r, 'a> {
 pub struct Written {
     /// The documents.
     pub documents: BTreeMap<DocumentKey, Document>,
-    /// What its backends lead to.
+    /// The upstreams, Services and ConfigMaps that it refers to.
     pub found: Found,
     /// The upstreams of its canaries, and whether each had endpoints.
     pub canaries: Vec<(Source, bool)>,

@@ -212,7 +212,10 @@ fn a_token_is_taken_from_the_variable_or_the_option() {
     assert_eq!(ran(&gateway, &["get", "routes", "--token", TOKEN], &[]).code, Some(0));
     assert_eq!(ran(&gateway, &["top", "--once"], &[("TOLLGATE_TOKEN", TOKEN)]).code, Some(0));
     let wrong = ran(&gateway, &["get", "routes"], &[("TOLLGATE_TOKEN", "some-other-token")]);
-    assert!(wrong.code == Some(1) && wrong.err.contains("this token is not known there"), "{wrong:?}");
+    assert!(
+        wrong.code == Some(1) && wrong.err.contains("the admin listener does not know this token"),
+        "{wrong:?}"
+    );
     let low = [("TOLLGATE_TOKEN", "a-token-of-enough-signs-too")];
     let low = ran(&gateway, &["delete", "routes/a"], &low);
     assert!(low.code == Some(1) && low.err.contains("needs the role `write`"), "{low:?}");

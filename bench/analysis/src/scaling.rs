@@ -44,75 +44,14 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
     let (mut fits, mut points) = (Vec::new(), Vec::new());
     let mut elsewhere = Vec::new();
     for name in gateways(study, &cells) {
-        let title = title(study, results, name);
-        let (mut here, mut published) = (Series::default(), Series::default());
-        let outcomes: Vec<Outcome<'_>> = cells.iter().map(|cell| Outcome::of(results, cell, name)).collect();
-        for (at, (cell, outcome)) in cells.iter().zip(&outcomes).enumerate() {
-            let Some(workers) = workers(study, cell, name) else { continue };
-            if let Outcome::Measured { trials, kind } = outcome {
-                here.0.extend(median::median(&rates(trials)).map(|rps| (at, workers, rps)));
-                if !own_limit(*kind) {
-                    elsewhere.push(format!("{title}, {} ({})", cell.title, kind.name()));
-                }
-            }
-            published.0.extend(printed(cell, name).map(|rps| (at, workers, rps)));
-        }
-        fits.push(fitted(&title, &here, &published));
-        let line = here.line().ok();
-        for (at, (cell, outcome)) in cells.iter().zip(&outcomes).enumerate() {
-            let residual = here.place(at).and_then(|place| line.as_ref()?.residuals.get(place).copied());
-            let rps = here.rps(at);
-            let number = |value: Option<f64>, places| {
-                value.map_or_else(|| NONE.to_owned(), |value| fixed(value, places))
-            };
-            let said = match outcome {
-                Outcome::Measured { kind, .. } => kind.name(),
-                other => other.why(),
-            };
-            points.push([
-                title.clone(),
-                workers(study, cell, name).map_or_else(|| NONE.to_owned(), |workers| workers.to_string()),
-                number(rps, 0),
-                number(rps.zip(residual).map(|(rps, residual)| rps - residual), 0),
-                number(residual, residual.map_or(0, decimals)),
-                number(here.efficiency(at), 3),
-                said.to_owned(),
-                number(published.rps(at), 0),
-                number(published.efficiency(at), 3),
-            ]);
-        }
+        let system = System::of(study, results, &cells, name);
+        fits.push(fitted(&system.title, &system.measured, &system.published));
+        points.extend(system.points());
+        elsewhere.extend(system.limited_elsewhere());
     }
     let mut lines = vec![
-        table(
-            section,
-            [
-                "Line through the workers",
-                "Requests/s a further worker",
-                "Requests/s at no worker",
-                "R²",
-                "Published: a further worker",
-                "at no worker",
-                "published R²",
-            ]
-            .map(str::to_owned),
-            fits,
-        ),
-        table(
-            section,
-            [
-                "Each point",
-                "Workers",
-                "Requests/s, median of the rounds",
-                "On the line",
-                "Residual",
-                "Efficiency",
-                "Limited by, or why there is no figure",
-                "Published requests/s",
-                "Published efficiency",
-            ]
-            .map(str::to_owned),
-            points,
-        ),
+        table(section, FIT_COLUMNS.map(str::to_owned), fits),
+        table(section, POINT_COLUMNS.map(str::to_owned), points),
         note(
             section,
             "The line is an ordinary least-squares fit; a residual is measured minus fitted. The efficiency of W workers is \
@@ -132,6 +71,95 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
     lines
 }
 
+/// The head of the table with a row for each system.
+const FIT_COLUMNS: [&str; 7] = [
+    "Line through the workers",
+    "Requests/s a further worker",
+    "Requests/s at no worker",
+    "R²",
+    "Published: a further worker",
+    "at no worker",
+    "published R²",
+];
+
+/// The head of the table with a row for each system and cell.
+const POINT_COLUMNS: [&str; 9] = [
+    "Each point",
+    "Workers",
+    "Requests/s, median of the rounds",
+    "On the line",
+    "Residual",
+    "Efficiency",
+    "Limited by, or why there is no figure",
+    "Published requests/s",
+    "Published efficiency",
+];
+
+/// A system in the cells of a section.
+struct System<'a> {
+    title: String,
+    /// The cells, with the workers and the outcome of the system in each.
+    cells: Vec<(&'a Cell, Option<u32>, Outcome<'a>)>,
+    measured: Series,
+    published: Series,
+}
+
+impl<'a> System<'a> {
+    fn of(study: &Study, results: &'a Results, cells: &[&'a Cell], name: &'a str) -> Self {
+        let cells: Vec<_> = cells
+            .iter()
+            .map(|cell| (*cell, workers(study, cell, name), Outcome::of(results, cell, name)))
+            .collect();
+        let (mut measured, mut published) = (Series::default(), Series::default());
+        for (at, (cell, workers, outcome)) in cells.iter().enumerate() {
+            let Some(workers) = *workers else { continue };
+            if let Outcome::Measured { trials, .. } = outcome {
+                measured.0.extend(median::median(&rates(trials)).map(|rps| (at, workers, rps)));
+            }
+            published.0.extend(printed(cell, name).map(|rps| (at, workers, rps)));
+        }
+        Self { title: title(study, results, name), cells, measured, published }
+    }
+
+    /// Returns a row for each cell.
+    fn points(&self) -> Vec<[String; 9]> {
+        let line = self.measured.line().ok();
+        let number =
+            |value: Option<f64>, places| value.map_or_else(|| NONE.to_owned(), |value| fixed(value, places));
+        let row = |(at, (_, workers, outcome)): (usize, &(&Cell, Option<u32>, Outcome<'_>))| {
+            let place = self.measured.place(at);
+            let residual = place.and_then(|place| line.as_ref()?.residuals.get(place).copied());
+            let rps = self.measured.rps(at);
+            let limit = match outcome {
+                Outcome::Measured { kind, .. } => kind.name(),
+                other => other.why(),
+            };
+            [
+                self.title.clone(),
+                workers.map_or_else(|| NONE.to_owned(), |workers| workers.to_string()),
+                number(rps, 0),
+                number(rps.zip(residual).map(|(rps, residual)| rps - residual), 0),
+                number(residual, residual.map_or(0, decimals)),
+                number(self.measured.efficiency(at), 3),
+                limit.to_owned(),
+                number(self.published.rps(at), 0),
+                number(self.published.efficiency(at), 3),
+            ]
+        };
+        self.cells.iter().enumerate().map(row).collect()
+    }
+
+    /// Returns the measured points that neither the system nor its quota limited.
+    fn limited_elsewhere(&self) -> impl Iterator<Item = String> {
+        self.cells.iter().filter_map(|(cell, workers, outcome)| match outcome {
+            Outcome::Measured { kind, .. } if workers.is_some() && !own_limit(*kind) => {
+                Some(format!("{}, {} ({})", self.title, cell.title, kind.name()))
+            }
+            _ => None,
+        })
+    }
+}
+
 /// Returns whether further workers, with their share of the quota, would raise this limit.
 fn own_limit(kind: VerdictKind) -> bool {
     matches!(kind, VerdictKind::Gateway | VerdictKind::HotWorker | VerdictKind::Quota)
@@ -142,8 +170,9 @@ fn printed(cell: &Cell, system: &str) -> Option<f64> {
     median::median(&cell.published.get(system)?.rps)
 }
 
-fn fitted(title: &str, here: &Series, published: &Series) -> [String; 7] {
-    let [slope, intercept, r_squared] = in_words(here);
+/// Returns the row of a system: its own line, and the published one.
+fn fitted(title: &str, measured: &Series, published: &Series) -> [String; 7] {
+    let [slope, intercept, r_squared] = in_words(measured);
     let [their_slope, their_intercept, their_r_squared] = in_words(published);
     [title.to_owned(), slope, intercept, r_squared, their_slope, their_intercept, their_r_squared]
 }

@@ -150,8 +150,8 @@ pub(crate) fn readiness(pod: &KubePod) -> Result<(), Unready> {
         let waiting = state.waiting.map(|waiting| (waiting.reason, waiting.message));
         let terminated = state.terminated.map(|ended| (ended.reason, ended.message));
         if let Some((reason, message)) = waiting.or(terminated) {
-            let said: Vec<String> = reason.into_iter().chain(message).collect();
-            reasons.push(format!("container {}: {}", container.name, said.join(", ")));
+            let words: Vec<String> = reason.into_iter().chain(message).collect();
+            reasons.push(format!("container {}: {}", container.name, words.join(", ")));
         }
     }
     // The scheduler says here why it finds no node.

@@ -67,8 +67,8 @@ impl Connection {
     /// # Errors
     /// If it does not answer.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let asked = self.wait(self.client.apiserver_version());
-        asked.map(|_| ()).map_err(|error| format!("the API server: {}", text(&error)))
+        let version = self.wait(self.client.apiserver_version());
+        version.map(|_| ()).map_err(|error| format!("the API server: {}", text(&error)))
     }
 
     /// Reads an object; `None` if there is none.

@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use tollgate_lab_meter::child::stop_all_on_signal;
 use tollgate_lab_meter::machine::{Roles, Topology};
-use tollgate_lab_tools::Places;
+use tollgate_lab_tools::ToolPaths;
 use tollgate_lab_trial::agent::{Identity, serve};
-use tollgate_lab_trial::{Failure, Ground};
+use tollgate_lab_trial::{Environment, Failure};
 
 /// Creates the shared key, or serves until a signal ends the program.
 pub fn run(options: &AgentOptions, data: &dyn Fn() -> Result<PathBuf, String>) -> Result<(), String> {
@@ -32,16 +32,16 @@ pub fn run(options: &AgentOptions, data: &dyn Fn() -> Result<PathBuf, String>) -
     stop_all_on_signal(|| say!("stopping")).map_err(|error| error.to_string())?;
     let gateway = options.gateway.clone();
     let cgroup_root = options.cgroup_root.clone();
-    let ground = move |cores: Option<&[usize]>| {
-        let asked = cores.or(allowed.as_deref());
-        let roles = Roles::of_one(&machine, asked)?;
+    let environment = move |cores: Option<&[usize]>| {
+        let cores = cores.or(allowed.as_deref());
+        let roles = Roles::of_one(&machine, cores)?;
         let catalogue = catalogue(&data, gateway.as_deref()).map_err(Failure)?;
-        let mut ground = Ground::prepare(exe.clone(), catalogue, Places::of_user(), roles)?;
-        ground.cgroup_root.clone_from(&cgroup_root);
-        Ok(ground)
+        let mut environment = Environment::prepare(exe.clone(), catalogue, ToolPaths::of_user(), roles)?;
+        environment.cgroup_root.clone_from(&cgroup_root);
+        Ok(environment)
     };
     say!("agent: listening on {address}");
-    match serve(&listener, &identity, ground, |text| say!("agent: {text}")) {
+    match serve(&listener, &identity, environment, |text| say!("agent: {text}")) {
         Err(failure) => Err(failure.to_string()),
     }
 }

@@ -28,8 +28,8 @@ pub enum Action {
     Run(Box<RunOptions>),
     /// Print which cores the system under test, the origin and the load get.
     Cores {
-        /// The cores of some roles; the others are chosen.
-        #[arg(long, value_name = "ROLES", value_parser = cores, default_value = "")]
+        /// The cores of some roles, such as `target=0-7`; the others are chosen.
+        #[arg(long, value_name = "ROLES", value_parser = cores, default_value = "", hide_default_value = true)]
         cores: Cores,
         /// A copy of another machine's `/sys/devices/system`, to plan for it.
         #[arg(long, value_name = "FOLDER")]

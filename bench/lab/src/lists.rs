@@ -6,19 +6,19 @@ use std::path::Path;
 use std::process::Command;
 use tollgate_lab_meter::machine::{Facts, Roles, Topology, WantedRoles};
 use tollgate_lab_study::{CoreList, Cores, Limits, Names, Study, load, names, plan};
-use tollgate_lab_system::{Catalogue, Feature, Place, Status};
-use tollgate_lab_tools::{Found, Places, Tool};
+use tollgate_lab_system::{Catalogue, Feature, ProgramPaths, Status};
+use tollgate_lab_tools::{Found, Tool, ToolPaths};
 
 /// Descriptors that a server needs besides its connections.
 const OTHER_FILES: u64 = 1_500;
 
 /// Reads the catalogue of systems. `gateway` overrides the `tollgate` that would be found.
 pub fn catalogue(data: &Path, gateway: Option<&Path>) -> Result<Catalogue, String> {
-    let mut place = Place::of_this_machine();
+    let mut paths = ProgramPaths::of_this_machine();
     if let Some(gateway) = gateway {
-        place.given.insert("tollgate".into(), gateway.to_owned());
+        paths.given.insert("tollgate".into(), gateway.to_owned());
     }
-    Catalogue::load(&data.join("systems"), &place).map_err(|problems| problems.to_string())
+    Catalogue::load(&data.join("systems"), &paths).map_err(|problems| problems.to_string())
 }
 
 /// Reads a study and checks its names.
@@ -101,10 +101,10 @@ pub fn systems(data: &Path) -> Result<(), String> {
 
 /// Implements `tollgate bench tools`.
 pub fn tools() -> Result<(), String> {
-    let places = Places::of_user();
+    let paths = ToolPaths::of_user();
     let mut text = String::from("builtin      ready    the laboratory's own\n");
     for tool in Tool::ALL {
-        let state = match tool.find(&places) {
+        let state = match tool.find(&paths) {
             Found::Here(program) => format!("ready    {}", program.version),
             Found::Missing { how_to_get } => format!("missing  {how_to_get}"),
         };

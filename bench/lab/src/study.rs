@@ -19,10 +19,10 @@ use tollgate_lab_meter::machine::{Roles, Topology};
 use tollgate_lab_record::Results;
 use tollgate_lab_study::{CoreList, Cores, Limits, Plan, Study, plan as make_plan};
 use tollgate_lab_system::{Catalogue, Status, System};
-use tollgate_lab_tools::Places;
+use tollgate_lab_tools::ToolPaths;
 use tollgate_lab_trial::agent::Identity;
 use tollgate_lab_trial::host::Hosts;
-use tollgate_lab_trial::{Ground, Session};
+use tollgate_lab_trial::{Environment, Session};
 
 /// Runs a study.
 pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
@@ -56,49 +56,38 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let file = open(&out, earlier.is_some())?;
     let mut cluster = in_cluster.map(|wanted| InCluster::connect(wanted, &plan)).transpose()?;
     stop_on_signal(&out, cluster.as_ref())?;
-    let exe = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
-    let mut ground =
-        Ground::prepare(exe, catalogue, Places::of_user(), roles).map_err(|failure| failure.to_string())?;
-    ground.look_at_start();
-    ground.own_origin = study.origin.clone();
-    let mut key = options.key.clone();
-    let mut places = Vec::new();
-    if let Some(cluster) = &mut cluster {
-        let (made, notes) = cluster.start(&mut study, &plan)?;
-        (key, places) = (Some(made), notes);
-    }
+    let mut environment = environment(&study, catalogue, roles)?;
+    let (key, mut placement) = match &mut cluster {
+        Some(cluster) => {
+            let (key, placement) = cluster.start(&mut study, &plan)?;
+            (Some(key), placement)
+        }
+        None => (options.key.clone(), Vec::new()),
+    };
     if let Some(key) = &key {
-        ground.identity = Some(Identity::read(key).map_err(|failure| failure.to_string())?);
+        environment.identity = Some(Identity::read(key).map_err(|failure| failure.to_string())?);
     }
     let mut notes = warnings;
     if !study.hosts.is_empty() {
         let (hosts, more) = hosts(&study, &plan, &cores, key.as_deref())?;
         use_cores(&mut limits, &hosts);
-        let again = make_plan(&study, &limits);
-        for text in again.scaled.iter().filter(|text| !plan.scaled.contains(text)) {
-            say!("  made smaller: {text}");
-        }
-        plan = again;
-        ground.use_hosts(hosts);
-        notes = places;
-        notes.extend(more);
+        plan = make_plan_again(&study, &limits, &plan);
+        environment.use_hosts(hosts);
+        placement.extend(more);
+        notes = placement;
         for text in &notes {
             say!("  {text}");
         }
     }
     let begun = Instant::now();
     let mut session = Session {
-        ground: &ground,
+        environment: &environment,
         study: &study,
         plan: &plan,
         remarks: notes,
         seed: earlier.as_ref().map_or(options.seed, |earlier| earlier.header.seed),
         command: command(options),
-        started: OffsetDateTime::now_utc()
-            .replace_nanosecond(0)
-            .ok()
-            .and_then(|now| now.format(&Rfc3339).ok())
-            .unwrap_or_default(),
+        started: now(),
         out: file,
         progress: Printed::new(),
         earlier,
@@ -110,6 +99,31 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     }
     session.end(begun.elapsed().as_secs_f64()).map_err(|failure| failure.to_string())?;
     show(&out, options)
+}
+
+/// Prepares the environment of a run on this host.
+fn environment(study: &Study, catalogue: Catalogue, roles: Roles) -> Result<Environment, String> {
+    let exe = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
+    let mut environment = Environment::prepare(exe, catalogue, ToolPaths::of_user(), roles)
+        .map_err(|failure| failure.to_string())?;
+    environment.look_at_start();
+    environment.own_origin = study.origin.clone();
+    Ok(environment)
+}
+
+/// Plans a study again with the cores of its hosts, and prints what is smaller than in the first plan.
+fn make_plan_again(study: &Study, limits: &Limits, first: &Plan) -> Plan {
+    let plan = make_plan(study, limits);
+    for text in plan.scaled.iter().filter(|text| !first.scaled.contains(text)) {
+        say!("  made smaller: {text}");
+    }
+    plan
+}
+
+/// Returns the time in UTC, in whole seconds, as RFC 3339 writes it.
+fn now() -> String {
+    let now = OffsetDateTime::now_utc().replace_nanosecond(0).ok();
+    now.and_then(|now| now.format(&Rfc3339).ok()).unwrap_or_default()
 }
 
 /// Returns the cores of the roles that run on this host.
@@ -173,9 +187,9 @@ fn check_plan(study: &Study, plan: &Plan, has_cluster: bool) -> Result<(), Strin
 /// Makes a signal end the run: its processes stop, and its objects in the cluster are deleted.
 fn stop_on_signal(out: &Path, cluster: Option<&InCluster>) -> Result<(), String> {
     let created = cluster.map(InCluster::created);
-    let shown = out.display().to_string();
+    let file = out.display().to_string();
     stop_all_on_signal(move || {
-        say!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
+        say!("\nstopping; what was measured is in {file}, and the same command goes on from there");
         if let Some(Err(text)) = created.as_ref().map(|created| created.delete()) {
             say!("not everything was deleted from the cluster: {text}");
         }
@@ -280,14 +294,14 @@ fn earlier(out: &Path, study: &Study, options: &RunOptions) -> Result<Option<Res
     let results = load_results(out)?;
     if results.header.study != study.name {
         return Err(format!(
-            "{} holds the study {}; name another file with --out, or begin anew with --fresh",
+            "{} holds the study {}; name another file with --out, or start over with --fresh",
             out.display(),
             results.header.study
         ));
     }
     if results.end.is_some() {
         return Err(format!(
-            "{} holds a whole run; name another file with --out, or begin anew with --fresh",
+            "{} holds a whole run; name another file with --out, or start over with --fresh",
             out.display()
         ));
     }
@@ -316,7 +330,7 @@ fn unchanged(out: &Path, study: &Study, plan: &Plan, catalogue: &Catalogue) -> R
         if let Some(file) = newer {
             return Err(format!(
                 "{} of {name} is newer than the last line of {}: its rounds would be of two programs; name another file \
-                 with --out, or begin anew with --fresh",
+                 with --out, or start over with --fresh",
                 file.display(),
                 out.display()
             ));

@@ -27,11 +27,11 @@ const ENDED: EventFlags =
 
 /// How long (ns) a connection of a closed loop rests after it could not be opened. Without the pause, a
 /// closed loop against a port that refuses connections would spin.
-const REST: u64 = 50_000_000;
+const REST_NS: u64 = 50_000_000;
 
 /// A request of at most this size fits one segment of the smallest usual MTU, so it leaves at once whether
 /// Nagle's algorithm is on or off.
-const ONE_SEGMENT: usize = 1_400;
+const SEGMENT_BYTES: usize = 1_400;
 
 impl Worker<'_> {
     /// Starts to connect a slot. Returns `false` if that failed at once.
@@ -46,7 +46,7 @@ impl Worker<'_> {
         // acknowledges the rest: 40 ms behind a relay, which has nothing to answer yet.
         let no_delay = self.plan.keep_alive
             || self.tls.is_some()
-            || self.requests.iter().any(|request| request.length() > ONE_SEGMENT);
+            || self.requests.iter().any(|request| request.length() > SEGMENT_BYTES);
         self.opened += 1;
         match socket::open(self.plan.target, source, no_delay) {
             Ok(socket) => {
@@ -335,7 +335,7 @@ impl Worker<'_> {
         slot.freed = time;
         self.waiting -= 1;
         if fault == Fault::Connect && !run.open_loop {
-            self.resting.push(Reverse((time + REST, at as u32)));
+            self.resting.push(Reverse((time + REST_NS, at as u32)));
         } else {
             self.idle.push_back(at as u32);
         }

@@ -14,7 +14,8 @@
 //! - `worker` is the loop of a thread, `slot` one of its connections, `exchange` one request on it;
 //! - `response`, with `head`, `chunked` and `token`, parses responses; `expect` verifies each one; `tls` sits
 //!   between them and the socket if the plan asks for it, and `verifier` checks certificates;
-//! - `tally` counts, `used` reads a thread's CPU time, `run` starts the threads and adds up the results.
+//! - `tally` counts, `used` reads a thread's CPU time, `run` starts the threads, and `totals` adds up the
+//!   results.
 //!
 //! In an open loop, a thread sends each request at its intended time on the connection that has been idle
 //! longest. If none is idle, the request waits and leaves as soon as one is. The response time counts from
@@ -49,6 +50,7 @@ mod tasks;
 mod template;
 mod tls;
 pub mod token;
+mod totals;
 mod used;
 mod verifier;
 mod worker;
@@ -62,6 +64,7 @@ pub use interruption::{interrupt, interrupted};
 pub use plan::{
     Body, Data, Expect, Extract, Https, Length, Plan, Protocol, Replay, Request, Think, Tls, Trust,
 };
-pub use run::{Done, Phase, Progress, Second, distribution, run, run_watched, run_with};
+pub use run::{Done, Phase, Progress, run, run_watched, run_with};
 pub use tls::tls_config;
+pub use totals::{Second, distribution};
 pub use verifier::Verifier;

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_told_with_its_line() {
+    fn a_file_that_is_no_recording_is_reported_with_its_line() {
         assert!(
             read_text("127.0.0.1 - - [x] \"GET / HTTP/1.1\" 200", 1.0)
                 .unwrap_err()

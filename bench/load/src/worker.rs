@@ -40,7 +40,7 @@ const EVENTS: usize = 512;
 
 /// Connections that a thread opens at the same time before the run. Less than the smallest listen queue in
 /// use (128), so that no SYN must be repeated.
-const OPENING_AT_ONCE: u32 = 64;
+const OPENING_MAX: u32 = 64;
 
 /// How many times, at most, a closed loop polls for more responses before it sends. Without a limit, long
 /// bodies would keep the loop polling.
@@ -305,7 +305,7 @@ impl<'a> Worker<'a> {
         let limit = now() + span(self.plan.time_limit);
         let (mut next, mut opening) = (0, 0);
         loop {
-            while opening < OPENING_AT_ONCE && next < self.slots.len() {
+            while opening < OPENING_MAX && next < self.slots.len() {
                 if self.connect(next) {
                     self.watch(next, true);
                     self.slots[next].state = State::Opening;
@@ -374,7 +374,8 @@ impl<'a> Worker<'a> {
                 self.give_up(&mut run, time);
                 break;
             }
-            let found = !run.open_loop && self.waiting > 0 && self.look(&mut spin, &mut events)?;
+            let found =
+                !run.open_loop && self.waiting > 0 && self.poll_if_fruitful(&mut spin, &mut events)?;
             if !found {
                 self.wait(&mut events, next_tick.min(woken).min(due))?;
             }
@@ -457,14 +458,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Polls for events for a short time if recent polls were successful. Returns whether there are events.
-    fn look(&self, spin: &mut Spin, events: &mut Vec<Event>) -> Result<bool, Failure> {
-        let Some(span) = spin.look() else { return Ok(false) };
-        let until = now() + span;
+    fn poll_if_fruitful(&self, spin: &mut Spin, events: &mut Vec<Event>) -> Result<bool, Failure> {
+        let Some(limit_ns) = spin.poll_ns() else { return Ok(false) };
+        let until = now() + limit_ns;
         loop {
             self.poll(events)?;
             let found = !events.is_empty();
             if found || now() >= until {
-                spin.looked(found);
+                spin.record(found);
                 return Ok(found);
             }
         }

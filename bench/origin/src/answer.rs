@@ -51,13 +51,13 @@ struct Prepared {
 }
 
 /// Length of a date in the format of RFC 9110, section 5.6.7.
-const DATE: usize = 29;
+const DATE_BYTES: usize = 29;
 
 impl Prepared {
     fn new(status: u16, persistence: Persistence, body: &[u8]) -> Self {
         let mut text = format!("HTTP/1.1 {status} {}\r\nServer: tollgate-lab\r\nDate: ", reason(status));
         let date = text.len();
-        text.extend(std::iter::repeat_n(' ', DATE));
+        text.extend(std::iter::repeat_n(' ', DATE_BYTES));
         text.push_str("\r\n");
         // Neither status has a body, and 204 must not have `Content-Length` (RFC 9110, section 8.6).
         if !matches!(status, 204 | 304) {
@@ -121,7 +121,7 @@ impl Answers {
         let refusals = [&mut self.malformed, &mut self.head_too_long];
         for prepared in self.usual.iter_mut().chain(&mut self.ready).chain(refusals) {
             if let Some(at) = prepared.date {
-                prepared.bytes[at..at + DATE].copy_from_slice(date.as_bytes());
+                prepared.bytes[at..at + DATE_BYTES].copy_from_slice(date.as_bytes());
             }
         }
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Longest request, in bytes.
-const LONGEST: usize = 16 * 1024;
+const REQUEST_MAX_BYTES: usize = 16 * 1024;
 
 /// Serves until the origin stops.
 pub(crate) fn run(shared: &Shared, listener: &OwnedFd) -> Result<(), Failure> {
@@ -45,7 +45,7 @@ fn converse(shared: &Shared, socket: OwnedFd) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut head = Vec::new();
     let mut part = [0; 1024];
-    while end(&head, 0).is_none() && head.len() < LONGEST {
+    while end(&head, 0).is_none() && head.len() < REQUEST_MAX_BYTES {
         match stream.read(&mut part)? {
             0 => break,
             count => head.extend_from_slice(&part[..count]),

@@ -7,7 +7,7 @@ use crate::answer::{Answer, Persistence};
 use crate::head::{Head, Refusal};
 use crate::reader::Read;
 use crate::slot::Ending;
-use crate::worker::{WRITE_SIZE, Worker, token};
+use crate::worker::{WRITE_MAX_BYTES, Worker, token};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
@@ -158,12 +158,12 @@ impl Worker {
                 break;
             }
             let (first, last) = self.answers.piece(slot.answers[0], slot.sent);
-            let sent = if last && slot.free > 1 && first.len() < WRITE_SIZE {
+            let sent = if last && slot.free > 1 && first.len() < WRITE_MAX_BYTES {
                 self.out.clear();
                 self.out.extend_from_slice(first);
                 for answer in slot.answers.range(1..slot.free) {
                     let (piece, last) = self.answers.piece(*answer, 0);
-                    if !last || self.out.len() + piece.len() > WRITE_SIZE {
+                    if !last || self.out.len() + piece.len() > WRITE_MAX_BYTES {
                         break;
                     }
                     self.out.extend_from_slice(piece);

@@ -19,16 +19,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Events taken from the kernel at once.
-const EVENTS: usize = 512;
+const EVENTS_MAX: usize = 512;
 
 /// Connections accepted in a row.
-const ACCEPTS: usize = 64;
+const ACCEPTS_MAX: usize = 64;
 
 /// Most bytes read at once.
-const READ_SIZE: usize = 64 * 1024;
+const READ_MAX_BYTES: usize = 64 * 1024;
 
 /// Reads of one side in a row, before other connections get their turn.
-const READS: usize = 16;
+const READS_MAX: usize = 16;
 
 /// How long accepting pauses if no more descriptors may be opened. Other threads of the process may close
 /// some.
@@ -113,12 +113,12 @@ impl Worker {
         let watch = |result: Result<(), Errno>| result.map_err(Failure::system("watch a file"));
         watch(epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN))?;
         watch(epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN))?;
-        let (pairs, vacant, buffer) = (Vec::new(), Vec::new(), vec![0; READ_SIZE]);
+        let (pairs, vacant, buffer) = (Vec::new(), Vec::new(), vec![0; READ_MAX_BYTES]);
         Ok(Self { to, listener, accepting: true, _stop: stop, epoll, pairs, vacant, buffer })
     }
 
     fn run(mut self) -> Result<(), Failure> {
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         loop {
             events.clear();
             let rest = (!self.accepting).then_some(REST);
@@ -140,7 +140,7 @@ impl Worker {
     }
 
     fn accept(&mut self) -> Result<(), Failure> {
-        for _ in 0..ACCEPTS {
+        for _ in 0..ACCEPTS_MAX {
             match accept(&self.listener)? {
                 // A client is dropped if its connection to the server fails.
                 Accepted::Connection(client) => match connect_to(self.to) {
@@ -222,7 +222,7 @@ impl Pair {
         let Some(sockets) = &self.sockets else { return Ok(()) };
         let (side, other) = (from.side, from.opposite().side);
         let (source, target, waiting) = (&sockets[side], &sockets[other], &mut self.waiting[other]);
-        for _ in 0..READS {
+        for _ in 0..READS_MAX {
             if !waiting.is_empty() || self.ended[side] {
                 return Ok(());
             }

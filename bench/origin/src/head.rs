@@ -6,7 +6,7 @@ use memchr::{memchr, memmem};
 use tollgate_lab_load::token::{self, is_token};
 
 /// Longest accepted head in bytes; no common server accepts a longer one.
-pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
+pub(crate) const HEAD_MAX_BYTES: usize = 64 * 1024;
 
 /// The parts of a head on which the response depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) enum Body {
 pub(crate) enum Refusal {
     /// They are not a request of HTTP/1.
     Malformed,
-    /// The head is longer than [`LONGEST_HEAD`].
+    /// The head is longer than [`HEAD_MAX_BYTES`].
     HeadTooLong,
 }
 

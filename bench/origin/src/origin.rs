@@ -5,7 +5,7 @@ use crate::counters::{Counters, Tally};
 use crate::failure::Failure;
 use crate::grpc;
 use crate::recorded::{Recorded, Recorder};
-use crate::settings::{MILLISECOND, Settings};
+use crate::settings::{NS_PER_MS, Settings};
 use crate::socket::listen_on;
 use crate::threads::Threads;
 use crate::worker::Worker;
@@ -39,7 +39,7 @@ impl Shared {
     /// Returns when the response to a request at `time` may be sent. A later request's response is never sent
     /// earlier, unless a reset happens between them.
     pub(crate) fn leaves(&self, time: u64) -> u64 {
-        let due = time + self.settings.delay_ms * MILLISECOND;
+        let due = time + self.settings.delay_ms * NS_PER_MS;
         if self.settings.stalls.is_empty() {
             return due;
         }

@@ -1,7 +1,7 @@
 //! An incremental parser of requests. The result does not depend on how the bytes are split into reads. A
 //! `Reader` belongs to a slot; bodies are parsed only to find their end and are not kept.
 
-use crate::head::{self, Body, Head, Heads, LONGEST_HEAD, Refusal};
+use crate::head::{self, Body, HEAD_MAX_BYTES, Head, Heads, Refusal};
 use tollgate_lab_load::chunked::{Chunked, Step};
 
 /// Parses one request after another from a connection.
@@ -146,7 +146,7 @@ impl Reader {
         seen: &mut impl FnMut(&[u8]),
     ) -> Result<Option<(Head, usize)>, Refusal> {
         // One byte past the limit shows that the head is too long; the rest of a flood is not kept.
-        let room = LONGEST_HEAD + 1 - known;
+        let room = HEAD_MAX_BYTES + 1 - known;
         self.stash.extend_from_slice(&input[..input.len().min(room)]);
         // Another protocol, such as TLS, is detected at its first byte. Its client would otherwise wait
         // forever.
@@ -159,14 +159,14 @@ impl Reader {
                 self.stash.clear();
                 head.map(|head| Some((head, length - known)))
             }
-            None if self.stash.len() > LONGEST_HEAD => Err(Refusal::HeadTooLong),
+            None if self.stash.len() > HEAD_MAX_BYTES => Err(Refusal::HeadTooLong),
             None => Ok(None),
         }
     }
 }
 
 fn finish(bytes: &[u8], heads: &mut Heads, seen: &mut impl FnMut(&[u8])) -> Result<Head, Refusal> {
-    if bytes.len() > LONGEST_HEAD {
+    if bytes.len() > HEAD_MAX_BYTES {
         return Err(Refusal::HeadTooLong);
     }
     let head = heads.read(bytes)?;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_waits_is_told_once_and_only_before_the_body() {
+    fn a_waiting_client_gets_100_continue_once_and_only_before_the_body() {
         let head = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n";
         let (mut reader, mut heads) = (Reader::new(), Heads::new("/ready"));
         assert_eq!(reader.read(head, &mut heads, |_| ()), Ok(Read::Waits));
@@ -276,11 +276,11 @@ mod tests {
 
     #[test]
     fn a_head_has_its_limit_in_one_piece_and_in_many() {
-        let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(LONGEST_HEAD));
+        let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(HEAD_MAX_BYTES));
         assert_eq!(requests([long.as_bytes()]).1, Some(Refusal::HeadTooLong));
         assert_eq!(requests(long.as_bytes().chunks(1000)).1, Some(Refusal::HeadTooLong));
         let start = "GET / HTTP/1.1\r\nHost: a\r\nX: ";
-        let longest = format!("{start}{}\r\n\r\n", "x".repeat(LONGEST_HEAD - start.len() - 4));
+        let longest = format!("{start}{}\r\n\r\n", "x".repeat(HEAD_MAX_BYTES - start.len() - 4));
         assert_eq!(requests(longest.as_bytes().chunks(999)).0.len(), 1);
     }
 }

@@ -54,7 +54,7 @@ pub struct Settings {
 }
 
 /// Nanoseconds in a millisecond.
-pub(crate) const MILLISECOND: u64 = 1_000_000;
+pub(crate) const NS_PER_MS: u64 = 1_000_000;
 
 fn one() -> u32 {
     1
@@ -77,13 +77,13 @@ fn ready_body() -> String {
 }
 
 /// Longest body, in bytes; each thread has one in memory.
-const LONGEST_BODY: usize = 1 << 30;
+const BODY_MAX_BYTES: usize = 1 << 30;
 
 /// Longest delay, an hour.
 const LONGEST_DELAY_MS: u64 = 3_600_000;
 
 /// Most recorded heads; at a few hundred bytes each, some 30 MB.
-const MOST_RECORDED: usize = 100_000;
+const RECORDED_HEADS_MAX: usize = 100_000;
 
 impl Settings {
     /// Returns the defaults: one thread, two bytes, status 200, no delay, no recording.
@@ -130,9 +130,9 @@ impl Settings {
                 self.response_bytes, self.status
             ));
         }
-        if self.response_bytes > LONGEST_BODY {
+        if self.response_bytes > BODY_MAX_BYTES {
             return wrong(format!(
-                "`response_bytes` is {}: expected at most {LONGEST_BODY}",
+                "`response_bytes` is {}: expected at most {BODY_MAX_BYTES}",
                 self.response_bytes
             ));
         }
@@ -144,8 +144,8 @@ impl Settings {
         if self.delay_ms > LONGEST_DELAY_MS {
             return wrong(format!("`delay_ms` is {}: expected at most {LONGEST_DELAY_MS}", self.delay_ms));
         }
-        if self.record > MOST_RECORDED {
-            return wrong(format!("`record` is {}: expected at most {MOST_RECORDED}", self.record));
+        if self.record > RECORDED_HEADS_MAX {
+            return wrong(format!("`record` is {}: expected at most {RECORDED_HEADS_MAX}", self.record));
         }
         if !self.ready_path.starts_with('/') || !self.ready_path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return wrong(format!("`ready_path` is {:?}: expected a path such as /ready", self.ready_path));

@@ -7,7 +7,7 @@ use rustix::fd::OwnedFd;
 use std::collections::VecDeque;
 
 /// Queued responses at which a connection is no longer read. One read can add some thousand more.
-const MOST_ANSWERS: usize = 1024;
+const QUEUED_RESPONSES_MAX: usize = 1024;
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +84,6 @@ impl Slot {
 
     /// Returns whether to read from the socket now.
     pub(crate) fn reads(&self) -> bool {
-        self.answers.len() < MOST_ANSWERS && !self.ended
+        self.answers.len() < QUEUED_RESPONSES_MAX && !self.ended
     }
 }

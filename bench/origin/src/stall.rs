@@ -1,6 +1,6 @@
 //! Scripted stalls: spans in which no response is sent, and the latencies that a client must then measure.
 
-use crate::settings::{MILLISECOND, Settings};
+use crate::settings::{NS_PER_MS, Settings};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tollgate_lab_stats::histogram::Histogram;
@@ -58,13 +58,13 @@ impl Stalls {
     pub fn leaves(&self, time: u64) -> u64 {
         match self {
             Self::At(stalls) => {
-                let started = stalls.partition_point(|stall| stall.at_ms * MILLISECOND <= time);
+                let started = stalls.partition_point(|stall| stall.at_ms * NS_PER_MS <= time);
                 let end = started.checked_sub(1).map_or(0, |last| stalls[last].at_ms + stalls[last].for_ms);
-                time.max(end * MILLISECOND)
+                time.max(end * NS_PER_MS)
             }
             Self::Every(Every { every_ms, for_ms }) => {
-                let started = time / (every_ms * MILLISECOND);
-                if started == 0 { time } else { time.max((started * every_ms + for_ms) * MILLISECOND) }
+                let started = time / (every_ms * NS_PER_MS);
+                if started == 0 { time } else { time.max((started * every_ms + for_ms) * NS_PER_MS) }
             }
         }
     }
@@ -102,7 +102,7 @@ impl Stalls {
 /// the script's first moment, and always has a free connection.
 pub fn truth(rate: f64, settings: &Settings, duration: Duration) -> Histogram {
     let mut times = Histogram::new();
-    let delay = settings.delay_ms * MILLISECOND;
+    let delay = settings.delay_ms * NS_PER_MS;
     let count = (rate * duration.as_secs_f64()).round() as u64;
     for index in 0..count {
         let sent = (index as f64 * 1e9 / rate).round() as u64;

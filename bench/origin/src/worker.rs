@@ -19,16 +19,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use tollgate_lab_load::clock::{Timer, now};
 
 /// Bytes read from a socket at once.
-const READ_SIZE: usize = 64 * 1024;
+const READ_MAX_BYTES: usize = 64 * 1024;
 
 /// Most bytes of several responses that are combined into one write.
-pub(crate) const WRITE_SIZE: usize = 64 * 1024;
+pub(crate) const WRITE_MAX_BYTES: usize = 64 * 1024;
 
 /// Events taken from the kernel at once.
-const EVENTS: usize = 512;
+const EVENTS_MAX: usize = 512;
 
 /// Connections accepted in a row, so that a flood of them does not delay the open ones.
-const ACCEPTS: usize = 64;
+const ACCEPTS_MAX: usize = 64;
 
 /// Mark the listening socket, the timer and the stop event among the events.
 const LISTENER: u64 = u64::MAX;
@@ -80,14 +80,14 @@ impl Worker {
             slots: Vec::new(),
             vacant: Vec::new(),
             held: VecDeque::new(),
-            buffer: vec![0; READ_SIZE],
-            out: Vec::with_capacity(WRITE_SIZE),
+            buffer: vec![0; READ_MAX_BYTES],
+            out: Vec::with_capacity(WRITE_MAX_BYTES),
         })
     }
 
     /// Serves until the stop event.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         loop {
             let at_once = self.release();
             let timeout = at_once.then_some(Timespec { tv_sec: 0, tv_nsec: 0 });
@@ -112,7 +112,7 @@ impl Worker {
     }
 
     fn accept(&mut self) -> Result<(), Failure> {
-        for _ in 0..ACCEPTS {
+        for _ in 0..ACCEPTS_MAX {
             match accept(&self.listener)? {
                 Accepted::Connection(socket) => self.open(socket),
                 Accepted::None => break,
@@ -164,7 +164,7 @@ impl Worker {
             return false;
         }
         let time = now();
-        for _ in 0..EVENTS {
+        for _ in 0..EVENTS_MAX {
             let Some((_, token)) = self.held.pop_front_if(|(due, _)| *due <= time) else { return false };
             let at = (token & u64::from(u32::MAX)) as usize;
             let slot = &mut self.slots[at];

@@ -2,7 +2,7 @@
 
 use crate::analysis::Analysis;
 use crate::nearest::hint;
-use crate::place::Kind;
+use crate::position::Kind;
 use crate::range::out_of_range;
 use crate::settings::OriginKind;
 use crate::study::{Arm, Point, Section, Study};

@@ -3,7 +3,7 @@
 
 use crate::check::{Names, check};
 use crate::nearest::{hint, nearest};
-use crate::place::{self, Place};
+use crate::position::{self, Position};
 use crate::study::{Arm, Study};
 use std::fmt;
 use std::fs;
@@ -18,7 +18,7 @@ pub struct Problem {
     /// The file with the problem.
     pub file: PathBuf,
     /// Line and column in it, from 1; `None` if they are not known.
-    pub place: Option<(u64, u64)>,
+    pub position: Option<(u64, u64)>,
     /// The message: the value found and the value expected.
     pub text: String,
 }
@@ -26,7 +26,7 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
-        if let Some((line, column)) = self.place {
+        if let Some((line, column)) = self.position {
             write!(f, ":{line}:{column}")?;
         }
         write!(f, ": {}", self.text)
@@ -55,14 +55,14 @@ pub fn names(folder: &Path) -> Vec<String> {
 pub fn load(folder: &Path, name: &str, known: &Names) -> Result<Study, Problem> {
     let own = Path::new(name);
     let file = if own.extension().is_some() { own.to_owned() } else { folder.join(format!("{name}.yaml")) };
-    let problem = |place: Option<Place>, text: String| Problem { file: file.clone(), place, text };
+    let problem = |position: Option<Position>, text: String| Problem { file: file.clone(), position, text };
     let text = fs::read_to_string(&file).map_err(|error| {
         let known = names(folder);
         problem(None, format!("{error}{}; the studies are {}", nearest(name, &known), known.join(", ")))
     })?;
     let mut study: Study = serde_saphyr::from_str(&text).map_err(|error| {
-        let (place, text) = place::of_error(&error, hint);
-        problem(place, text)
+        let (position, text) = position::of_error(&error, hint);
+        problem(position, text)
     })?;
     if let Some(url) = study.target.clone() {
         let (cpu, certificate) = (study.cpu.clone(), study.certificate.clone());
@@ -72,7 +72,7 @@ pub fn load(folder: &Path, name: &str, known: &Names) -> Result<Study, Problem> 
     study.file.clone_from(&file);
     study.name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study").to_owned();
     check(&study, known).map_err(|wrong| {
-        problem(wrong.name.and_then(|(kind, name)| place::of_name(&text, kind, &name)), wrong.text)
+        problem(wrong.name.and_then(|(kind, name)| position::of_name(&text, kind, &name)), wrong.text)
     })?;
     Ok(study)
 }

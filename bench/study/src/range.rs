@@ -4,17 +4,26 @@
 use crate::settings::{OriginKind, Settings};
 
 /// The highest value of any count.
-const MOST: u64 = 100_000_000;
+const COUNT_MAX: u64 = 100_000_000;
 
 /// The most addresses of the generator: what fits into the last octet of an address.
-const MOST_SOURCES: u32 = 250;
+const SOURCES_MAX: u32 = 250;
 
-/// The longest time in seconds; a longer one is surely a mistake.
-const LONGEST: f64 = 86_400.0;
+/// The longest time; a longer one is surely a mistake.
+const TIME_MAX_SECONDS: f64 = 86_400.0;
 
 /// Returns a message about the first setting whose number is out of range or does not fit the other settings;
 /// `None` if there is none.
 pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
+    counts(settings)
+        .or_else(|| recording(settings))
+        .or_else(|| generator(settings))
+        .or_else(|| protocols(settings))
+        .or_else(|| origin(settings))
+        .or_else(|| times(settings))
+}
+
+fn counts(settings: &Settings) -> Option<String> {
     let counts = [
         ("connections", settings.connections().into()),
         ("threads", settings.threads().into()),
@@ -32,12 +41,16 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if let Some((name, _)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count == 0) {
         return Some(format!("`{name}` is 0: expected at least 1"));
     }
-    if let Some((name, count)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count > MOST) {
-        return Some(format!("`{name}` is {count}: expected at most {MOST}"));
+    if let Some((name, count)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count > COUNT_MAX) {
+        return Some(format!("`{name}` is {count}: expected at most {COUNT_MAX}"));
     }
-    if !(1..=MOST_SOURCES).contains(&settings.sources()) {
-        return Some(format!("`sources` is {}: expected 1 to {MOST_SOURCES}", settings.sources()));
+    if !(1..=SOURCES_MAX).contains(&settings.sources()) {
+        return Some(format!("`sources` is {}: expected 1 to {SOURCES_MAX}", settings.sources()));
     }
+    None
+}
+
+fn recording(settings: &Settings) -> Option<String> {
     if settings.replay.is_some() && settings.rate.is_some() {
         return Some("both `replay` and `rate`: a recording has times of its own".into());
     }
@@ -47,14 +60,22 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if !(settings.replay_speed() > 0.0 && settings.replay_speed().is_finite()) {
         return Some(format!("`replay_speed` is {}: expected a factor above 0", settings.replay_speed()));
     }
+    None
+}
+
+/// Checks the settings that only the built-in generator has.
+fn generator(settings: &Settings) -> Option<String> {
     let own = [
         ("ramp", settings.ramp.is_some()),
         ("sources", settings.sources.is_some()),
         ("replay", settings.replay.is_some()),
     ];
-    if let Some((name, _)) = own.into_iter().find(|(_, set)| *set && settings.tool() != "builtin") {
-        return Some(format!("`{name}` needs `tool: builtin`: {} has no such option", settings.tool()));
-    }
+    let (name, _) = own.into_iter().find(|(_, is_set)| *is_set && settings.tool() != "builtin")?;
+    Some(format!("`{name}` needs `tool: builtin`: {} has no such option", settings.tool()))
+}
+
+/// Checks the version of HTTP, and gRPC.
+fn protocols(settings: &Settings) -> Option<String> {
     if !(1..=2).contains(&settings.http()) {
         return Some(format!("`http` is {}: expected 1 or 2", settings.http()));
     }
@@ -79,7 +100,7 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     }
     if settings.http() == 2 && settings.tool() != "h2load" && !settings.grpc_streams() {
         return Some(format!(
-            "`http: 2` needs `tool: h2load`: {} speaks HTTP/1 alone",
+            "`http: 2` needs `tool: h2load`: {} speaks only HTTP/1",
             if settings.tool() == "builtin" { "the built-in generator" } else { settings.tool() }
         ));
     }
@@ -89,9 +110,14 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if settings.grpc() && (settings.method.is_some() || settings.origin_status() != 200) {
         return Some("with gRPC, requests are POST and answers 200: neither can be set".into());
     }
+    None
+}
+
+/// Checks what the origin must speak.
+fn origin(settings: &Settings) -> Option<String> {
     if settings.http2_origin() && settings.origin() == OriginKind::Builtin {
         return Some(
-            "`http2_origin` needs `origin: nginx` or `origin: grpc`: the built-in one speaks HTTP/1 alone"
+            "`http2_origin` needs `origin: nginx` or `origin: grpc`: the built-in one speaks only HTTP/1"
                 .into(),
         );
     }
@@ -106,6 +132,10 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if settings.passthrough() && !settings.tls() {
         return Some("`passthrough` needs `tls`: clients must speak it".into());
     }
+    None
+}
+
+fn times(settings: &Settings) -> Option<String> {
     let times = [
         ("seconds", settings.seconds()),
         ("timeout", settings.timeout()),
@@ -113,8 +143,8 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
         ("ramp", settings.ramp()),
         ("until_steady", settings.until_steady.unwrap_or(0.0)),
     ];
-    if let Some((name, seconds)) = times.into_iter().find(|(_, seconds)| *seconds > LONGEST) {
-        return Some(format!("`{name}` is {seconds}: expected at most {LONGEST} seconds, a day"));
+    if let Some((name, seconds)) = times.into_iter().find(|(_, seconds)| *seconds > TIME_MAX_SECONDS) {
+        return Some(format!("`{name}` is {seconds}: expected at most {TIME_MAX_SECONDS} seconds, a day"));
     }
     let spans = [
         ("seconds", Some(settings.seconds())),
@@ -141,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_measures_nothing_is_told_by_its_name() {
+    fn a_setting_that_measures_nothing_is_named() {
         assert_eq!(out_of_range(&Settings::default()), None);
         let reported = |change: fn(&mut Settings)| {
             let mut settings = Settings::default();
@@ -162,7 +192,7 @@ mod tests {
         settings.origin = Some(OriginKind::Builtin);
         assert_eq!(
             out_of_range(&settings).unwrap_or_default(),
-            "`http2_origin` needs `origin: nginx` or `origin: grpc`: the built-in one speaks HTTP/1 alone"
+            "`http2_origin` needs `origin: nginx` or `origin: grpc`: the built-in one speaks only HTTP/1"
         );
         let streams = Settings {
             origin: Some(OriginKind::GrpcStream),

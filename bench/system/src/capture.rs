@@ -35,7 +35,7 @@ pub(crate) fn run(
     std::thread::spawn(move || {
         let mut text = Vec::new();
         let _cut_short = reader.take(64 * 1024).read_to_end(&mut text);
-        let _nobody_waits = sender.send(text);
+        let _receiver_is_gone = sender.send(text);
     });
     let status = ended(&mut child, limit).map_err(broken)?;
     let Some(status) = status else {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn both_streams_are_kept_and_the_end_is_told() {
+    fn both_streams_are_kept_and_the_end_is_reported() {
         let (text, status) = sh("echo one; echo two >&2; exit 3", 5_000).expect("ran");
         assert_eq!((text.as_str(), status.code()), ("one\ntwo\n", Some(3)));
     }

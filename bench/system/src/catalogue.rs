@@ -2,8 +2,8 @@
 
 use crate::check;
 use crate::error::SystemError;
-use crate::place::Place;
 use crate::problem::{Problem, Problems, known_names};
+use crate::program_paths::ProgramPaths;
 use crate::system::System;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// All problems of all systems.
-    pub fn load(folder: &Path, place: &Place) -> Result<Self, Problems> {
+    pub fn load(folder: &Path, paths: &ProgramPaths) -> Result<Self, Problems> {
         let unreadable = |error: std::io::Error| {
             Problems(vec![Problem::in_file(folder, format!("the folder of systems cannot be read: {error}"))])
         };
@@ -39,7 +39,7 @@ impl Catalogue {
                         .map(|name| name.to_string_lossy().into_owned())
                         .unwrap_or_default(),
                     folder,
-                    place: place.clone(),
+                    paths: paths.clone(),
                     description,
                 }),
                 Err(found) => problems.extend(found),

@@ -116,11 +116,11 @@ impl Check<'_> {
     /// values.
     fn options(&mut self, description: &Description) {
         let known = &description.options;
-        let asked = description.files.iter().map(|rule| ("files", &rule.options));
-        let asked = asked
+        let parts = description.files.iter().map(|rule| ("files", &rule.options));
+        let parts = parts
             .chain(description.reload.iter().map(|reload| ("reload", &reload.options)))
             .chain(description.add_route.iter().map(|request| ("add_route", &request.options)));
-        for (part, options) in asked {
+        for (part, options) in parts {
             for (name, value) in options {
                 match known.get(name) {
                     None => {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_yaml_is_told_with_one_position() {
+    fn a_file_that_is_not_yaml_is_reported_with_one_position() {
         let found = problems(&format!("{HEAD}limits: [a, b{{c}}]\n"), &[]);
         assert_eq!(found, ["system.yaml:4:14: while parsing a flow sequence, expected ',' or ']'"]);
     }

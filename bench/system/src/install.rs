@@ -22,13 +22,13 @@ impl System {
             return Err(self.error(how));
         };
         let lacking: Vec<_> =
-            rule.needs.iter().filter(|name| self.place.on_path(name).is_none()).map(String::as_str).collect();
+            rule.needs.iter().filter(|name| self.paths.on_path(name).is_none()).map(String::as_str).collect();
         if !lacking.is_empty() {
             return Err(self.error(format!("to install it, first install {}", lacking.join(", "))));
         }
         let script = self.folder.join(&rule.script.value);
         let broken = |error: std::io::Error| self.error(format!("{}: {error}", script.display()));
-        std::fs::create_dir_all(&self.place.home).map_err(broken)?;
+        std::fs::create_dir_all(&self.paths.home).map_err(broken)?;
         let (reader, writer) = std::io::pipe().map_err(broken)?;
         let mut child = {
             // `command` holds the write ends of the pipe; it is dropped before the read loop, so that the
@@ -37,7 +37,7 @@ impl System {
             command
                 .arg(&script)
                 .current_dir(&self.folder)
-                .env("TOLLGATE_LAB_HOME", &self.place.home)
+                .env("TOLLGATE_LAB_HOME", &self.paths.home)
                 .env("TOLLGATE_LAB_SYSTEM", &self.folder)
                 .stdin(Stdio::null())
                 .stdout(writer.try_clone().map_err(broken)?)

@@ -99,7 +99,7 @@ impl System {
     pub fn route_body(&self, request: &AddRoute, setting: &Setting) -> Result<String, SystemError> {
         let options = self.options(setting)?;
         let programs = BTreeMap::new();
-        let installed = Installed { home: &self.place.home, system: &self.folder, programs: &programs };
+        let installed = Installed { home: &self.paths.home, system: &self.folder, programs: &programs };
         let variables = Variables::of(setting, &options, &installed);
         template::short(&request.body.value, &variables).map_err(|error| self.error(error))
     }
@@ -132,7 +132,7 @@ impl System {
             self.error(format!("{} was not found: install it first", lacking.join(", ")))
         })?;
         let options = self.options(setting)?;
-        let installed = Installed { home: &self.place.home, system: &self.folder, programs: &programs };
+        let installed = Installed { home: &self.paths.home, system: &self.folder, programs: &programs };
         let variables = Variables::of(setting, &options, &installed);
         let short = |text: &str| template::short(text, &variables).map_err(|error| self.error(error));
         let environment = template::environment(&self.folder);
@@ -170,7 +170,7 @@ impl System {
         let program = if program.contains('/') {
             PathBuf::from(program)
         } else {
-            self.place
+            self.paths
                 .on_path(&program)
                 .ok_or_else(|| self.error(format!("{program} was not found on PATH")))?
         };

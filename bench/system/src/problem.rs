@@ -9,7 +9,7 @@ pub struct Problem {
     /// The file with the problem.
     pub file: PathBuf,
     /// Line and column, from 1. The column is 0 if only the line is known; `None` means the whole file.
-    pub place: Option<(u64, u64)>,
+    pub position: Option<(u64, u64)>,
     /// The expectation that was not met, and the remedy.
     pub message: String,
 }
@@ -17,19 +17,19 @@ pub struct Problem {
 impl Problem {
     /// Creates a problem of a whole file.
     pub fn in_file(file: &Path, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), place: None, message: message.into() }
+        Self { file: file.to_owned(), position: None, message: message.into() }
     }
 
     /// Creates a problem at a line and a column.
     pub fn at(file: &Path, line: u64, column: u64, message: impl Into<String>) -> Self {
-        Self { file: file.to_owned(), place: Some((line, column)), message: message.into() }
+        Self { file: file.to_owned(), position: Some((line, column)), message: message.into() }
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
-        match self.place {
+        match self.position {
             Some((line, 0)) => write!(f, ":{line}")?,
             Some((line, column)) => write!(f, ":{line}:{column}")?,
             None => {}

@@ -106,11 +106,11 @@ fn ask(agent: &ureq::Agent, url: &str, probe: &Probe<'_>) -> Seen {
         Ok(body) => body,
         Err(error) => return Seen::Nothing(error.to_string()),
     };
-    let shown = || String::from_utf8_lossy(&body).chars().take(80).collect();
+    let start = || String::from_utf8_lossy(&body).chars().take(80).collect();
     match answer.status().as_u16() {
         200 if body == probe.body => Seen::Right,
-        200 => Seen::Body(shown()),
-        status => Seen::Status(status, shown()),
+        200 => Seen::Body(start()),
+        status => Seen::Status(status, start()),
     }
 }
 

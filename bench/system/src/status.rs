@@ -63,8 +63,8 @@ impl System {
     }
 
     fn absent(&self, lacking: &[String]) -> Status {
-        if let Some(key) = lacking.iter().find(|key| self.place.given.contains_key(*key)) {
-            let path = self.place.given[key].display();
+        if let Some(key) = lacking.iter().find(|key| self.paths.given.contains_key(*key)) {
+            let path = self.paths.given[key].display();
             return Status::Missing {
                 reason: format!("the given program {path} is not a file"),
                 get: format!("give the path of `{key}`"),
@@ -84,7 +84,7 @@ impl System {
 
     fn version(&self, programs: &BTreeMap<String, PathBuf>) -> Result<Option<String>, String> {
         let Some(rule) = &self.description.version else { return Ok(None) };
-        let installed = Installed { home: &self.place.home, system: &self.folder, programs };
+        let installed = Installed { home: &self.paths.home, system: &self.folder, programs };
         let (text, source) = match &rule.file {
             Some(file) => {
                 let path = template::short(&file.value, &installed)?;

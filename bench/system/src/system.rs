@@ -3,8 +3,8 @@
 use crate::description::Description;
 use crate::error::SystemError;
 use crate::feature::{Feature, Support};
-use crate::place::Place;
 use crate::problem::known_names;
+use crate::program_paths::ProgramPaths;
 use crate::setting::Setting;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct System {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
-    pub(crate) place: Place,
+    pub(crate) paths: ProgramPaths,
     pub(crate) description: Description,
 }
 
@@ -63,7 +63,7 @@ impl System {
         self.description.always.iter().copied().filter(|feature| !wanted.contains(feature)).collect()
     }
 
-    /// Returns the keys of its programs, as used in [`Place::given`].
+    /// Returns the keys of its programs, as used in [`ProgramPaths::given`].
     pub fn program_keys(&self) -> impl Iterator<Item = &str> {
         self.description.programs.keys().map(String::as_str)
     }
@@ -73,7 +73,7 @@ impl System {
         let mut found = BTreeMap::new();
         let mut lacking = Vec::new();
         for (key, rule) in &self.description.programs {
-            match self.place.find(key, rule, &self.folder) {
+            match self.paths.find(key, rule, &self.folder) {
                 Some(path) => {
                     found.insert(key.clone(), path);
                 }

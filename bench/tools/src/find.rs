@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 
 /// The folders in which tools are looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places {
+pub struct ToolPaths {
     /// The laboratory's own folder, searched first: `HOME/TOOL/bin/TOOL`, as the install scripts create it.
     pub home: PathBuf,
     /// The next folders, in order.
     pub path: Vec<PathBuf>,
 }
 
-impl Places {
+impl ToolPaths {
     /// Returns the folders of the current user: `TOLLGATE_LAB_HOME` (or `tollgate/lab` in the user's data
     /// folder), then `PATH`.
     pub fn of_user() -> Self {
@@ -56,9 +56,9 @@ pub enum Found {
 }
 
 /// Returns the first executable file with this name.
-pub(crate) fn find(places: &Places, name: &str) -> Option<PathBuf> {
-    let own = places.home.join(name).join("bin").join(name);
-    std::iter::once(own).chain(places.path.iter().map(|dir| dir.join(name))).find(|file| is_runnable(file))
+pub(crate) fn find(paths: &ToolPaths, name: &str) -> Option<PathBuf> {
+    let own = paths.home.join(name).join("bin").join(name);
+    std::iter::once(own).chain(paths.path.iter().map(|dir| dir.join(name))).find(|file| is_runnable(file))
 }
 
 pub(crate) fn is_runnable(file: &Path) -> bool {
@@ -66,9 +66,9 @@ pub(crate) fn is_runnable(file: &Path) -> bool {
 }
 
 /// Returns the version from the file `version` next to the tool's `bin`, or the version that the program prints.
-pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]) -> String {
+pub(crate) fn version(paths: &ToolPaths, program: &Path, name: &str, args: &[&str]) -> String {
     let noted = || {
-        let own = places.home.join(name);
+        let own = paths.home.join(name);
         let text =
             program.starts_with(&own).then(|| fs::read_to_string(own.join("version")).ok()).flatten()?;
         Some(text.trim().trim_start_matches('v').to_owned()).filter(|version| !version.is_empty())
@@ -118,20 +118,20 @@ mod tests {
     #[test]
     fn the_own_folder_comes_first_and_files_that_do_not_run_are_passed_over() {
         let dir = tempfile::tempdir().unwrap();
-        let places = Places { home: dir.path().join("home"), path: vec![dir.path().join("path")] };
-        assert_eq!(find(&places, "tool"), None);
+        let paths = ToolPaths { home: dir.path().join("home"), path: vec![dir.path().join("path")] };
+        assert_eq!(find(&paths, "tool"), None);
         let put = |file: PathBuf, mode| {
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, "").unwrap();
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
             file
         };
-        let other = put(places.path[0].join("tool"), 0o755);
-        put(places.home.join("tool/bin/tool"), 0o644);
-        assert_eq!(find(&places, "tool"), Some(other));
-        let own = put(places.home.join("tool/bin/tool"), 0o755);
-        assert_eq!(find(&places, "tool"), Some(own.clone()));
-        fs::write(places.home.join("tool/version"), "v1.2.3\n").unwrap();
-        assert_eq!(version(&places, &own, "tool", &[]), "1.2.3");
+        let other = put(paths.path[0].join("tool"), 0o755);
+        put(paths.home.join("tool/bin/tool"), 0o644);
+        assert_eq!(find(&paths, "tool"), Some(other));
+        let own = put(paths.home.join("tool/bin/tool"), 0o755);
+        assert_eq!(find(&paths, "tool"), Some(own.clone()));
+        fs::write(paths.home.join("tool/version"), "v1.2.3\n").unwrap();
+        assert_eq!(version(&paths, &own, "tool", &[]), "1.2.3");
     }
 }

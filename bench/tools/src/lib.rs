@@ -19,7 +19,7 @@ mod tool;
 mod tools;
 
 pub use abilities::{Abilities, Choice, RateSupport, Refused};
-pub use find::{Found, Places, Program};
+pub use find::{Found, Program, ToolPaths};
 pub use invocation::{Invocation, RunError, Running};
 pub use output::{Misunderstood, Output};
 pub use request::{Header, HttpVersion, Length, Request};

@@ -2,7 +2,7 @@
 //! `tools`. The macro generates the enum, its names and the mapping to adapters from one table.
 
 use crate::abilities::{Abilities, Refused};
-use crate::find::{self, Found, Places, Program};
+use crate::find::{self, Found, Program, ToolPaths};
 use crate::invocation::Invocation;
 use crate::output::{Misunderstood, Output};
 use crate::request::Request;
@@ -92,11 +92,11 @@ impl Tool {
     }
 
     /// Finds the tool, or returns how to get it. Runs the program to read its version.
-    pub fn find(self, places: &Places) -> Found {
+    pub fn find(self, paths: &ToolPaths) -> Found {
         let name = self.name();
-        match find::find(places, name) {
+        match find::find(paths, name) {
             Some(path) => {
-                let version = find::version(places, &path, name, self.adapter().version_args());
+                let version = find::version(paths, &path, name, self.adapter().version_args());
                 Found::Here(Program { path, version })
             }
             None => Found::Missing { how_to_get: self.how_to_get() },
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_says_how_to_get_it_and_the_script_is_there() {
-        let nowhere = Places { home: PathBuf::from("/nowhere"), path: Vec::new() };
+        let nowhere = ToolPaths { home: PathBuf::from("/nowhere"), path: Vec::new() };
         for tool in Tool::ALL.iter().copied() {
             let Found::Missing { how_to_get } = tool.find(&nowhere) else {
                 panic!("{tool} was found nowhere")

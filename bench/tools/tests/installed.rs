@@ -7,14 +7,14 @@ use std::io::Write;
 use std::time::Duration;
 use tollgate_lab_record::{Failures, LoadModel, LoadResult};
 use tollgate_lab_tools::{
-    Choice, Found, Header, HttpVersion, Length, Places, Program, RateSupport, Request, Tool,
+    Choice, Found, Header, HttpVersion, Length, Program, RateSupport, Request, Tool, ToolPaths,
 };
 
 const CONNECTIONS: u32 = 4;
 
 /// Returns the tool, or reports past the test runner that it is not installed.
 fn installed(tool: Tool) -> Option<Program> {
-    match tool.find(&Places::of_user()) {
+    match tool.find(&ToolPaths::of_user()) {
         Found::Here(program) => Some(program),
         Found::Missing { how_to_get } => {
             let _ =
@@ -169,7 +169,7 @@ fn in_turn(tool: Tool, program: &Program) {
     close_to(&server, &result, &request);
 }
 
-fn nobody_there(tool: Tool, program: &Program) {
+fn connection_refused(tool: Tool, program: &Program) {
     // The port was just closed: no server answers there.
     let url = Server::start().url("/");
     let request = Request { urls: vec![url], ..request(tool, &Server::start(), "/") };
@@ -200,7 +200,7 @@ macro_rules! installed {
         #[test]
         fn $name() {
             let Some(program) = installed(Tool::$tool) else { return };
-            for check in [kept, closed, statuses, posted, at_a_rate, in_turn, nobody_there] {
+            for check in [kept, closed, statuses, posted, at_a_rate, in_turn, connection_refused] {
                 check(Tool::$tool, &program);
             }
         }

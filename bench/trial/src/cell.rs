@@ -4,10 +4,11 @@
 //! are not used.
 
 use crate::arm::{Arm, original};
+use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::fleet::{Fleet, Slot};
-use crate::generator::{Aim, Run, plan as load_plan};
-use crate::ground::Ground;
+use crate::generator::Run;
+use crate::load_plan::{Aim, plan as load_plan};
 use crate::measure::{Measured, measure};
 use crate::received::makes_answers;
 use crate::run::{Progress, Session, append_line};
@@ -59,7 +60,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let Some(fleet) = fleet.as_deref_mut() else { break };
             if turn.round != round {
                 round = turn.round;
-                self.ground.begin_round(self.seed, round);
+                self.environment.begin_round(self.seed, round);
                 self.ceiling(fleet, planned, round)?;
             }
             let arm = &arms[turn.system];
@@ -95,7 +96,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 
     fn facts(&self, settings: &Settings, arm: &Arm) -> Facts {
-        let facts = facts(self.ground, settings, arm);
+        let facts = facts(self.environment, settings, arm);
         let early_answers = !facts.own_answers && self.early.contains(original(&arm.name));
         Facts { early_answers, ..facts }
     }
@@ -116,13 +117,13 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let measured = match &mut fleet.slots[turn.system] {
             Slot::Out => return Ok(None),
             Slot::Up(target) => {
-                let measured = measure(self.ground, target, origin_quota, settings, settings.seconds());
+                let measured = measure(self.environment, target, origin_quota, settings, settings.seconds());
                 target.pause();
                 measured
             }
-            Slot::Cold => match Target::start(self.ground, arm, settings, shared, clients) {
+            Slot::Cold => match Target::start(self.environment, arm, settings, shared, clients) {
                 Ok(mut target) => {
-                    measure(self.ground, &mut target, origin_quota, settings, settings.seconds())
+                    measure(self.environment, &mut target, origin_quota, settings, settings.seconds())
                 }
                 Err(used) => Measured {
                     load: None,
@@ -177,7 +178,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let snapshots =
             || -> Vec<Snapshot> { origin.borrow().ids().into_iter().map(Snapshot::take).collect() };
         let before = snapshots();
-        let done = match Run::builtin(self.ground, &plan).and_then(|run| run.finish(|| ())) {
+        let done = match Run::builtin(self.environment, &plan).and_then(|run| run.finish(|| ())) {
             Ok(done) => done,
             Err(failure) => {
                 self.progress.say(&format!("the direct ceiling could not be measured: {failure}"));
@@ -198,11 +199,11 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 }
 
-fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
+fn facts(environment: &Environment, settings: &Settings, arm: &Arm) -> Facts {
     if let Some(external) = &arm.external {
         // Its cores and its origin are not known here; the generator's are.
         return Facts {
-            load_cores: ground.cores.load.clone(),
+            load_cores: environment.cores.load.clone(),
             has_cpu: external.cpu.is_some(),
             unseen: true,
             ..Facts::default()
@@ -214,13 +215,16 @@ fn facts(ground: &Ground, settings: &Settings, arm: &Arm) -> Facts {
         target_cores: if direct { 0.0 } else { may },
         has_cpu: !direct,
         unseen: false,
-        system_cores: match direct || !ground.hosts.are_local() || ground.shares(settings.target_cores()) {
+        system_cores: match direct
+            || !environment.hosts.are_local()
+            || environment.shares(settings.target_cores())
+        {
             true => Vec::new(),
-            false => ground.target_cores(settings.target_cores()),
+            false => environment.target_cores(settings.target_cores()),
         },
-        load_cores: ground.cores.load.clone(),
-        origin_cores: ground.origin_cores(),
-        shared: ground.shares(settings.target_cores()),
+        load_cores: environment.cores.load.clone(),
+        origin_cores: environment.origin_cores(),
+        shared: environment.shares(settings.target_cores()),
         origin_on_system: settings.origin_beside_target(),
         origin_delay_us: settings.origin_delay_ms.map_or(0.0, |ms| ms as f64 * 1e3),
         link: settings.relay.map(|relay| (relay.round_trip_ms * 1e3, relay.bytes_per_second)),

@@ -5,8 +5,8 @@
 //! them would look cheap.
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::http::read_head;
 use crate::origin::{Origin, READY_BODY};
 use crate::target::Target;
@@ -109,7 +109,7 @@ impl Echoed {
 /// # Errors
 /// If the echo cannot be started.
 pub(crate) fn datagrams(
-    ground: &Ground,
+    environment: &Environment,
     arms: &[Arm],
     sending: Sending,
 ) -> Result<Vec<Result<Echoed, Failure>>, Failure> {
@@ -121,7 +121,7 @@ pub(crate) fn datagrams(
             let settings = arm.settings(&Settings { features: Some(features), ..Settings::default() });
             let origin = Rc::new(RefCell::new(Origin::at(vec![echo])));
             let clients = u32::try_from(sending.sockets).unwrap_or(u32::MAX);
-            let mut target = Target::start(ground, arm, &settings, Some(origin), clients)?;
+            let mut target = Target::start(environment, arm, &settings, Some(origin), clients)?;
             // The sockets last for all rounds: a system keeps the sessions of closed ones until they time out.
             let sender = Sender::open(SocketAddr::from(([127, 0, 0, 1], target.port)), sending)
                 .map_err(|error| Failure::of("the sockets of datagrams", error))?;
@@ -184,8 +184,8 @@ fn one_round(target: &Target, sender: &mut Sender) -> io::Result<Round> {
     let used: u64 =
         ids.iter().zip(&before).map(|(id, before)| Snapshot::take(*id).since(before).total_ns).sum();
     let mut round = mem::take(&mut sender.round);
-    let asked = f64::from(sending.rate) * sending.seconds;
-    let kept = round.sent as f64 >= asked * KEPT && round.answered as f64 >= round.sent as f64 * KEPT;
+    let offered = f64::from(sending.rate) * sending.seconds;
+    let kept = round.sent as f64 >= offered * KEPT && round.answered as f64 >= round.sent as f64 * KEPT;
     round.cost_us = (kept && round.wrong == 0).then(|| used as f64 / 1_000.0 / round.answered as f64);
     Ok(round)
 }

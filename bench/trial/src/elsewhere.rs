@@ -6,12 +6,12 @@
 
 use crate::agent::{Agent, Ask};
 use crate::cpu::CpuTime;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::host::Host;
-use crate::measure::{machine, quota, tree, with_group};
 use crate::origin::Origin;
 use crate::target::Target;
+use crate::usage::{machine, quota, tree, with_group};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use tollgate_lab_meter::cgroup::{GroupCpu, Quota, Throttling};
@@ -118,9 +118,9 @@ impl Elsewhere {
     ///
     /// # Errors
     /// If an agent or the source of CPU time no longer answers.
-    pub(crate) fn read(ground: &Ground, target: &Target) -> Result<Self, Failure> {
+    pub(crate) fn read(environment: &Environment, target: &Target) -> Result<Self, Failure> {
         let mut all = Self::default();
-        if let Host::Agent(agent) = &ground.hosts.client {
+        if let Host::Agent(agent) = &environment.hosts.client {
             all.client = Some(agent.ask(&Ask::Read { system: None, origin: None })?);
         }
         if let Some((agent, origin)) = target.origin.borrow().remote() {
@@ -134,7 +134,7 @@ impl Elsewhere {
     }
 
     /// Adds what was used since `earlier` to the evidence. The cores of the hosts follow each other: the
-    /// client's, the origin's, the gateway's ([`Ground::origin_cores`]).
+    /// client's, the origin's, the gateway's ([`Environment::origin_cores`]).
     ///
     /// # Errors
     /// As [`Elsewhere::read`].
@@ -142,7 +142,7 @@ impl Elsewhere {
         &self,
         evidence: &mut Evidence,
         earlier: &Self,
-        ground: &Ground,
+        environment: &Environment,
         target: &Target,
     ) -> Result<(), Failure> {
         let between = |agent: &Rc<Agent>, before: Option<u64>, after: Option<u64>| -> Result<_, Failure> {
@@ -151,7 +151,7 @@ impl Elsewhere {
                 _ => Ok(None),
             }
         };
-        if let Host::Agent(agent) = &ground.hosts.client
+        if let Host::Agent(agent) = &environment.hosts.client
             && let Some(client) = between(agent, earlier.client, self.client)?
         {
             add_network(&mut evidence.network, &client.network);
@@ -160,7 +160,7 @@ impl Elsewhere {
         if let Some((agent, _)) = target.origin.borrow().remote()
             && let Some(origin) = between(&agent, earlier.origin, self.origin)?
         {
-            append(&mut evidence.machine, origin.machine, ground.client_cores());
+            append(&mut evidence.machine, origin.machine, environment.client_cores());
             add_network(&mut evidence.network, &origin.network);
             evidence.origin = origin.origin;
             evidence.origin_quota = origin.origin_quota;

@@ -1,8 +1,8 @@
 //! Gateways and origins that already run. The laboratory sends load to them and, if it can, reads their CPU
 //! time. It neither configures nor starts nor pauses them.
 
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::http::get;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -45,7 +45,7 @@ pub(crate) fn resolve(url: &Url) -> Result<SocketAddr, Failure> {
 /// # Errors
 /// If it cannot be reached, or does not complete a handshake of TLS 1.3.
 pub(crate) fn certificate(
-    ground: &Ground,
+    environment: &Environment,
     external: &External,
     address: SocketAddr,
 ) -> Result<Option<TlsFiles>, Failure> {
@@ -59,7 +59,7 @@ pub(crate) fn certificate(
     if let Some(file) = &external.certificate {
         return Ok(Some(TlsFiles { certificate: file.clone(), key: file.clone() }));
     }
-    let file = ground.folder("certificate")?.join("certificate.pem");
+    let file = environment.folder("certificate")?.join("certificate.pem");
     fs::write(&file, pem(&presented)).map_err(|error| Failure::of(file.display(), error))?;
     Ok(Some(TlsFiles { certificate: file.clone(), key: file }))
 }

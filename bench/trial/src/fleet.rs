@@ -2,8 +2,8 @@
 //! are stopped (SIGSTOP).
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::host::Host;
 use crate::origin::Origin;
 use crate::target::{Target, quota};
@@ -85,9 +85,14 @@ impl Fleet {
     /// # Errors
     /// If the origin cannot be started, since then nothing can be measured. A system that cannot be started
     /// becomes a [`Slot::Out`].
-    pub fn start(ground: &Ground, arms: &[Arm], settings: &Settings, clients: u32) -> Result<Self, Failure> {
+    pub fn start(
+        environment: &Environment,
+        arms: &[Arm],
+        settings: &Settings,
+        clients: u32,
+    ) -> Result<Self, Failure> {
         let beside = settings.origin_beside_target();
-        if beside && !ground.hosts.are_local() {
+        if beside && !environment.hosts.are_local() {
             return Err(Failure("`origin_beside_target` needs all roles on one host".into()));
         }
         let mut fleet = Self {
@@ -101,16 +106,16 @@ impl Fleet {
         if !beside {
             let own = Settings { quota: settings.origin_quota, memory_mib: None, ..settings.clone() };
             // An agent limits an origin on its host itself.
-            if matches!(ground.hosts.origin, Host::Local) {
+            if matches!(environment.hosts.origin, Host::Local) {
                 fleet.origin_quota = quota("origin", &own)?;
             }
             // Gateways that already run have an origin of their own.
             let external = arms.iter().any(|arm| arm.external.is_some());
             let needed = arms.iter().any(|arm| arm.external.is_none() && arm.system != "direct");
-            let origin = match &ground.own_origin {
+            let origin = match &environment.own_origin {
                 Some(url) => Origin::of_user(url)?,
                 None if external && !needed => Origin::none(),
-                None => Origin::start_on_its_host(ground, settings, fleet.origin_quota.as_ref())?,
+                None => Origin::start_on_its_host(environment, settings, fleet.origin_quota.as_ref())?,
             };
             fleet.origin = Some(Rc::new(RefCell::new(origin)));
         }
@@ -124,7 +129,7 @@ impl Fleet {
                 fleet.slots.push(Slot::Out);
                 continue;
             }
-            match Target::start(ground, arm, &settings, fleet.origin.clone(), clients) {
+            match Target::start(environment, arm, &settings, fleet.origin.clone(), clients) {
                 // The start only proves that a cold system starts; each trial starts it again.
                 Ok(target) if settings.cold() => {
                     fleet.used.push(target.used.clone());

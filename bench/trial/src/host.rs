@@ -5,11 +5,13 @@
 
 use crate::agent::{Agent, Ask, Identity, Link};
 use crate::failure::Failure;
-use crate::ground::busy_warning;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tollgate_lab_study::Cores;
+
+/// Cores in use by other programs from which a machine counts as busy.
+const BUSY_CORES: f64 = 0.2;
 
 /// A host of a run.
 #[derive(Debug, Clone, Default)]
@@ -109,7 +111,7 @@ impl Hosts {
     /// # Errors
     /// If one end does not reach the other.
     pub fn links(&self) -> Result<Vec<String>, Failure> {
-        let mut told = Vec::new();
+        let mut sentences = Vec::new();
         for (from, to, names) in [
             (&self.client, &self.gateway, "client and gateway"),
             (&self.gateway, &self.origin, "gateway and origin"),
@@ -119,9 +121,9 @@ impl Hosts {
             }
             let link =
                 measure(from, to).map_err(|failure| Failure::of(format!("the link of {names}"), failure))?;
-            told.push(format!("The link between {names}, measured before the first trial: {link}."));
+            sentences.push(format!("The link between {names}, measured before the first trial: {link}."));
         }
-        Ok(told)
+        Ok(sentences)
     }
 
     /// Watches the hosts of the agents in sequence, before the run starts anything there. Returns a warning for each
@@ -153,6 +155,17 @@ impl Hosts {
             role(&self.client)
         )
     }
+}
+
+/// Returns a warning if other programs use `busy` cores of a machine before a run starts anything there.
+pub(crate) fn busy_warning(machine: &str, busy: f64, load: Option<f64>) -> Option<String> {
+    (busy > BUSY_CORES).then(|| {
+        let load = load.map(|load| format!(" (load average {load:.1})")).unwrap_or_default();
+        format!(
+            "{machine} is busy: other programs use {busy:.1} of its cores{load}, so that figures scatter and rounds may \
+             be dropped"
+        )
+    })
 }
 
 /// Returns the address of `server` as `client` reaches it.

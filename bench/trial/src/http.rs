@@ -38,6 +38,17 @@ pub(crate) fn get(
     Ok(Answer { status: answer.status().as_u16(), body })
 }
 
+/// Sends one request to a port on 127.0.0.1, on a connection of its own. Returns the response including its head.
+pub(crate) fn get_raw(port: u16, path: &str) -> io::Result<Vec<u8>> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(1 << 20).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
 /// Connects to a port on 127.0.0.1, with `limit` as the timeout of the connect and of every read and write.
 pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
     connect_to(SocketAddr::from(([127, 0, 0, 1], port)), limit)

@@ -2,10 +2,11 @@
 //! connections has closed.
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::generator::{Run, plan};
-use crate::ground::Ground;
+use crate::generator::Run;
 use crate::http::{ask, connect, read_answer};
+use crate::load_plan::plan;
 use crate::origin::Origin;
 use crate::target::Target;
 use rustls::pki_types::ServerName;
@@ -105,13 +106,13 @@ pub(crate) fn judged(figures: &[(&str, f64, Option<f64>)]) -> String {
 /// # Errors
 /// If the system is missing, does not start, or does not answer as expected.
 pub(crate) fn idle(
-    ground: &Ground,
+    environment: &Environment,
     arm: &Arm,
     connections: u32,
     tls: bool,
     tcp: bool,
 ) -> Result<Idle, Failure> {
-    let most = ground.facts.file_limit.saturating_sub(SPARE_FILES);
+    let most = environment.facts.file_limit.saturating_sub(SPARE_FILES);
     let connections = connections.min(u32::try_from(most).unwrap_or(u32::MAX));
     let features = [if tcp { "tcp" } else { "forwarded_headers" }]
         .into_iter()
@@ -124,15 +125,15 @@ pub(crate) fn idle(
         origin_kept: Some(KEPT),
         ..Settings::default()
     });
-    let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
+    let origin = Origin::start(environment, &settings, &environment.cores.origin, None)?;
     let body = origin.body.clone();
     let clients = connections.max(BURST.0) + 1_000;
-    let target = Target::start(ground, arm, &settings, Some(Rc::new(RefCell::new(origin))), clients)?;
+    let target = Target::start(environment, arm, &settings, Some(Rc::new(RefCell::new(origin))), clients)?;
     let burst = |(connections, requests): (u32, u64)| {
         let mut plan = plan(&settings, target.aim(&settings, &body), 1.0, Some(LoadModel::Closed));
         plan.connections = connections.min(u32::try_from(most).unwrap_or(u32::MAX));
         plan.length = Length::Requests(requests);
-        let load = Run::builtin(ground, &plan)?.finish(|| ())?.load;
+        let load = Run::builtin(environment, &plan)?.finish(|| ())?.load;
         let failed = load.failures.total();
         if failed == 0 { Ok(()) } else { Err(Failure(format!("{failed} of {requests} requests failed"))) }
     };

@@ -6,9 +6,10 @@
 //! no influence, except for timers that fire during the count.
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::generator::{Aim, Run, plan};
-use crate::ground::Ground;
+use crate::generator::Run;
+use crate::load_plan::{Aim, plan};
 use crate::origin::Origin;
 use crate::run::{Progress, Session};
 use crate::target::{StartOptions, Target};
@@ -33,7 +34,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// Counts for every analysis of the study that asks for it. Skips what an earlier run of the same file
     /// has counted.
     pub(crate) fn count_instructions(&mut self) -> Result<(), Failure> {
-        if !self.ground.hosts.are_local() {
+        if !self.environment.hosts.are_local() {
             return Ok(());
         }
         for analysis in &self.study.analyses {
@@ -47,11 +48,11 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                         continue;
                     }
                     self.progress.say(&format!("{system}, {}: counting instructions", planned.cell.title));
-                    let each = match count(self.ground, &Arm::of(self.study, system), planned) {
+                    let each = match count(self.environment, &Arm::of(self.study, system), planned) {
                         Ok(each) => Known::Is(each),
                         Err(failure) => {
                             self.progress.say(&format!("{system}, {}: {failure}", planned.cell.title));
-                            Known::Not(self.ground.without_paths(&failure.0))
+                            Known::Not(self.environment.without_paths(&failure.0))
                         }
                     };
                     self.line(&Line::Instructions(Instructions {
@@ -68,33 +69,33 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
 }
 
 /// Returns the instructions per request.
-fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failure> {
+fn count(environment: &Environment, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failure> {
     if planned.settings.http() != 1 {
-        return Err(Failure("instructions are counted over HTTP/1 alone".into()));
+        return Err(Failure("instructions are counted only over HTTP/1".into()));
     }
     let callgrind = Callgrind::find()?;
-    let folder = ground.folder("callgrind")?;
+    let folder = environment.folder("callgrind")?;
     let settings = Settings { quota: None, memory_mib: None, relay: None, ..arm.settings(&planned.settings) };
     let settings = Settings { workers: Some(1), connections: Some(1), threads: Some(1), ..settings };
-    let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
+    let origin = Origin::start(environment, &settings, &environment.cores.origin, None)?;
     let body = origin.body.clone();
     let place = StartOptions {
         origin: Some(Rc::new(RefCell::new(origin))),
         counted: Some((&callgrind, &folder)),
         listen: None,
     };
-    let target = Target::start_in(ground, arm, &settings, place, 64)?;
+    let target = Target::start_in(environment, arm, &settings, place, 64)?;
     let [leader] = target.ids()[..] else {
         return Err(Failure("only one gateway at a time is counted".into()));
     };
     let aim = target.aim(&settings, &body);
-    ask(ground, &settings, aim, WARM_UP)?;
+    ask(environment, &settings, aim, WARM_UP)?;
     callgrind.begin(leader)?;
-    ask(ground, &settings, aim, COUNTED)?;
+    ask(environment, &settings, aim, COUNTED)?;
     Ok(callgrind.count(leader, &folder)? as f64 / COUNTED as f64)
 }
 
-fn ask(ground: &Ground, settings: &Settings, aim: Aim<'_>, count: u64) -> Result<(), Failure> {
+fn ask(environment: &Environment, settings: &Settings, aim: Aim<'_>, count: u64) -> Result<(), Failure> {
     let plan = LoadPlan {
         connections: 1,
         threads: 1,
@@ -102,7 +103,7 @@ fn ask(ground: &Ground, settings: &Settings, aim: Aim<'_>, count: u64) -> Result
         time_limit: PATIENCE,
         ..plan(settings, aim, 1.0, Some(LoadModel::Closed))
     };
-    let load = Run::builtin(ground, &plan)?.finish(|| ())?.load;
+    let load = Run::builtin(environment, &plan)?.finish(|| ())?.load;
     if load.ok == count {
         Ok(())
     } else {

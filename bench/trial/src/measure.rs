@@ -8,20 +8,19 @@
 //! the system, since these tools do not verify bodies.
 
 use crate::elsewhere::Elsewhere;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::generator::{Aim, Phase, Run, check_plan, tells_phases};
-use crate::ground::Ground;
+use crate::generator::{Phase, Run, tells_phases};
+use crate::load_plan::{Aim, check_plan};
 use crate::origin::Counted;
 use crate::target::Target;
+use crate::usage::{machine, quota, tree, with_group};
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::{GroupCpu, Quota, Throttling};
-use tollgate_lab_meter::machine::{CoreShare, CoreTimes};
+use tollgate_lab_meter::machine::CoreTimes;
 use tollgate_lab_meter::network::{HeldConnections, NetCounters};
-use tollgate_lab_meter::process::{Memory, Snapshot, Used};
-use tollgate_lab_record::{
-    Checks, Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
-    Workers,
-};
+use tollgate_lab_meter::process::Snapshot;
+use tollgate_lab_record::{Checks, Connections, Cost, Evidence, LoadResult, Network, Status, Tree, Workers};
 use tollgate_lab_study::Settings;
 use tollgate_lab_system::WorkerReading;
 
@@ -36,12 +35,6 @@ const UNTIL_LAST: Duration = Duration::from_millis(50);
 
 /// Interval at which connections are counted while a tool runs.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
-
-/// If a group's CPU time exceeds the process trees' time by this factor, the trees lack processes.
-const BEYOND: f64 = 1.02;
-
-/// Tolerated difference between the kernel's clocks, in microseconds: two ticks.
-const TICKS_US: f64 = 20_000.0;
 
 /// The result of one trial.
 #[derive(Debug)]
@@ -72,7 +65,7 @@ struct Reading {
 
 /// The processes and groups of a trial, which all of its readings refer to.
 struct Subject<'a> {
-    ground: &'a Ground,
+    environment: &'a Environment,
     target: &'a Target,
     ids: Vec<u32>,
     origin_quota: Option<&'a Quota>,
@@ -85,7 +78,7 @@ impl Subject<'_> {
     /// As [`Elsewhere::read`].
     fn read(&self) -> Result<Reading, Failure> {
         // Before this host's own, so that the shorter path to these comes last at the start and the end.
-        let elsewhere = Elsewhere::read(self.ground, self.target)?;
+        let elsewhere = Elsewhere::read(self.environment, self.target)?;
         let origin = self.target.origin.borrow();
         Ok(Reading {
             at: Instant::now(),
@@ -120,7 +113,7 @@ impl Subject<'_> {
             },
             ..Evidence::default()
         };
-        to.elsewhere.add_to(&mut evidence, &from.elsewhere, self.ground, self.target)?;
+        to.elsewhere.add_to(&mut evidence, &from.elsewhere, self.environment, self.target)?;
         Ok(evidence)
     }
 
@@ -131,19 +124,6 @@ impl Subject<'_> {
     fn used(&self, from: &Reading, to: &Reading) -> Result<Tree, Failure> {
         self.evidence(from, to).map(|evidence| evidence.target)
     }
-}
-
-/// Completes the use of process trees by the use of their group. The group also holds processes that left the
-/// trees, or that started and ended in between.
-pub(crate) fn with_group(mut used: Tree, from: Option<GroupCpu>, to: Option<GroupCpu>) -> Tree {
-    if let Some((from, to)) = from.zip(to) {
-        let group = to.since(&from);
-        if group.total_ns as f64 / 1e3 > used.cpu_us() * BEYOND + TICKS_US {
-            used.user_us = group.user_ns as f64 / 1e3;
-            used.system_us = group.system_ns as f64 / 1e3;
-        }
-    }
-    used
 }
 
 /// The requests that the origin receives from a moment on.
@@ -177,7 +157,7 @@ struct Ran {
 
 /// Runs one trial of `seconds`. Resumes a paused target first.
 pub fn measure(
-    ground: &Ground,
+    environment: &Environment,
     target: &mut Target,
     origin_quota: Option<&Quota>,
     settings: &Settings,
@@ -186,7 +166,7 @@ pub fn measure(
     if let Some(how) = target.ended().ok().flatten() {
         return bad(format!("{} had ended before the trial ({how})", target.name));
     }
-    attempt(ground, target, origin_quota, settings, seconds).unwrap_or_else(|failure| {
+    attempt(environment, target, origin_quota, settings, seconds).unwrap_or_else(|failure| {
         bad(match target.ended().ok().flatten() {
             Some(how) => format!("{} ended in the middle of the trial ({how}): {failure}", target.name),
             None => failure.0,
@@ -199,7 +179,7 @@ fn bad(reason: String) -> Measured {
 }
 
 fn attempt(
-    ground: &Ground,
+    environment: &Environment,
     target: &mut Target,
     origin_quota: Option<&Quota>,
     settings: &Settings,
@@ -215,7 +195,7 @@ fn attempt(
     let body = target.origin.borrow().body.clone();
     let target_now = &*target;
     let aim = target_now.aim(settings, &body);
-    let subject = Subject { ground, target: target_now, ids: target_now.ids(), origin_quota };
+    let subject = Subject { environment, target: target_now, ids: target_now.ids(), origin_quota };
     let ran = if tells_phases(settings) {
         with_phases(&subject, settings, aim, seconds, &mut held)?
     } else {
@@ -250,14 +230,14 @@ fn with_phases(
     seconds: f64,
     held: &mut HeldConnections,
 ) -> Result<Ran, Failure> {
-    let ground = subject.ground;
+    let environment = subject.environment;
     // The built-in generator verifies all of its own responses.
     let checked = settings.tool() != "builtin";
     let mut checks = Checks::default();
     if checked {
-        check(ground, settings, aim, &mut checks)?;
+        check(environment, settings, aim, &mut checks)?;
     }
-    let mut run = Run::start(ground, settings, aim, seconds)?;
+    let mut run = Run::start(environment, settings, aim, seconds)?;
     let tool = run.id();
     run.until(Phase::Measuring, settings.ramp() + settings.warm_up(), || held.read())?;
     // Outside the readings of CPU time at both ends, so that they cost the system nothing that counts.
@@ -281,7 +261,7 @@ fn with_phases(
     }
     let counted = received.so_far();
     if checked {
-        check(ground, settings, aim, &mut checks)?;
+        check(environment, settings, aim, &mut checks)?;
     }
     let mut evidence = subject.evidence(&before, &after)?;
     evidence.generator = done.used;
@@ -300,15 +280,15 @@ fn blind(
     seconds: f64,
     held: &mut HeldConnections,
 ) -> Result<Ran, Failure> {
-    let ground = subject.ground;
+    let environment = subject.environment;
     let mut checks = Checks::default();
     if settings.warm_up() > 0.0 {
-        warm_up(ground, settings, aim)?;
+        warm_up(environment, settings, aim)?;
     }
-    check(ground, settings, aim, &mut checks)?;
+    check(environment, settings, aim, &mut checks)?;
     let before = subject.read()?;
     let mut received = Received::begin(subject.target);
-    let mut run = Run::start(ground, settings, aim, seconds)?;
+    let mut run = Run::start(environment, settings, aim, seconds)?;
     let tool = run.id();
     let arrived = |received: &mut Received<'_>| received.so_far().map_or(0, |counted| counted.requests);
     let launched = Snapshot::take(tool);
@@ -335,7 +315,7 @@ fn blind(
     let done = run.finish(|| held.read())?;
     let counted = received.so_far();
     let ended = subject.read()?;
-    check(ground, settings, aim, &mut checks)?;
+    check(environment, settings, aim, &mut checks)?;
     // The cost belongs to all requests, also to those before the first reading of the interval.
     let (mut evidence, used) = match (&start, &end) {
         (Some((from, from_tool)), Some((to, to_tool))) => {
@@ -404,8 +384,13 @@ fn upstream(counted: Option<Counted>, unseen_us: f64) -> Connections {
 }
 
 /// Sends verified requests of the cell's own kind and adds the result to `checks`.
-fn check(ground: &Ground, settings: &Settings, aim: Aim<'_>, checks: &mut Checks) -> Result<(), Failure> {
-    let load = Run::builtin(ground, &check_plan(settings, aim, CHECKED))
+fn check(
+    environment: &Environment,
+    settings: &Settings,
+    aim: Aim<'_>,
+    checks: &mut Checks,
+) -> Result<(), Failure> {
+    let load = Run::builtin(environment, &check_plan(settings, aim, CHECKED))
         .and_then(|run| run.finish(|| ()))
         .map_err(|failure| Failure(format!("verified requests beside {}: {failure}", settings.tool())))?
         .load;
@@ -416,62 +401,6 @@ fn check(ground: &Ground, settings: &Settings, aim: Aim<'_>, checks: &mut Checks
 
 /// Runs load that is not measured. A tool that counts requests runs once in full, as users of ab do to warm
 /// up.
-fn warm_up(ground: &Ground, settings: &Settings, aim: Aim<'_>) -> Result<(), Failure> {
-    Run::start(ground, settings, aim, settings.warm_up().max(1.0))?.finish(|| ()).map(|_| ())
-}
-
-pub(crate) fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
-    let used: Vec<Used> = after.iter().zip(before).map(|(after, before)| after.since(before)).collect();
-    let mut threads: Vec<ThreadShare> = used
-        .iter()
-        .flat_map(|used| {
-            let wall = used.wall_ns.max(1) as f64;
-            used.threads
-                .iter()
-                .map(move |thread| ThreadShare { name: thread.name.clone(), share: thread.ns as f64 / wall })
-        })
-        .collect();
-    threads.sort_by(|a, b| b.share.total_cmp(&a.share));
-    let thread_count = u32::try_from(threads.len()).unwrap_or(u32::MAX);
-    threads.retain(|thread| thread.share > 0.0);
-    threads.truncate(Tree::LISTED);
-    let memory: Vec<Memory> = ids.iter().map(|id| Memory::read(*id)).collect();
-    // Whole numbers, because the sum of no floats is -0, which a report would show.
-    let sum_us = |of: fn(&Used) -> u64| used.iter().map(of).sum::<u64>() as f64 / 1e3;
-    Tree {
-        user_us: sum_us(|used| used.user_ns),
-        system_us: sum_us(|used| used.system_ns),
-        threads,
-        thread_count,
-        rss_kib: memory.iter().map(|memory| memory.rss_kib).sum(),
-        pss_kib: memory.iter().filter_map(|memory| memory.pss_kib).sum(),
-        peak_kib: memory.iter().map(|memory| memory.peak_kib).sum(),
-        voluntary_switches: used.iter().map(|used| used.voluntary_switches).sum(),
-        involuntary_switches: used.iter().map(|used| used.involuntary_switches).sum(),
-    }
-}
-
-pub(crate) fn machine(shares: &[CoreShare]) -> Machine {
-    let cores = shares.iter().map(|share| share.core + 1).max().unwrap_or(0);
-    let mut machine = Machine { busy: vec![0.0; cores], softirq: vec![0.0; cores], steal: vec![0.0; cores] };
-    for share in shares {
-        machine.busy[share.core] = share.busy();
-        machine.softirq[share.core] = share.softirq;
-        machine.steal[share.core] = share.steal;
-    }
-    machine
-}
-
-pub(crate) fn quota(
-    quota: Option<&Quota>,
-    before: Option<Throttling>,
-    after: Option<Throttling>,
-) -> Option<Throttled> {
-    let used = after?.since(&before?);
-    Some(Throttled {
-        cores: quota?.cores(),
-        periods: used.periods,
-        throttled: used.throttled,
-        held_us: used.throttled_ns as f64 / 1e3,
-    })
+fn warm_up(environment: &Environment, settings: &Settings, aim: Aim<'_>) -> Result<(), Failure> {
+    Run::start(environment, settings, aim, settings.warm_up().max(1.0))?.finish(|| ()).map(|_| ())
 }

@@ -22,13 +22,13 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// Records what the origin receives from each system. The probe uses the settings of each section's first
     /// cell, and skips combinations that were already probed.
     pub(crate) fn probe(&mut self) -> Result<(), Failure> {
-        if !self.ground.hosts.are_local() {
+        if !self.environment.hosts.are_local() {
             return Ok(());
         }
         let earlier = self.earlier.iter().flat_map(|earlier| &earlier.received);
         let early: Vec<String> = earlier.filter(|one| is_early(one)).map(|one| one.system.clone()).collect();
         self.early.extend(early);
-        let mut asked = BTreeSet::new();
+        let mut probed = BTreeSet::new();
         let mut sections = BTreeSet::new();
         for planned in &self.plan.cells {
             // The origin that records reads plain text alone.
@@ -43,16 +43,16 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 continue;
             }
             let keys: Vec<String> = arms.iter().map(|arm| distinct(arm, &planned.settings)).collect();
-            if keys.iter().all(|key| asked.contains(key)) {
+            if keys.iter().all(|key| probed.contains(key)) {
                 continue;
             }
-            asked.extend(keys);
+            probed.extend(keys);
             let earlier = self.earlier.iter().flat_map(|earlier| &earlier.received);
             if earlier.into_iter().any(|received| received.section == planned.cell.section) {
                 continue;
             }
             self.progress.say(&format!("{}: asking what the origin receives", planned.cell.section));
-            for received in probe(self.ground, &arms, planned)? {
+            for received in probe(self.environment, &arms, planned)? {
                 if is_early(&received) {
                     self.early.insert(received.system.clone());
                 }
@@ -74,7 +74,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                     .any(|(title, ..)| title == section)
             {
                 self.progress.say("searching the generator's best threads and connections");
-                for line in search(self.ground, fleet, planned, threads, connections, *seconds)? {
+                for line in search(self.environment, fleet, planned, threads, connections, *seconds)? {
                     append_line(&mut self.out, &line)?;
                 }
             }
@@ -88,7 +88,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let Analysis::RuntimeRoute { systems, routes, rate, times } = analysis else { continue };
             let mut rows = Vec::new();
             for name in self.asked(systems, analysis) {
-                let system = self.ground.catalogue.get(name)?;
+                let system = self.environment.catalogue.get(name)?;
                 let ways = Way::of(system);
                 if ways.is_empty() {
                     let why = match system.status() {
@@ -103,7 +103,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                     self.progress
                         .say(&format!("{name}: a route added to {routes} under load, by {reported}"));
                     let mut row = vec![name.clone(), reported, routes.to_string()];
-                    match add_route(self.ground, system, way, routes, *rate, *times) {
+                    match add_route(self.environment, system, way, routes, *rate, *times) {
                         Ok(added) => {
                             let (before, around) = added.p99();
                             row.extend([
@@ -145,7 +145,10 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             for system in self.asked(systems, analysis) {
                 let kind = if *tls { "TLS connections" } else { "connections" };
                 self.progress.say(&format!("{system}: memory of {connections} idle {kind}"));
-                all.push((system, idle(self.ground, &Arm::of(self.study, system), *connections, *tls, *tcp)));
+                all.push((
+                    system,
+                    idle(self.environment, &Arm::of(self.study, system), *connections, *tls, *tcp),
+                ));
             }
             let least = |own: &str| {
                 let others = all.iter().filter(|(system, _)| *system != own);
@@ -200,7 +203,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 seconds: *seconds,
             };
             self.progress.say(&format!("{rate} datagrams a second of {bytes} bytes, {rounds} rounds"));
-            let all = datagrams(self.ground, &arms, sending)?;
+            let all = datagrams(self.environment, &arms, sending)?;
             // The judged system is the first of the study, which this run may leave out.
             let first = asked.first().filter(|name| Some(**name) == systems.first());
             let own = first.and_then(|_| all.first()?.as_ref().ok());
@@ -251,7 +254,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let mut rows = Vec::new();
             for system in self.asked(systems, analysis) {
                 self.progress.say(&format!("{system}: {bytes} bytes up and down"));
-                match transfer(self.ground, &Arm::of(self.study, system), *bytes) {
+                match transfer(self.environment, &Arm::of(self.study, system), *bytes) {
                     Ok(both) => rows.extend(both.into_iter().map(|moved| {
                         vec![
                             system.clone(),

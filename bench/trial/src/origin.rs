@@ -4,17 +4,17 @@
 //! features call, see `partner`.
 
 use crate::agent::{Agent, Ask, OriginUp};
+use crate::environment::{Environment, tail};
 use crate::external::{first_answer, resolve};
 use crate::failure::Failure;
-use crate::ground::{Ground, tail};
 use crate::host::{Host, Remote};
+use crate::http::get_raw;
 use crate::partner::Partners;
 use crate::server::Server;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -91,23 +91,23 @@ impl Origin {
     /// # Errors
     /// If a server is missing, does not start or does not answer.
     pub fn start(
-        ground: &Ground,
+        environment: &Environment,
         settings: &Settings,
         cores: &[usize],
         quota: Option<&Quota>,
     ) -> Result<Self, Failure> {
         let mut origin = Self {
             body: answer(settings),
-            partners: Partners::start(ground, settings.features(), cores)?,
+            partners: Partners::start(environment, settings.features(), cores)?,
             ..Self::empty(settings.origin())
         };
         for _ in 0..settings.origins() {
             let ports = free_ports(3)?;
-            let folder = ground.folder("origin")?;
+            let folder = environment.folder("origin")?;
             let launch = match origin.kind {
                 OriginKind::Nginx => {
-                    let tls = settings.passthrough().then(|| ground.certificate()).transpose()?;
-                    let text = nginx(&folder, &ports, settings, tls.as_ref(), ground.facts.file_limit);
+                    let tls = settings.passthrough().then(|| environment.certificate()).transpose()?;
+                    let text = nginx(&folder, &ports, settings, tls.as_ref(), environment.facts.file_limit);
                     fs::write(folder.join("body"), &origin.body)
                         .and_then(|()| fs::write(folder.join("nginx.conf"), text))
                         .map_err(|error| Failure::of(folder.display(), error))?;
@@ -119,7 +119,7 @@ impl Origin {
                     ])
                 }
                 OriginKind::Builtin | OriginKind::Grpc | OriginKind::GrpcStream => {
-                    builtin(ground, &folder, &ports, settings)?
+                    builtin(environment, &folder, &ports, settings)?
                 }
             };
             let output = folder.join("output.log");
@@ -179,16 +179,16 @@ impl Origin {
     /// # Errors
     /// As [`Origin::start`]; also if a feature needs a service next to the origin, which only one host can have.
     pub(crate) fn start_on_its_host(
-        ground: &Ground,
+        environment: &Environment,
         settings: &Settings,
         quota: Option<&Quota>,
     ) -> Result<Self, Failure> {
-        let hosts = &ground.hosts;
+        let hosts = &environment.hosts;
         if !hosts.are_local() && Partners::needed(settings.features()) {
             return Err(Failure("`ext_authz` and `shared_rate_limit` need all roles on one host".into()));
         }
         let mut origin = match &hosts.origin {
-            Host::Local => Self::start(ground, settings, &ground.cores.origin, quota)?,
+            Host::Local => Self::start(environment, settings, &environment.cores.origin, quota)?,
             Host::Agent(agent) => {
                 let OriginUp { id, ports, second_ports } =
                     agent.ask(&Ask::StartOrigin(Box::new(settings.clone())))?;
@@ -286,7 +286,7 @@ impl Origin {
             let ready = match self.kind {
                 // It speaks no HTTP/1, but it listens before its control port answers.
                 OriginKind::Grpc | OriginKind::GrpcStream => self.counted().is_some(),
-                _ => get(port, READY_PATH).is_ok_and(|answer| answer.ends_with(READY_BODY)),
+                _ => get_raw(port, READY_PATH).is_ok_and(|answer| answer.ends_with(READY_BODY)),
             };
             if ready {
                 return Ok(());
@@ -336,9 +336,9 @@ impl Origin {
         let mut sum = Counted::default();
         for port in &self.status_ports {
             let one = match self.kind {
-                OriginKind::Nginx => nginx_status(&get(*port, "/").ok()?)?,
+                OriginKind::Nginx => nginx_status(&get_raw(*port, "/").ok()?)?,
                 OriginKind::Builtin | OriginKind::Grpc | OriginKind::GrpcStream => {
-                    builtin_status(&get(*port, "/counters").ok()?)?
+                    builtin_status(&get_raw(*port, "/counters").ok()?)?
                 }
             };
             sum.connections += one.connections;
@@ -437,7 +437,7 @@ fn nginx(
 
 /// Returns the command of the laboratory's own origin; its second port serves the counters.
 fn builtin(
-    ground: &Ground,
+    environment: &Environment,
     folder: &Path,
     ports: &[u16],
     settings: &Settings,
@@ -457,7 +457,7 @@ fn builtin(
     origin.record = RECORDED;
     let text = serde_json::to_vec(&origin).map_err(|error| Failure::of("the origin's settings", error))?;
     fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
-    Ok(Launch::new(&ground.exe).arguments(["origin".as_ref(), file.as_os_str()]))
+    Ok(Launch::new(&environment.exe).arguments(["origin".as_ref(), file.as_os_str()]))
 }
 
 /// Parses the counters of the laboratory's own origin.
@@ -480,17 +480,6 @@ fn nginx_status(page: &[u8]) -> Option<Counted> {
     Some(Counted { connections, requests })
 }
 
-/// Sends one request on a new connection. Returns the response including its head.
-pub fn get(port: u16, path: &str) -> std::io::Result<Vec<u8>> {
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
-    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.take(1 << 20).read_to_end(&mut answer)?;
-    Ok(answer)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -499,19 +488,19 @@ mod tests {
     fn each_system_has_a_host_of_its_own_and_the_first_is_for_no_system() {
         let mut origin = Origin::of_this_process(81);
         origin.ports.push(82);
-        let told =
+        let texts =
             |addresses: Vec<Address>| -> Vec<String> { addresses.iter().map(ToString::to_string).collect() };
-        assert_eq!(told(origin.for_next_system(false)), ["127.0.0.2:81", "127.0.0.2:82"]);
-        assert_eq!(told(origin.for_next_system(false)), ["127.0.0.3:81", "127.0.0.3:82"]);
-        assert_eq!(told(origin.straight()), ["127.0.0.1:81", "127.0.0.1:82"]);
+        assert_eq!(texts(origin.for_next_system(false)), ["127.0.0.2:81", "127.0.0.2:82"]);
+        assert_eq!(texts(origin.for_next_system(false)), ["127.0.0.3:81", "127.0.0.3:82"]);
+        assert_eq!(texts(origin.straight()), ["127.0.0.1:81", "127.0.0.1:82"]);
         for _ in 4..LAST_HOST {
             origin.for_next_system(false);
         }
-        assert_eq!(told(origin.for_next_system(false))[0], "127.0.0.254:81");
-        assert_eq!(told(origin.for_next_system(false))[0], "127.0.0.2:81");
+        assert_eq!(texts(origin.for_next_system(false))[0], "127.0.0.254:81");
+        assert_eq!(texts(origin.for_next_system(false))[0], "127.0.0.2:81");
         origin.second_ports = Some(vec![91, 92]);
-        assert_eq!(told(origin.for_next_system(true)), ["127.0.0.3:91", "127.0.0.3:92"]);
-        assert_eq!(told(origin.for_next_system(false)), ["127.0.0.4:81", "127.0.0.4:82"]);
+        assert_eq!(texts(origin.for_next_system(true)), ["127.0.0.3:91", "127.0.0.3:92"]);
+        assert_eq!(texts(origin.for_next_system(false)), ["127.0.0.4:81", "127.0.0.4:82"]);
     }
 
     #[test]

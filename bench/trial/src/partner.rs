@@ -1,9 +1,9 @@
 //! Services that features call (an authorizer, Redis). They run on the origin's cores, so their cost does not
 //! count as the system's.
 
+use crate::environment::{Environment, tail};
 use crate::failure::Failure;
-use crate::ground::{Ground, tail};
-use crate::origin::get;
+use crate::http::get_raw;
 use crate::server::Server;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -29,14 +29,14 @@ impl Partners {
     ///
     /// # Errors
     /// If a service is missing or does not start.
-    pub fn start(ground: &Ground, features: &[String], cores: &[usize]) -> Result<Self, Failure> {
+    pub fn start(environment: &Environment, features: &[String], cores: &[usize]) -> Result<Self, Failure> {
         let mut partners = Self::default();
         let wanted = |feature: Feature| features.iter().any(|name| name == feature.name());
         if wanted(Feature::ExtAuthz) {
-            partners.ports.authorizer = partners.authorizer(ground, cores)?;
+            partners.ports.authorizer = partners.authorizer(environment, cores)?;
         }
         if wanted(Feature::SharedRateLimit) {
-            partners.ports.redis = partners.redis(ground, cores)?;
+            partners.ports.redis = partners.redis(environment, cores)?;
         }
         Ok(partners)
     }
@@ -48,23 +48,23 @@ impl Partners {
     }
 
     /// Starts a gRPC authorizer that allows every request.
-    fn authorizer(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
-        let (ports, folder) = (free_ports(2)?, ground.folder("authorizer")?);
+    fn authorizer(&mut self, environment: &Environment, cores: &[usize]) -> Result<u16, Failure> {
+        let (ports, folder) = (free_ports(2)?, environment.folder("authorizer")?);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let settings = tollgate_lab_origin::Settings::authorizer(address(ports[0]), address(ports[1]));
         let file = folder.join("origin.json");
         let text =
             serde_json::to_vec(&settings).map_err(|error| Failure::of("the authorizer's settings", error))?;
         fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
-        let launch = Launch::new(&ground.exe).arguments(["origin".as_ref(), file.as_os_str()]);
+        let launch = Launch::new(&environment.exe).arguments(["origin".as_ref(), file.as_os_str()]);
         // Its counters answer once it listens.
-        self.wait("the authorizer", launch, &folder, cores, || get(ports[1], "/counters").is_ok())?;
+        self.wait("the authorizer", launch, &folder, cores, || get_raw(ports[1], "/counters").is_ok())?;
         Ok(ports[0])
     }
 
     /// Starts a Redis without persistence.
-    fn redis(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
-        let (port, folder) = (free_ports(1)?[0], ground.folder("redis")?);
+    fn redis(&mut self, environment: &Environment, cores: &[usize]) -> Result<u16, Failure> {
+        let (port, folder) = (free_ports(1)?[0], environment.folder("redis")?);
         let number = port.to_string();
         let launch = Launch::new("redis-server").folder(&folder).arguments([
             "--bind",

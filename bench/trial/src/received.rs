@@ -8,12 +8,13 @@
 //! advance while it asks the origin in the background, which no count of requests shows.
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::fleet::key;
-use crate::generator::{Aim, Run, first_request, plan};
-use crate::ground::Ground;
-use crate::http::{connect_to, read_head};
-use crate::origin::{Origin, get};
+use crate::generator::Run;
+use crate::http::{connect_to, get_raw, read_head};
+use crate::load_plan::{Aim, first_request, plan};
+use crate::origin::Origin;
 use crate::target::Target;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
@@ -47,15 +48,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// If the recording origin does not start.
-pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec<Received>, Failure> {
+pub fn probe(
+    environment: &Environment,
+    arms: &[Arm],
+    planned: &PlannedCell,
+) -> Result<Vec<Received>, Failure> {
     let mut all = Vec::new();
     let mut early = Vec::new();
     for arm in arms {
         let own = of_probe(&arm.settings(&planned.settings));
-        let origin = Origin::start(ground, &own, &ground.cores.origin, None)?;
+        let origin = Origin::start(environment, &own, &environment.cores.origin, None)?;
         let control = origin.control_port();
         let body = origin.body.clone();
-        let Ok(target) = Target::start(ground, arm, &own, Some(Rc::new(RefCell::new(origin))), 64) else {
+        let Ok(target) = Target::start(environment, arm, &own, Some(Rc::new(RefCell::new(origin))), 64)
+        else {
             continue;
         };
         let before = target.origin.borrow().counted().unwrap_or_default();
@@ -67,14 +73,15 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
         plan.model = LoadModel::Constant { rps: 1e3 / (2 * DELAY_MS) as f64 };
         plan.time_limit = PATIENCE.as_secs_f64();
         // A system that cannot be loaded is left out too; its trials report the reason.
-        let Ok(done) = Run::builtin(ground, &plan).and_then(|run| run.finish(|| ())) else { continue };
+        let Ok(done) = Run::builtin(environment, &plan).and_then(|run| run.finish(|| ())) else { continue };
         let soonest_us = done.load.service_time.and_then(|times| times.min_us);
         if soonest_us.is_some_and(|us| us < DELAY_MS as f64 * 1e3 * SURELY) && !makes_answers(&own) {
             early.push(arm.name.clone());
         }
         let after = target.origin.borrow().counted().unwrap_or_default();
         let counted = target.origin.borrow().between(before, after, 1);
-        let answer = get(control, "/recorded").map_err(|error| Failure::of("the recording origin", error))?;
+        let answer =
+            get_raw(control, "/recorded").map_err(|error| Failure::of("the recording origin", error))?;
         if let Some((version, headers)) = last_request(&answer) {
             all.push(Received {
                 system: arm.name.clone(),

@@ -3,9 +3,10 @@
 //! trials and tables that are already in the result file are not measured again.
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::fleet::{Fleet, Slot};
-use crate::ground::Ground;
+use crate::target::Target;
 use crate::warm::warm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -25,7 +26,7 @@ pub trait Progress {
 /// The state of one run of a study.
 pub struct Session<'a, W: Write, P: Progress> {
     /// Cores, systems, folders.
-    pub ground: &'a Ground,
+    pub environment: &'a Environment,
     /// The study.
     pub study: &'a Study,
     /// The cells to run.
@@ -56,22 +57,33 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// until then.
     pub fn run(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
-        if let Some(warning) = self.ground.is_busy() {
+        if let Some(warning) = self.environment.is_busy() {
             self.progress.say(&warning);
         }
-        match self.earlier.as_ref().map(|earlier| earlier.trials.len()) {
-            None => self.header()?,
-            // The report must state that the figures were visible before the rest was measured.
-            Some(count) => {
-                let text = format!(
-                    "The run was stopped after {count} trials and continued at {}; a trial that was under way was \
-                     measured again.",
-                    self.started
-                );
-                self.line(&Line::Note { section: String::new(), text })?;
-            }
-        }
+        self.begin()?;
         self.probe()?;
+        self.cells(begun)?;
+        self.count_instructions()?;
+        self.add_routes()?;
+        self.idle_memory()?;
+        self.datagrams()?;
+        self.large_body()
+    }
+
+    /// Writes the header of a new file, or a note into a file that is continued.
+    fn begin(&mut self) -> Result<(), Failure> {
+        let Some(earlier) = &self.earlier else { return self.header() };
+        // The report must state that the figures were visible before the rest was measured.
+        let text = format!(
+            "The run was stopped after {} trials and continued at {}; a trial that was under way was measured again.",
+            earlier.trials.len(),
+            self.started
+        );
+        self.line(&Line::Note { section: String::new(), text })
+    }
+
+    /// Runs the cells that have no verdicts. The servers of a cell serve the next cells too, as long as they fit.
+    fn cells(&mut self, begun: Instant) -> Result<(), Failure> {
         let mut fleet: Option<Fleet> = None;
         let mut section = String::new();
         let mut reported: BTreeSet<String> = self
@@ -83,38 +95,17 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let all: usize = self.plan.cells.iter().map(|cell| turns_of(self.study, cell)).sum();
         let mut done = 0;
         for planned in &self.plan.cells {
-            let groups = Arm::groups(self.study, planned);
-            let together: Vec<usize> = groups.iter().map(Vec::len).collect();
-            let arms: Vec<Arm> = groups.into_iter().flatten().collect();
-            let systems: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-            let cell = &planned.cell.id;
-            let made: Vec<Trial> = self
-                .earlier
-                .iter()
-                .flat_map(|earlier| earlier.trials.iter())
-                .filter(|trial| &trial.cell == cell)
-                .cloned()
-                .collect();
-            if let Some(other) =
-                self.earlier.iter().flat_map(|earlier| &earlier.cells).find(|other| &other.id == cell)
-                && (set(other), &other.systems) != (set(&planned.cell), &planned.cell.systems)
-            {
-                return Err(Failure(format!(
-                    "the result file holds \"{}: {}\" with other settings or systems: ask for the same ones as before, \
-                     or begin anew with --fresh",
-                    other.section, other.title
-                )));
-            }
-            let judged = self
-                .earlier
-                .as_ref()
-                .is_some_and(|earlier| earlier.verdicts.iter().any(|verdict| &verdict.cell == cell));
+            self.same_settings(planned)?;
             let turns = turns_of(self.study, planned);
-            if judged {
+            if self.is_judged(planned) {
                 done += turns;
                 continue;
             }
+            let groups = Arm::groups(self.study, planned);
+            let together: Vec<usize> = groups.iter().map(Vec::len).collect();
+            let arms: Vec<Arm> = groups.into_iter().flatten().collect();
             self.line(&Line::Cell(planned.cell.clone()))?;
+            let made = self.earlier_trials(planned);
             if made.iter().filter(|trial| trial.round > 0).count() >= turns {
                 // All trials exist; only the verdicts are missing, which need no servers.
                 self.cell(None, planned, (&arms, &together), made, begun, (done, all))?;
@@ -125,6 +116,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             if !fleet.as_ref().is_some_and(|fleet| fleet.fits(&arms, &planned.settings, clients)) {
                 // The old servers end before the new ones start.
                 drop(fleet.take());
+                let systems: Vec<&str> = arms.iter().map(|arm| arm.name.as_str()).collect();
                 self.progress.say(&format!("{}: starting {}", planned.cell.section, systems.join(", ")));
                 fleet = Some(self.start(&arms, planned, &mut reported)?);
             }
@@ -137,12 +129,34 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             }
             done += turns;
         }
-        drop(fleet);
-        self.count_instructions()?;
-        self.add_routes()?;
-        self.idle_memory()?;
-        self.datagrams()?;
-        self.large_body()
+        Ok(())
+    }
+
+    /// Refuses to continue a cell that was measured with other settings or systems.
+    fn same_settings(&self, planned: &PlannedCell) -> Result<(), Failure> {
+        let mut cells = self.earlier.iter().flat_map(|earlier| &earlier.cells);
+        match cells.find(|other| other.id == planned.cell.id) {
+            Some(other) if (set(other), &other.systems) != (set(&planned.cell), &planned.cell.systems) => {
+                Err(Failure(format!(
+                    "the result file holds \"{}: {}\" with other settings or systems: ask for the same ones as before, \
+                     or start over with --fresh",
+                    other.section, other.title
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the result file holds verdicts of a cell.
+    fn is_judged(&self, planned: &PlannedCell) -> bool {
+        let mut verdicts = self.earlier.iter().flat_map(|earlier| &earlier.verdicts);
+        verdicts.any(|verdict| verdict.cell == planned.cell.id)
+    }
+
+    /// Returns the trials of a cell that the result file holds.
+    fn earlier_trials(&self, planned: &PlannedCell) -> Vec<Trial> {
+        let trials = self.earlier.iter().flat_map(|earlier| &earlier.trials);
+        trials.filter(|trial| trial.cell == planned.cell.id).cloned().collect()
     }
 
     /// Returns the highest number of connections of any cell of the section, plus a margin.
@@ -178,7 +192,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             command: self.command.clone(),
             started: self.started.clone(),
             version: env!("CARGO_PKG_VERSION").into(),
-            host: self.ground.host(),
+            host: self.environment.host(),
             scaled: self.plan.scaled.clone(),
             baseline: self.study.baseline.clone(),
             decides: self.plan.decides.clone(),
@@ -191,13 +205,14 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         Ok(())
     }
 
+    /// Starts the servers of a cell, and records the systems that no earlier cell had.
     fn start(
         &mut self,
         arms: &[Arm],
         planned: &PlannedCell,
         reported: &mut BTreeSet<String>,
     ) -> Result<Fleet, Failure> {
-        let mut fleet = Fleet::start(self.ground, arms, &planned.settings, self.clients(planned))?;
+        let mut fleet = Fleet::start(self.environment, arms, &planned.settings, self.clients(planned))?;
         let rows = fleet.used.iter().zip(arms).filter(|(_, arm)| !arm.is_copy());
         for (used, _) in rows {
             self.same_as_before(used)?;
@@ -208,54 +223,49 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             }
         }
         for (slot, arm) in fleet.slots.iter_mut().zip(arms) {
-            let settings = arm.settings(&planned.settings);
-            let limit = settings.until_steady.unwrap_or(0.0);
-            let compiles =
-                self.ground.catalogue.get(&arm.system).is_ok_and(|system| system.description().jvm);
-            if let (Slot::Up(target), true) = (slot, limit > 0.0 && compiles) {
-                self.progress.say(&format!("{}: load until its rate is steady, at most {limit} s", arm.name));
-                target.resume();
-                let traced = warm(self.ground, target, &settings, limit);
-                target.pause();
-                match traced {
-                    Ok((load, answer)) => {
-                        self.progress.say(&format!("{}: {answer}", arm.name));
-                        let text = format!("{}: {answer}", arm.name);
-                        append_line(
-                            &mut self.out,
-                            &Line::Trial(Box::new(Trial {
-                                cell: planned.cell.id.clone(),
-                                system: arm.name.clone(),
-                                round: 0,
-                                turn: 0,
-                                at: 0.0,
-                                load: Some(load),
-                                evidence: Evidence::default(),
-                                cost: None,
-                                warm_up: 0.0,
-                                status: Status::Bad {
-                                    reason: "a trace of the warm-up, not a measurement".into(),
-                                },
-                            })),
-                        )?;
-                        append_line(
-                            &mut self.out,
-                            &Line::Note { section: planned.cell.section.clone(), text },
-                        )?;
-                    }
-                    Err(failure) => {
-                        let text = format!(
-                            "{}: the load until it is steady failed, and it was measured without: {failure}",
-                            arm.name
-                        );
-                        self.progress.say(&text);
-                        let note = Line::Note { section: planned.cell.section.clone(), text };
-                        append_line(&mut self.out, &note)?;
-                    }
-                }
+            if let Slot::Up(target) = slot {
+                self.steady(target, arm, planned)?;
             }
         }
         Ok(fleet)
+    }
+
+    /// Loads a system whose virtual machine compiles while it runs, until its rate is steady, and records the trace.
+    fn steady(&mut self, target: &mut Target, arm: &Arm, planned: &PlannedCell) -> Result<(), Failure> {
+        let settings = arm.settings(&planned.settings);
+        let limit = settings.until_steady.unwrap_or(0.0);
+        let compiles =
+            self.environment.catalogue.get(&arm.system).is_ok_and(|system| system.description().jvm);
+        if limit <= 0.0 || !compiles {
+            return Ok(());
+        }
+        self.progress.say(&format!("{}: load until its rate is steady, at most {limit} s", arm.name));
+        target.resume();
+        let traced = warm(self.environment, target, &settings, limit);
+        target.pause();
+        let text = match &traced {
+            Ok((_, answer)) => format!("{}: {answer}", arm.name),
+            Err(failure) => format!(
+                "{}: the load until it is steady failed, and it was measured without: {failure}",
+                arm.name
+            ),
+        };
+        self.progress.say(&text);
+        if let Ok((load, _)) = traced {
+            self.line(&Line::Trial(Box::new(Trial {
+                cell: planned.cell.id.clone(),
+                system: arm.name.clone(),
+                round: 0,
+                turn: 0,
+                at: 0.0,
+                load: Some(load),
+                evidence: Evidence::default(),
+                cost: None,
+                warm_up: 0.0,
+                status: Status::Bad { reason: "a trace of the warm-up, not a measurement".into() },
+            })))?;
+        }
+        self.line(&Line::Note { section: planned.cell.section.clone(), text })
     }
 }
 
@@ -270,8 +280,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             Some(was) => {
                 let ((version, program), (now, program_now)) = (identity(was), identity(used));
                 Err(Failure(format!(
-                    "{} was {version} ({program}) before the run was stopped, and is {now} ({program_now}) now: begin \
-                     anew with --fresh",
+                    "{} was {version} ({program}) before the run was stopped, and is {now} ({program_now}) now: start \
+                     over with --fresh",
                     used.name
                 )))
             }

@@ -6,10 +6,11 @@
 //! files. The new path is then requested every millisecond until that body arrives.
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::generator::{Aim, Phase, Run, plan};
-use crate::ground::Ground;
+use crate::generator::{Phase, Run};
 use crate::http::{Answer, connect, read_answer};
+use crate::load_plan::{Aim, plan};
 use crate::origin::Origin;
 use crate::target::Target;
 use rustix::process::Signal;
@@ -121,7 +122,7 @@ impl Added {
 /// # Errors
 /// In words for the table: the system is missing, refused the route, or did not answer in time.
 pub fn add_route(
-    ground: &Ground,
+    environment: &Environment,
     system: &System,
     way: &Way,
     routes: u32,
@@ -140,13 +141,13 @@ pub fn add_route(
     };
     let settings = Settings { routes: Some(routes), connections: Some(16), ..Settings::default() };
     let other = Settings { response_body: Some(NEW_BODY), ..Settings::default() };
-    let added_origin = Origin::start(ground, &other, &ground.cores.origin, None)?;
+    let added_origin = Origin::start(environment, &other, &environment.cores.origin, None)?;
     let wanted = Answer { status: 200, body: tollgate_lab_origin::body(NEW_BODY) };
     let mut result = Added::default();
     for _ in 0..times {
-        let origin = Origin::start(ground, &settings, &ground.cores.origin, None)?;
+        let origin = Origin::start(environment, &settings, &environment.cores.origin, None)?;
         let body = origin.body.clone();
-        let target = Target::start(ground, &arm, &settings, Some(Rc::new(RefCell::new(origin))), 256)?;
+        let target = Target::start(environment, &arm, &settings, Some(Rc::new(RefCell::new(origin))), 256)?;
         let mut setting =
             target.setting.clone().ok_or_else(|| Failure("is no gateway, so it has no routes".into()))?;
         setting.upstreams.push(Upstream {
@@ -159,9 +160,9 @@ pub fn add_route(
             upstream: "added".into(),
         });
         let aim = || target.aim(&settings, &body);
-        let calm = load(ground, &settings, aim(), BEFORE, rate)?.finish(|| ())?.load;
+        let calm = load(environment, &settings, aim(), BEFORE, rate)?.finish(|| ())?.load;
         take_in(&mut result.before, &calm)?;
-        let mut run = load(ground, &settings, aim(), AROUND, rate)?;
+        let mut run = load(environment, &settings, aim(), AROUND, rate)?;
         run.until(Phase::Measuring, WARM_UP, || ())?;
         std::thread::sleep(Duration::from_millis(500));
         let reported = tell(&target, system, way, &setting)?;
@@ -184,10 +185,16 @@ pub fn add_route(
 /// Seconds of load that do not count.
 const WARM_UP: f64 = 0.5;
 
-fn load(ground: &Ground, settings: &Settings, aim: Aim<'_>, seconds: f64, rate: f64) -> Result<Run, Failure> {
+fn load(
+    environment: &Environment,
+    settings: &Settings,
+    aim: Aim<'_>,
+    seconds: f64,
+    rate: f64,
+) -> Result<Run, Failure> {
     let mut load = plan(settings, aim, seconds, Some(LoadModel::Constant { rps: rate }));
     load.warm_up = WARM_UP;
-    Run::builtin(ground, &load)
+    Run::builtin(environment, &load)
 }
 
 fn take_in(all: &mut Histogram, load: &LoadResult) -> Result<(), Failure> {

@@ -2,10 +2,11 @@
 //! runs before a study, because a generator at its own limit hides the differences between gateways. For the
 //! first founding report the search was done by hand.
 
+use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::generator::{Aim, Run};
-use crate::ground::Ground;
+use crate::generator::Run;
+use crate::load_plan::Aim;
 use tollgate_lab_record::Line;
 use tollgate_lab_study::{PlannedCell, Settings};
 
@@ -14,7 +15,7 @@ use tollgate_lab_study::{PlannedCell, Settings};
 /// # Errors
 /// If the generator fails.
 pub fn search(
-    ground: &Ground,
+    environment: &Environment,
     fleet: &Fleet,
     planned: &PlannedCell,
     threads: &[u32],
@@ -39,7 +40,7 @@ pub fn search(
                 requests: None,
                 ..planned.settings.clone()
             };
-            let done = Run::start(ground, &settings, aim, seconds)?.finish(|| ())?;
+            let done = Run::start(environment, &settings, aim, seconds)?.finish(|| ())?;
             let load = done.load;
             let rps = load.rps();
             let us = done.used.cpu_us() / load.ok.max(1) as f64;

@@ -30,10 +30,10 @@ use self::local::LocalStart;
 use crate::agent::{Agent, Ask};
 use crate::arm::Arm;
 use crate::cpu::{Counter, CpuTime};
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::generator::Aim;
-use crate::ground::Ground;
 use crate::host::{Host, Remote};
+use crate::load_plan::Aim;
 use crate::origin::{Counted, Origin};
 use crate::server::Server;
 
@@ -145,13 +145,19 @@ impl Target {
     /// # Errors
     /// As [`Target::start_in`].
     pub fn start(
-        ground: &Ground,
+        environment: &Environment,
         arm: &Arm,
         settings: &Settings,
         origin: Option<Rc<RefCell<Origin>>>,
         clients: u32,
     ) -> Result<Self, Box<SystemUsed>> {
-        Self::start_in(ground, arm, settings, StartOptions { origin, ..StartOptions::default() }, clients)
+        Self::start_in(
+            environment,
+            arm,
+            settings,
+            StartOptions { origin, ..StartOptions::default() },
+            clients,
+        )
     }
 
     /// Starts a system, or a chain of `settings.chain` copies, with options.
@@ -160,7 +166,7 @@ impl Target {
     /// What is known of the system, with the reason in `missing`: it is not installed, cannot do what the
     /// settings ask for, or did not start.
     pub fn start_in(
-        ground: &Ground,
+        environment: &Environment,
         arm: &Arm,
         settings: &Settings,
         options: StartOptions<'_>,
@@ -180,15 +186,15 @@ impl Target {
             Box::new(SystemUsed { missing: Some(Missing { reason, get: get.to_owned() }), ..used.clone() })
         };
         if let (Some(external), Some(origin)) = (&arm.external, &options.origin) {
-            return running::of_running(ground, arm, external, Rc::clone(origin), &mut used)
+            return running::of_running(environment, arm, external, Rc::clone(origin), &mut used)
                 .map_err(|failure| missing(&used, failure.0, ""));
         }
         let system =
-            ground.catalogue.get(&arm.system).map_err(|error| missing(&used, error.to_string(), ""))?;
+            environment.catalogue.get(&arm.system).map_err(|error| missing(&used, error.to_string(), ""))?;
         if let (Host::Agent(agent), Some(origin), false) =
-            (&ground.hosts.gateway, &options.origin, system.is_direct())
+            (&environment.hosts.gateway, &options.origin, system.is_direct())
         {
-            let started = at_agent::start_at(ground, arm, agent, settings, Rc::clone(origin), clients);
+            let started = at_agent::start_at(environment, arm, agent, settings, Rc::clone(origin), clients);
             return started.unwrap_or_else(|failure| Err(missing(&used, failure.0, "")));
         }
         let description = system.description();
@@ -205,7 +211,7 @@ impl Target {
             Status::Missing { reason, get } => return Err(missing(&used, reason, &get)),
         }
         LocalStart {
-            ground,
+            environment,
             arm,
             system,
             settings,

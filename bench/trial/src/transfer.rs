@@ -5,8 +5,8 @@
 //! lost, repeated and swapped blocks are found as well as changed bytes.
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::http::{connect, content_length, read_answer, read_head, status_of};
 use crate::origin::{Origin, READY_BODY, READY_PATH};
 use crate::target::Target;
@@ -42,7 +42,7 @@ pub(crate) struct Moved {
 ///
 /// # Errors
 /// If the system is missing or does not start.
-pub(crate) fn transfer(ground: &Ground, arm: &Arm, bytes: u64) -> Result<Vec<Moved>, Failure> {
+pub(crate) fn transfer(environment: &Environment, arm: &Arm, bytes: u64) -> Result<Vec<Moved>, Failure> {
     let features = vec!["forwarded_headers".to_owned(), "streaming".to_owned()];
     let settings = arm.settings(&Settings { features: Some(features), ..Settings::default() });
     let listener =
@@ -55,7 +55,7 @@ pub(crate) fn transfer(ground: &Ground, arm: &Arm, bytes: u64) -> Result<Vec<Mov
         }
     });
     let origin = Rc::new(RefCell::new(Origin::of_this_process(port)));
-    let target = Target::start(ground, arm, &settings, Some(origin), 64)?;
+    let target = Target::start(environment, arm, &settings, Some(origin), 64)?;
     let one = |way: &'static str, run: fn(u16, u64) -> io::Result<Option<String>>| {
         let started = Instant::now();
         let problem = run(target.port, bytes).unwrap_or_else(|error| Some(error.to_string()));
@@ -137,9 +137,9 @@ fn upload(port: u16, size: u64) -> io::Result<Option<String>> {
     write!(stream, "POST /upload HTTP/1.1\r\nHost: bench.example\r\nContent-Length: {size}\r\n\r\n")?;
     send(&mut stream, size)?;
     let answer = read_answer(&mut stream)?;
-    let said = String::from_utf8_lossy(&answer.body).into_owned();
-    let exact = answer.status == 200 && said == format!("exact {size}");
-    Ok((!exact).then(|| format!("status {}: {said}", answer.status)))
+    let report = String::from_utf8_lossy(&answer.body).into_owned();
+    let exact = answer.status == 200 && report == format!("exact {size}");
+    Ok((!exact).then(|| format!("status {}: {report}", answer.status)))
 }
 
 /// Downloads the pattern. Returns what is wrong with the bytes that arrived.

@@ -1,8 +1,9 @@
 //! Warms up a system that compiles at run time: runs load until its rate is steady, and keeps the trace.
 
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::generator::{Run, plan};
-use crate::ground::Ground;
+use crate::generator::Run;
+use crate::load_plan::plan;
 use crate::target::Target;
 use tollgate_lab_record::{LoadModel, LoadResult};
 use tollgate_lab_stats::steady::{Steadiness, steady};
@@ -17,7 +18,7 @@ const PIECE: f64 = 10.0;
 /// # Errors
 /// If the generator fails.
 pub fn warm(
-    ground: &Ground,
+    environment: &Environment,
     target: &Target,
     settings: &Settings,
     limit: f64,
@@ -30,7 +31,7 @@ pub fn warm(
     let mut spent = 0.0;
     loop {
         let plan = plan(&settings, aim, PIECE, Some(LoadModel::Closed));
-        let piece = Run::builtin(ground, &plan)?.finish(|| ())?.load;
+        let piece = Run::builtin(environment, &plan)?.finish(|| ())?.load;
         rates.extend(
             piece
                 .windows

@@ -232,84 +232,137 @@ pub(crate) fn explain(
     open: Option<TextPosition>,
 ) -> Problem {
     let end = end(text);
-    let ended = mark >= end;
-    let mark = mark.min(end);
-    let here = at(file, mark, 1);
-    let chars = line(text, mark.line);
-    let current = chars.get(mark.column).copied();
-    let before = mark.column.checked_sub(1).and_then(|i| chars.get(i)).copied();
-    if info.contains("tab") && !info.contains("indicator") && !info.contains("anchor") {
-        let place = find_tab(text, mark).map_or(here, |mark| at(file, mark, 1));
-        return Problem::error(place, "a tab cannot indent a line").help("use spaces");
+    let (ended, mark) = (mark >= end, mark.min(end));
+    let error = SyntaxError { file, text, mark, line: line(text, mark.line), ended, info };
+    error
+        .in_indentation()
+        .or_else(|| error.in_scalar())
+        .or_else(|| error.in_open_bracket(open))
+        .or_else(|| error.in_structure())
+        .unwrap_or_else(|| error.problem(format!("not valid YAML: {info}")))
+}
+
+/// An error of the YAML parser. The methods that explain it return `None` if it is of another kind; they are
+/// called in their order.
+struct SyntaxError<'a> {
+    file: u32,
+    text: &'a str,
+    /// Where the parser stopped.
+    mark: TextPosition,
+    /// The line in which it stopped.
+    line: Vec<char>,
+    /// Whether it stopped at the end of the text.
+    ended: bool,
+    /// The parser's message.
+    info: &'a str,
+}
+
+impl SyntaxError<'_> {
+    fn says(&self, words: &str) -> bool {
+        self.info.contains(words)
     }
-    if info.contains("recursion limit") {
-        return Problem::error(here, "nested too deeply");
+
+    /// The character at which the parser stopped.
+    fn current(&self) -> Option<char> {
+        self.line.get(self.mark.column).copied()
     }
-    if info.contains("unexpected character") {
-        let c = current.unwrap_or('?');
-        return Problem::error(here, format!("a text cannot begin with `{c}`")).help("put it in quotes");
+
+    fn before(&self) -> Option<char> {
+        self.mark.column.checked_sub(1).and_then(|i| self.line.get(i)).copied()
     }
-    if info.contains("unknown escape")
-        || info.contains("hexadecimal")
-        || info.contains("Unicode character escape")
-    {
-        return Problem::error(
-            here,
-            "a backslash in double quotes starts an escape sequence, and this is not a valid one",
-        )
-        .help("use single quotes, in which a backslash is only a backslash");
+
+    fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem::error(at(self.file, self.mark, 1), message)
     }
-    if info.contains("quoted scalar") && !info.contains("trailing") {
-        return Problem::error(here, "the quote that opens here is not closed")
-            .help("close it; its further lines must be indented more than their key");
+
+    /// Explains a tab in an indentation.
+    fn in_indentation(&self) -> Option<Problem> {
+        if !self.says("tab") || self.says("indicator") || self.says("anchor") {
+            return None;
+        }
+        let mark = find_tab(self.text, self.mark).unwrap_or(self.mark);
+        let problem = Problem::error(at(self.file, mark, 1), "a tab cannot indent a line");
+        Some(problem.help("use spaces"))
     }
-    if info.contains("trailing content") {
-        return Problem::error(here, "text follows a closing quote")
-            .help("put quotes around the whole value");
+
+    /// Explains an error in a text, and texts that are nested too deeply.
+    fn in_scalar(&self) -> Option<Problem> {
+        if self.says("recursion limit") {
+            return Some(self.problem("nested too deeply"));
+        }
+        if self.says("unexpected character") {
+            let c = self.current().unwrap_or('?');
+            return Some(self.problem(format!("a text cannot begin with `{c}`")).help("put it in quotes"));
+        }
+        if self.says("unknown escape") || self.says("hexadecimal") || self.says("Unicode character escape") {
+            let message =
+                "a backslash in double quotes starts an escape sequence, and this is not a valid one";
+            let help = "use single quotes, in which a backslash is only a backslash";
+            return Some(self.problem(message).help(help));
+        }
+        if self.says("quoted scalar") && !self.says("trailing") {
+            let help = "close it; its further lines must be indented more than their key";
+            return Some(self.problem("the quote that opens here is not closed").help(help));
+        }
+        if self.says("trailing content") {
+            let help = "put quotes around the whole value";
+            return Some(self.problem("text follows a closing quote").help(help));
+        }
+        None
     }
-    let bracket = open.and_then(|open| Some((open, *line(text, open.line).get(open.column)?)));
-    if let Some((open, c @ ('[' | '{'))) = bracket
-        && (open.line < mark.line || current.is_none())
-    {
-        let problem = Problem::error(at(file, open, 1), format!("the `{c}` that opens here is not closed"));
-        return if ended {
-            problem.help(format!("the text ends without its `{}`", if c == '[' { ']' } else { '}' }))
-        } else {
-            problem.help(format!("the text cannot be parsed from line {} on", mark.line))
+
+    /// Explains a bracket that is not closed in its line.
+    fn in_open_bracket(&self, open: Option<TextPosition>) -> Option<Problem> {
+        let open = open?;
+        let c = *line(self.text, open.line).get(open.column)?;
+        let close = match c {
+            '[' => ']',
+            '{' => '}',
+            _ => return None,
         };
+        if open.line >= self.mark.line && self.current().is_some() {
+            return None;
+        }
+        let help = match self.ended {
+            true => format!("the text ends without its `{close}`"),
+            false => format!("the text cannot be parsed from line {} on", self.mark.line),
+        };
+        let message = format!("the `{c}` that opens here is not closed");
+        Some(Problem::error(at(self.file, open, 1), message).help(help))
     }
-    if before == Some('\t') {
-        return Problem::error(
-            at(file, TextPosition { column: mark.column - 1, ..mark }, 1),
-            "a tab is not allowed here",
-        )
-        .help("use spaces");
+
+    /// Explains keys, entries, brackets and documents that do not fit together.
+    fn in_structure(&self) -> Option<Problem> {
+        if self.before() == Some('\t') {
+            let tab = TextPosition { column: self.mark.column - 1, ..self.mark };
+            let problem = Problem::error(at(self.file, tab, 1), "a tab is not allowed here");
+            return Some(problem.help("use spaces"));
+        }
+        if self.says("mapping values are not allowed") || self.says("illegal placement of ':'") {
+            let problem = self
+                .problem("a `:` is not allowed here")
+                .help("if it belongs to the text, put the whole text in quotes")
+                .help("if it ends a key, check the indentation, the closing of brackets, and the space after each `:`");
+            return Some(problem);
+        }
+        let is_collection = self.says("expected key") || self.says("'-' indicator");
+        if is_collection && (matches!(self.before(), Some('}' | ']')) || self.current() == Some('{')) {
+            let help = "put the whole text in quotes if it starts with `{` or `[`";
+            return Some(self.problem("text follows a closing bracket").help(help));
+        }
+        if is_collection {
+            let help = "check its indentation: the entries of one list or mapping begin in the same column";
+            return Some(self.problem("this line does not fit the lines above it").help(help));
+        }
+        if self.says("flow") || self.says("bracket") {
+            let help = "check the brackets of this line and of those before it";
+            return Some(self.problem("a `[` or `{` is not closed, or a comma is missing").help(help));
+        }
+        if self.says("document") || self.says("directive") {
+            return Some(self.problem("this is not a valid start or end of a YAML document"));
+        }
+        self.ended.then(|| self.problem("the text ends in the middle of a value"))
     }
-    if info.contains("mapping values are not allowed") || info.contains("illegal placement of ':'") {
-        return Problem::error(here, "a `:` is not allowed here")
-            .help("if it belongs to the text, put the whole text in quotes")
-            .help("if it ends a key, check the indentation, the closing of brackets, and the space after each `:`");
-    }
-    let collection = info.contains("expected key") || info.contains("'-' indicator");
-    if collection && (matches!(before, Some('}' | ']')) || current == Some('{')) {
-        return Problem::error(here, "text follows a closing bracket")
-            .help("put the whole text in quotes if it starts with `{` or `[`");
-    }
-    if collection {
-        return Problem::error(here, "this line does not fit the lines above it")
-            .help("check its indentation: the entries of one list or mapping begin in the same column");
-    }
-    if info.contains("flow") || info.contains("bracket") {
-        return Problem::error(here, "a `[` or `{` is not closed, or a comma is missing")
-            .help("check the brackets of this line and of those before it");
-    }
-    if info.contains("document") || info.contains("directive") {
-        return Problem::error(here, "this is not a valid start or end of a YAML document");
-    }
-    if ended {
-        return Problem::error(here, "the text ends in the middle of a value");
-    }
-    Problem::error(here, format!("not valid YAML: {info}"))
 }
 
 /// Returns the position after the last character that is not blank. Anything missing at the end of a text is

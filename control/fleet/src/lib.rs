@@ -11,7 +11,8 @@
 //! | `purge_list` | the controller's purges of caches, by number |
 //! | `purge_file` | the file that keeps this list over a restart |
 //! | `purge_delivery` | hands purges to the gateway, and tracks which are carried out |
-//! | `server` | the controller's side: accepts gateways, sends changes, tracks what each gateway serves |
+//! | `state` | the state of a fleet: documents, purges, what each gateway serves |
+//! | `server` | the controller's side: accepts gateways, sends changes, reads reports |
 //! | `client` | the gateway's side: connects, resumes, reports, and saves the last good state |
 //!
 //! One connection carries both directions, over TLS 1.3 with certificates of both sides. The controller keeps no queue
@@ -34,6 +35,7 @@ mod purge_file;
 mod purge_list;
 mod replica;
 mod server;
+mod state;
 
 pub use client::{ControllerAddress, ControllerStatus, FleetClientSettings, FleetThread};
 pub use delivery::SavedState;
@@ -44,7 +46,8 @@ pub use purge_delivery::PurgeBatch;
 pub use purge_file::PurgeFile;
 pub use purge_list::{PURGE_KEPT_TIME, PurgeDelta, PurgeList, SavedPurges};
 pub use replica::{Commit, KindNames, Replica};
-pub use server::{FleetHandle, FleetServer, GatewayStatus, PurgeReceipt};
+pub use server::FleetServer;
+pub use state::{FleetHandle, GatewayStatus, PurgeReceipt};
 
 /// The protocol that both sides name in the TLS handshake (ALPN). Another version of the messages gets another name.
 pub const PROTOCOL: &[u8] = b"tollgate-fleet/1";

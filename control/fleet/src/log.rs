@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_endpoint_is_sent_alone_to_those_who_have_the_others() {
+    fn only_a_changed_endpoint_is_sent_to_gateways_that_have_the_others() {
         let endpoints = |skipped: u32| -> Value {
             let all = (0..200).filter(|number| *number != skipped);
             json!({ "endpoints": all.map(|number| format!("10.0.0.{number}:80")).collect::<Vec<_>>() })

@@ -258,7 +258,7 @@ mod tests {
         assert!(before.is_some() && before == known(&cache), "made once");
         now.consumers[0].groups = vec!["y".to_owned()];
         let third = again(&now, &mut cache);
-        assert_ne!(before, known(&cache), "made anew");
+        assert_ne!(before, known(&cache), "compiled again");
         assert!(taken_over(&first, &second).iter().chain(&taken_over(&second, &third)).all(|same| *same));
         // Errors are reported each time.
         now.consumers[0].groups.clear();

@@ -11,7 +11,7 @@ use tollgate_fleet::{ControllerAddress, FleetClientSettings, FleetThread, PROTOC
 use tollgate_tls::{ClientOptions, Pem, TlsClientConfig, TlsIdentity};
 
 use crate::GatewayIdentity;
-use crate::kubernetes::{AppliedObjects, DocumentSource, SourceThread};
+use crate::document_source::{AppliedDocuments, DocumentSource, SourceThread};
 use crate::sources::Sources;
 use crate::view::SharedControllerStatus;
 
@@ -24,7 +24,7 @@ const FILE_MAX_BYTES: usize = 1 << 30;
 
 /// The start of a gateway: the compiled documents, the changes to answer when they are in force, and the receiver of
 /// further events.
-pub type Joined<T> = (AppliedObjects<T>, DocumentChanges, mpsc::Receiver<SourceEvent>);
+pub type Joined<T> = (AppliedDocuments<T>, DocumentChanges, mpsc::Receiver<SourceEvent>);
 
 impl Sources {
     /// Connects to the controller, and compiles its documents together with the file, which must be read before. If no
@@ -100,10 +100,10 @@ impl Sources {
         &mut self,
         mut first: DocumentChanges,
         compile: &mut impl FnMut(&CombinedResources<'_>) -> Result<T, Vec<Problem>>,
-    ) -> (AppliedObjects<T>, DocumentChanges) {
+    ) -> (AppliedDocuments<T>, DocumentChanges) {
         let changes = std::mem::take(&mut first.changes);
-        let applied = self.apply_objects(changes, compile);
-        self.publish_objects(&applied);
+        let applied = self.apply_documents(changes, compile);
+        self.publish_documents(&applied);
         (applied, first)
     }
 

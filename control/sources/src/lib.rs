@@ -5,8 +5,9 @@
 //! |---|---|
 //! | `sources` | the sources, and their combination |
 //! | `etcd` | applies valid entries from etcd, and writes changes to it |
-//! | `kubernetes` | applies the documents that are made from objects of Kubernetes |
-//! | `controller` | applies the documents that a controller streams |
+//! | `document_source` | applies the documents that Kubernetes or a controller sends |
+//! | `kubernetes` | starts to watch a cluster |
+//! | `controller` | connects to a controller |
 //! | `stand_in` | what serves in the place of a refused document |
 //! | `request` | a request over the API, and its result |
 //! | `stage` | turns a request into changes of documents, which can be undone |
@@ -20,6 +21,7 @@
 
 mod batch;
 mod controller;
+mod document_source;
 mod etcd;
 mod kubernetes;
 mod request;
@@ -29,11 +31,11 @@ mod stand_in;
 mod view;
 
 pub use batch::{BatchResult, CompletedRequest};
+pub use document_source::{AppliedDocuments, DocumentSourceKind};
 pub use etcd::{
     Applied, EtcdView, GatewayIdentity, RefusedEntry, list_gateways, list_versions, record_connection,
     write_purge,
 };
-pub use kubernetes::{AppliedObjects, DocumentSourceKind};
 pub use request::{
     ChangeAction, ChangeError, ChangeOutcome, ChangeRequest, ChangeResult, Intent, PendingRequest,
     Precondition, ResourceChange, ResourceDiff,

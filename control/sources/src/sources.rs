@@ -13,8 +13,8 @@ use tollgate_config::{
 use tollgate_documents::{Compact, DocumentKey};
 use tollgate_store::Store;
 
+use crate::document_source::DocumentSource;
 use crate::etcd::EtcdSource;
-use crate::kubernetes::DocumentSource;
 use crate::view::View;
 
 /// The kind of upstreams.
@@ -73,6 +73,20 @@ pub struct ReloadResult<T> {
 }
 
 impl<T> ReloadResult<T> {
+    /// Returns the result of a file that cannot be read as a configuration.
+    fn invalid(problems: Problems, routes_read: usize) -> Self {
+        Self {
+            compiled: None,
+            problems,
+            routes_read,
+            file_config: None,
+            for_fleet: None,
+            files: Arc::default(),
+            files_read: Vec::new(),
+            document_files: Vec::new(),
+        }
+    }
+
     /// Returns the files that were read.
     #[must_use]
     pub fn sources(&self) -> Vec<PathBuf> {
@@ -189,40 +203,28 @@ impl Sources {
             let mut problems = reading.problems;
             problems.extend(messages);
             problems.sort();
-            return ReloadResult {
-                compiled: None,
-                problems,
-                routes_read,
-                file_config: None,
-                for_fleet: None,
-                files: Arc::default(),
-                files_read: Vec::new(),
-                document_files: Vec::new(),
-            };
+            return ReloadResult::invalid(problems, routes_read);
         };
-        let mut store_problem = None;
         let scope = Scope::below(&config.document_files);
-        if let (false, Some(_)) = (self.is_loaded, &config.etcd) {
-            self.documents = Documents::new("etcd", folder.clone(), scope.clone());
-        }
-        if let (false, Some(_)) = (self.is_loaded, &config.kubernetes) {
-            self.documents = Documents::new("kubernetes", folder.clone(), scope.clone());
-        }
-        if let (false, Some(_)) = (self.is_loaded, &config.controller) {
-            self.documents = Documents::new("controller", folder.clone(), scope.clone());
-        }
-        if let (false, Some(settings)) = (self.is_loaded, &config.store) {
-            match OpenedStore::new(settings, folder, scope.clone()) {
-                Ok(opened) => {
+        let mut store_problem = None;
+        // Later files cannot change the source.
+        if !std::mem::replace(&mut self.is_loaded, true) {
+            if let Some(name) = remote_source(&config) {
+                self.documents = Documents::new(name, folder.clone(), scope.clone());
+            }
+            let opened =
+                config.store.as_ref().map(|settings| OpenedStore::new(settings, folder, scope.clone()));
+            match opened {
+                Some(Ok(opened)) => {
                     opened.publish(&self.view);
                     let OpenedStore { documents, store, version, versions } = opened;
                     (self.documents, self.store, self.versions) = (documents, Some(store), versions);
                     self.version = version;
                 }
-                Err(why) => store_problem = Some(Problem::error(At::default(), why)),
+                Some(Err(why)) => store_problem = Some(Problem::error(At::default(), why)),
+                None => {}
             }
         }
-        self.is_loaded = true;
         let files = Arc::new(config.files.clone());
         let scope_before = self.documents.replace_scope(scope);
         let (undo_reread, unreadable) = self.documents.reread_changed();
@@ -233,8 +235,7 @@ impl Sources {
             true => compile(&CombinedResources::of(&config).with(&self.documents)),
             false => Err(std::mem::take(&mut messages)),
         };
-        let sources = [config.etcd.is_some(), config.kubernetes.is_some(), config.controller.is_some()];
-        let changes = self.store.is_some() || sources.contains(&true);
+        let changes = self.store.is_some() || remote_source(&config).is_some();
         let for_fleet = config.fleet.is_some().then(|| file_documents(&config));
         let file_config = changes.then(|| Arc::new(FileConfig::new(config.clone(), &reading.problems)));
         let files_read = config.sources();
@@ -280,6 +281,16 @@ impl Sources {
         let document_files = std::mem::take(&mut reload.document_files);
         self.view.update(|state| (state.files, state.document_files) = (files, document_files));
     }
+}
+
+/// Returns the name of the source that a file names besides the store, if any.
+fn remote_source(config: &Config) -> Option<&'static str> {
+    let sources = [
+        ("etcd", config.etcd.is_some()),
+        ("kubernetes", config.kubernetes.is_some()),
+        ("controller", config.controller.is_some()),
+    ];
+    sources.into_iter().find(|(_, is_source)| *is_source).map(|(name, _)| name)
 }
 
 impl FileConfig {

@@ -139,7 +139,7 @@ mod tests {
     const SOON: Duration = Duration::from_secs(20);
 
     #[test]
-    fn sockets_go_over_with_who_waits_for_them() {
+    fn sockets_are_handed_over_with_the_clients_in_their_queues() {
         let (here, there) = Channel::pair().expect("a pair");
         let there = Channel::adopt(there).expect("an end");
         let listeners: Vec<_> =

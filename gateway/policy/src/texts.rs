@@ -15,7 +15,7 @@ pub(crate) fn changeable_name(text: &str, request: bool) -> Result<String, Scala
     }
     if request && name.eq_ignore_ascii_case("host") {
         return Err(
-            ScalarError::new("{} is not changed here").help("write `rewrite: {host: ...}` at the route")
+            ScalarError::new("{} cannot be changed here").help("write `rewrite: {host: ...}` at the route")
         );
     }
     if request && name.eq_ignore_ascii_case("expect") {

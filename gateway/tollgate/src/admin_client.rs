@@ -89,7 +89,9 @@ impl AdminClient {
         let secure = address.starts_with("https://");
         let plain = address.strip_prefix("https://").or(address.strip_prefix("http://")).unwrap_or(address);
         let plain = plain.trim_end_matches('/');
-        if plain.is_empty() || plain.contains(char::is_whitespace) || plain.contains("://") {
+        let has_port = plain.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let is_address = has_port || plain.starts_with("unix:");
+        if !is_address || plain.contains(char::is_whitespace) || plain.contains("://") {
             return Err(format!(
                 "`{address}` is not the address of an admin listener: write `127.0.0.1:9911`"
             ));
@@ -154,10 +156,10 @@ impl AdminClient {
         let message = value["message"].as_str().unwrap_or_default();
         match response.status {
             StatusCode::UNAUTHORIZED if self.token.is_none() => {
-                "a token is wanted: set TOLLGATE_TOKEN".to_owned()
+                "the admin listener requires a token: set TOLLGATE_TOKEN".to_owned()
             }
             StatusCode::UNAUTHORIZED => {
-                "this token is not known there: check TOLLGATE_TOKEN or `--token`".to_owned()
+                "the admin listener does not know this token: check TOLLGATE_TOKEN or `--token`".to_owned()
             }
             _ if !message.is_empty() => message.to_owned(),
             status => format!("{} answers {status}", self.address),

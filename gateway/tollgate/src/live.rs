@@ -1,7 +1,5 @@
 //! Endpoints of the admin API for live figures and for `explain`.
 
-use std::collections::HashMap;
-
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -11,7 +9,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_observe::live::{HistoryScope, LiveDocument, UpstreamLimitsLive};
+use tollgate_observe::live::{HistoryScope, LiveDocument};
 use tollgate_plan::Plan;
 
 use crate::admin_context::AdminContext;
@@ -109,26 +107,12 @@ fn keep<T>(entries: &mut Vec<T>, most: usize, wanted: impl Fn(&T) -> bool) {
 /// Adds the limits that the plan sets to the current figures.
 fn add_limits(live: &mut LiveDocument, plan: &Plan) {
     live.clients.limit = plan.settings.limits.connections;
-    let limits = upstream_limits(plan);
+    let limits = live_lists::upstream_limits(plan);
     for upstream in &mut live.upstreams {
         if let Some(limits) = limits.get(upstream.name.as_str()) {
             upstream.limits = limits.clone();
         }
     }
-}
-
-/// Returns the limits of each upstream of a plan, by name.
-pub(crate) fn upstream_limits(plan: &Plan) -> HashMap<String, UpstreamLimitsLive> {
-    let limits = plan.upstreams.iter().map(|upstream| {
-        let caps = &upstream.rules.caps;
-        let limits = UpstreamLimitsLive {
-            connections: caps.connections,
-            endpoint_connections: caps.endpoint_connections,
-            requests: caps.requests,
-        };
-        (upstream.name.to_string(), limits)
-    });
-    limits.collect()
 }
 
 /// `POST /api/v1/explain`: explains a request by the plan in force. The body is an [`ExplainRequest`].

@@ -92,8 +92,8 @@ pub async fn apply_etcd(
     }
 }
 
-/// Puts changes of objects in force. They are answered when all workers run the plan.
-pub async fn apply_objects(
+/// Puts changed documents of a source in force. They are answered when all workers run the plan.
+pub async fn apply_documents(
     changed: ObjectChanges,
     gateway: &mut Gateway,
     health: &HealthMonitor,
@@ -102,7 +102,7 @@ pub async fn apply_objects(
     let ObjectChanges { rollout, applied, changes } = changed;
     applied.messages.iter().for_each(|message| documents::log_message(applied.source, message));
     if let Some(sources) = reader.sources() {
-        sources.publish_objects(&applied);
+        sources.publish_documents(&applied);
     }
     let mut refused = applied.refused;
     let answer = move |by_gateways: Refused| {

@@ -1,6 +1,7 @@
 //! `tollgate run [FILE]`: starts the gateway, or takes over from a running one, and hands it to the control
 //! thread.
 
+use std::fmt::Display;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +22,7 @@ use crate::fleet;
 use crate::gateway::Gateway;
 use crate::kubernetes;
 use crate::listeners::InheritedSockets;
-use crate::load;
+use crate::load::{self, LoadedPlan};
 use crate::plural::count_noun;
 use crate::print::print_error;
 use crate::signals::Signals;
@@ -101,40 +102,14 @@ pub fn start(
     predecessor: Option<Predecessor>,
     role: Role,
 ) -> Option<StartedGateway> {
-    let report = |error: &io::Error| error!(target: component::GATEWAY, "{error}");
-    let mut sources = Sources::new(file);
-    let mut reload = load::reload(&mut sources, &mut tollgate_plan::CompileCache::default());
-    let loaded = load::take_loaded(&mut reload);
-    if let Some(loaded) = &loaded {
-        start_log(&loaded.config).inspect_err(report).ok()?;
-    }
-    diagnostics::report_problems(&reload.problems);
-    let mut loaded = loaded?;
-    if let Some(problem) = role.problem(&loaded.config) {
-        error!(target: component::GATEWAY, "{}: {problem}", file.display());
-        return None;
-    }
-    sources.adopt(&mut reload);
-    let etcd_events = match etcd::join(&mut sources, &mut loaded) {
-        Ok(etcd_events) => etcd_events,
-        Err(error) => {
-            error!(target: component::GATEWAY, "{error}");
-            return None;
-        }
-    };
+    let (mut sources, mut loaded) = load_file(file, role)?;
+    let etcd_events = etcd::join(&mut sources, &mut loaded).inspect_err(report).ok()?;
     if loaded.config.etcd.is_some() && role == Role::Gateway && loaded.plan.routes.is_empty() {
         // Only now is it known that etcd has none either.
         warn!(target: component::GATEWAY, "{}", load::NO_ROUTES_YET);
     }
-    let joined = kubernetes::join(&mut sources, &mut loaded);
-    let joined = match joined.and_then(|cluster| Ok(cluster.or(controller::join(&mut sources, &mut loaded)?)))
-    {
-        Ok(joined) => joined,
-        Err(error) => {
-            error!(target: component::GATEWAY, "{error}");
-            return None;
-        }
-    };
+    let cluster = kubernetes::join(&mut sources, &mut loaded).inspect_err(report).ok()?;
+    let controller = controller::join(&mut sources, &mut loaded).inspect_err(report).ok()?;
     let routes = count_noun(loaded.plan.routes.len(), "route");
     let runtime = control::runtime().inspect_err(report).ok()?;
     // Before any other process can know that this one runs.
@@ -147,34 +122,52 @@ pub fn start(
         predecessor.ready().ok()?;
     }
     gateway.listen().inspect_err(report).ok()?;
+    report_addresses(&gateway, &routes);
+    if let Some(predecessor) = predecessor {
+        predecessor.serving(gateway.listeners.configured_addresses());
+    }
+    let has_etcd = gateway.config.etcd.is_some();
+    let fleet = gateway.config.fleet.as_ref().map(|settings| fleet::start(settings, &sources, has_etcd));
+    let fleet = fleet.transpose().inspect_err(report).ok()?;
+    gateway.fleet = fleet.as_ref().map(|fleet| fleet.handle().clone());
+    let source_events = cluster.or(controller).map(JoinedSource::start);
+    Some(StartedGateway { gateway, runtime, signals, sources, etcd_events, source_events, fleet })
+}
+
+/// Reads and compiles the file, starts the log with its settings, and reports its problems. Returns `None` if it is not
+/// valid, or not for this role.
+fn load_file(file: &Path, role: Role) -> Option<(Sources, LoadedPlan)> {
+    let mut sources = Sources::new(file);
+    let mut reload = load::reload(&mut sources, &mut tollgate_plan::CompileCache::default());
+    let loaded = load::take_loaded(&mut reload);
+    if let Some(loaded) = &loaded {
+        start_log(&loaded.config).inspect_err(report).ok()?;
+    }
+    diagnostics::report_problems(&reload.problems);
+    let loaded = loaded?;
+    if let Some(problem) = role.problem(&loaded.config) {
+        error!(target: component::GATEWAY, "{}: {problem}", file.display());
+        return None;
+    }
+    sources.adopt(&mut reload);
+    Some((sources, loaded))
+}
+
+/// Reports why the gateway cannot start.
+fn report(error: &impl Display) {
+    error!(target: component::GATEWAY, "{error}");
+}
+
+/// Reports the addresses of a gateway that accepts connections.
+fn report_addresses(gateway: &Gateway, routes: &str) {
+    let version = env!("CARGO_PKG_VERSION");
     let workers = count_noun(gateway.workers.count(), "worker");
     for address in gateway.listeners.addresses() {
-        let version = env!("CARGO_PKG_VERSION");
         info!(target: component::GATEWAY, "tollgate {version} listens on {address}: {routes}, {workers}");
     }
     if let Some(address) = gateway.admin.display_address() {
         info!(target: component::GATEWAY, "dashboard, metrics, cost and health on {address}");
     }
-    if let Some(predecessor) = predecessor {
-        predecessor.serving(gateway.listeners.configured_addresses());
-    }
-    let has_etcd = gateway.config.etcd.is_some();
-    let fleet = match gateway
-        .config
-        .fleet
-        .as_ref()
-        .map(|settings| fleet::start(settings, &sources, has_etcd))
-        .transpose()
-    {
-        Ok(fleet) => fleet,
-        Err(error) => {
-            error!(target: component::GATEWAY, "{error}");
-            return None;
-        }
-    };
-    gateway.fleet = fleet.as_ref().map(|fleet| fleet.handle().clone());
-    let source_events = joined.map(JoinedSource::start);
-    Some(StartedGateway { gateway, runtime, signals, sources, etcd_events, source_events, fleet })
 }
 
 /// Puts the settings of the log in force.

@@ -16,7 +16,7 @@ use tollgate_net::component;
 use tollgate_plan::CompileCache;
 use tollgate_proxy::Rollout;
 use tollgate_sources::{
-    Applied, AppliedObjects, BatchResult, CompletedRequest, DocumentChanges, EtcdEvent, PendingRequest,
+    Applied, AppliedDocuments, BatchResult, CompletedRequest, DocumentChanges, EtcdEvent, PendingRequest,
     Sources,
 };
 use tollgate_store::Store;
@@ -103,7 +103,7 @@ pub struct StoreChanges {
 #[derive(Debug)]
 pub struct ObjectChanges {
     pub rollout: Option<PreparedRollout>,
-    pub applied: AppliedObjects<()>,
+    pub applied: AppliedDocuments<()>,
     pub changes: DocumentChanges,
 }
 
@@ -185,7 +185,7 @@ impl SourceReader {
             self.running = Some(spawn_low_priority(move || {
                 let memo = &mut *lock_memo(&memo);
                 let documents = std::mem::take(&mut changes.changes);
-                let applied = sources.apply_objects(documents, |parts| context.compile(parts, memo));
+                let applied = sources.apply_documents(documents, |parts| context.compile(parts, memo));
                 let (plan, applied) = applied.split();
                 let rollout = plan.map(|plan| context.prepare(plan));
                 (sources, JobResult::Objects(Box::new(ObjectChanges { rollout, applied, changes })))

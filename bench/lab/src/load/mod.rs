@@ -1,19 +1,22 @@
 //! `tollgate bench load`: the generator alone, for people who load a server of their own, and for a study,
 //! which starts it with a plan.
 //!
-//! A target that contains `://` is a URL: [`options`] turns it and the options into a plan, the load is shown
+//! A target that contains `://` is a URL: [`plan`] makes a plan of it and the [`options`], the load is shown
 //! while it runs, and [`summary`] and [`page`] show the result. Every other target is the file of a plan: its
 //! result is one line of JSON on standard output, after the lines that name the phases. [`objective`] has the
 //! conditions that decide the exit status, and [`find_rate`] searches the highest rate that holds some.
 
+mod destination;
 mod find_rate;
 mod objective;
 mod options;
 mod page;
+mod plan;
 mod summary;
+mod values;
 
 pub use options::LoadOptions;
-use options::Wrong;
+use plan::Wrong;
 
 use clap::parser::ValueSource;
 use std::fs;
@@ -36,7 +39,7 @@ const STOPPED: u8 = 130;
 
 /// Implements `tollgate bench load`. `given` says where the value of an option came from.
 pub fn load(options: &LoadOptions, given: impl Fn(&str) -> Option<ValueSource>) -> Result<ExitCode, String> {
-    if options::is_url(&options.target) {
+    if destination::is_url(&options.target) {
         return for_people(options);
     }
     let by_hand = |name: &&&str| given(name) == Some(ValueSource::CommandLine);
@@ -85,8 +88,8 @@ fn read_plan(file: &Path) -> Result<Plan, String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
     // Only a plan whose target is a URL takes the way over a value, which loses lines and columns.
     match serde_json::from_str::<serde_json::Value>(&text) {
-        Ok(mut value) if value["target"].as_str().is_some_and(options::is_url) => {
-            options::expand(&mut value).map_err(|error| wrong(&error))?;
+        Ok(mut value) if value["target"].as_str().is_some_and(destination::is_url) => {
+            destination::expand(&mut value).map_err(|error| wrong(&error))?;
             serde_json::from_value(value).map_err(|error| wrong(&error))
         }
         _ => serde_json::from_str(&text).map_err(|error| wrong(&error)),
@@ -151,10 +154,10 @@ fn for_people(options: &LoadOptions) -> Result<ExitCode, String> {
 /// asked for.
 fn watched(options: &LoadOptions, plan: &Plan) -> Result<Done, String> {
     let terminal = std::io::stderr().is_terminal();
-    let shown = options.live || (terminal && !options.quiet);
+    let is_live = options.live || (terminal && !options.quiet);
     let mut dirty = false;
     let done = run_watched(plan, |progress| {
-        if let (Progress::Second(second), true) = (progress, shown) {
+        if let (Progress::Second(second), true) = (progress, is_live) {
             let line = summary::second(&second);
             let mut out = std::io::stderr().lock();
             // A closed standard error is no reason to end a load.

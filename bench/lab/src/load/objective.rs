@@ -1,6 +1,6 @@
 //! Conditions on a result, such as `p99>10ms`: what `--fail-if` refuses and what `--find-rate` holds.
 
-use super::options::{number, span};
+use super::values::{number, span};
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;

@@ -116,7 +116,7 @@ fn each_role_runs_at_an_agent() {
     let left = bench.started_here();
     assert_eq!(left.len(), 3, "only the agents remain: {left:?}");
     drop(agents);
-    bench.nobody_is_left();
+    bench.no_process_is_left();
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn the_generator_at_an_agent_has_a_thread_for_each_of_its_cores() {
         assert!(threads.iter().filter(|thread| thread.share > 0.0).count() >= wanted, "{threads:?}");
     }
     drop((client, origin));
-    bench.nobody_is_left();
+    bench.no_process_is_left();
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_tool_without_phases_is_measured_over_its_own_interval_at_agents() {
         assert!(evidence.origin.cpu_us() > 0.0, "the origin's agent reads its CPU time");
     }
     drop(agents);
-    bench.nobody_is_left();
+    bench.no_process_is_left();
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_daemon_at_an_agent_is_accounted_for() {
     assert!(cost("daemon") > cost("wire") / 4.0, "{} us beside {} us", cost("daemon"), cost("wire"));
     assert!(cost("wire") > 0.0);
     drop(gateway);
-    bench.nobody_is_left();
+    bench.no_process_is_left();
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_session_that_is_cut_off_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_agent_serves_only_who_has_its_key() {
+fn an_agent_serves_only_clients_with_its_key() {
     let bench = Bench::new();
     let (own, other) = (key(&bench, "lab.pem"), key(&bench, "other.pem"));
     let gateway = agent(&bench, &own, None, "127.0.0.1:0");
@@ -366,5 +366,5 @@ fn three_hosts_with_links_of_a_limited_rate() {
         assert!((2.0..20.0).contains(&trip), "the round trip of the links is measured: {trip}");
     }
     drop((gateway, origin));
-    bench.nobody_is_left();
+    bench.no_process_is_left();
 }

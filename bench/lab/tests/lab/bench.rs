@@ -157,13 +157,13 @@ impl Bench {
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> Answer {
         let answer = Answer::from(self.command(arguments).output().unwrap());
-        self.nobody_is_left();
+        self.no_process_is_left();
         answer
     }
 
     /// Requires that all processes that this test started end within a while.
     #[track_caller]
-    pub fn nobody_is_left(&self) {
+    pub fn no_process_is_left(&self) {
         let started = Instant::now();
         loop {
             let left = self.started_here();

@@ -171,7 +171,7 @@ fn what_was_created_is_deleted_after_an_error() {
         bench.command(&["run", "mine.yaml", "--kubernetes", "--systems", "wire", "--out", "r.jsonl"]);
     let answer = Answer::from(command.env("KUBECONFIG", bench.path("kubeconfig")).output().unwrap());
     answer.refused(1, &["Pod client: pods are forbidden: the quota is used up"]);
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let log = server.log.lock().unwrap().clone();
     let at = |request: &str| {
         log.iter().position(|line| line == request).unwrap_or_else(|| panic!("{request}: {log:?}"))

@@ -114,7 +114,7 @@ fn a_process_is_read_over_ssh() {
     // The kernel counts in ticks here, so a gateway that forwards bytes may use none.
     assert!(!costs.is_empty() && costs.iter().all(|cost| *cost >= 0.0), "{costs:?}");
     assert!(report.contains("on far, over ssh"), "{report}");
-    bench.nobody_is_left();
+    bench.no_process_is_left();
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn a_route_is_added_by_the_admin_api_and_by_files() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let given = ["run", "own.yaml", "--out", "r.jsonl", "--sections", "run time", "--markdown", "r.md"];
     let answer = Answer::from(bench.command_on(data, &given).output().unwrap()).well();
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let results = bench.results("r.jsonl");
     let [(title, head, rows)] = &results.tables[..] else { panic!("{:?}", results.tables) };
     assert_eq!(title, "A route added at run time");
@@ -75,7 +75,7 @@ fn a_system_whose_description_names_no_way_has_a_row_that_says_so() {
 }
 
 #[test]
-fn a_route_that_is_refused_is_told_in_its_row() {
+fn a_refused_route_is_reported_in_its_row() {
     let bench = Bench::new();
     let wire = bench.path("data/systems/wire/system.yaml");
     let text = fs::read_to_string(&wire).unwrap()

@@ -66,7 +66,7 @@ fn order(results: &Results) -> Vec<(u32, u32, &str)> {
 }
 
 #[test]
-fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
+fn an_interrupted_study_leaves_no_process_and_continues_where_it_was() {
     let bench = Bench::new();
     bench.study("long", STUDY);
     // The order depends on the seed, the cell and the number of systems, not on the length of a trial.
@@ -86,7 +86,7 @@ fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
     running.interrupt();
     let status = running.0.wait().unwrap();
     assert_eq!(status.code(), Some(130));
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let scratch = format!(".{}.", running.0.id());
     for folder in ["/dev/shm", "/tmp"] {
         let left = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
@@ -219,7 +219,7 @@ fn a_study_that_is_killed_outright_takes_its_servers_along() {
     running.0.kill().unwrap();
     running.0.wait().unwrap();
     // The kernel sends the children a signal; paused ones are resumed for it.
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     assert!(bench.results("r.jsonl").trials[0].is_good());
 }
 

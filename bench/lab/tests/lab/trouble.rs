@@ -108,7 +108,7 @@ fn systems_that_are_missing_are_rows_with_the_reason_and_the_way_to_get_them() {
 const FRAIL: &str = "\"$@\" &\ntrap 'sleep 0.3; kill $!; exit 3' CONT\nwait $!\n";
 
 #[test]
-fn a_gateway_that_dies_in_its_trial_loses_its_figures_and_nobody_else_does() {
+fn a_gateway_that_dies_in_its_trial_alone_loses_its_figures() {
     let bench = Bench::new();
     bench.wrapped("frail", FRAIL);
     bench.study("death", &study("direct, frail, wire", ""));
@@ -151,7 +151,7 @@ fn a_tool_that_is_not_installed_is_said_with_the_way_to_get_it() {
     bench.study("lacking", &study("direct", ", tool: wrk").replace("rounds: 2", "rounds: 1"));
     let mut command = bench.command(&["run", "lacking", "--out", "r.jsonl"]);
     Answer::from(command.env("PATH", bench.path("bin")).output().unwrap()).well();
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let results = bench.results("r.jsonl");
     let reasons = reasons(&results, "direct");
     assert!(

@@ -142,7 +142,7 @@ sections:
     let answer =
         Answer::from(bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap())
             .well();
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let results = bench.results("r.jsonl");
     assert_eq!(results.trials.len(), 2);
     // On a busy machine a closed loop may not be attributed, which makes a trial bad; its figures are
@@ -181,7 +181,7 @@ sections:
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let run = bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap();
     let answer = Answer::from(run).well();
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let results = bench.results("r.jsonl");
     let rows = |title: &str| {
         let table = results.tables.iter().find(|(section, ..)| section == title);
@@ -243,7 +243,7 @@ sections:
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let run = bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap();
     let answer = Answer::from(run).well();
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let results = bench.results("r.jsonl");
     assert_eq!(results.trials.len(), 3 + 2 + 2, "{}", answer.stderr);
     for trial in &results.trials {
@@ -259,7 +259,7 @@ sections:
         assert!(trial.evidence.upstream.requests.is_some_and(|requests| requests > 0), "{trial:?}");
     }
     let direct = results.verdict_of("3-1", "direct").unwrap();
-    assert!(direct.findings[0].text.contains("HTTP/1 alone"), "{direct:?}");
+    assert!(direct.findings[0].text.contains("only HTTP/1"), "{direct:?}");
     let files = |name: &str| &results.systems.iter().rfind(|system| system.name == name).unwrap().files;
     assert!(files("nginx").iter().any(|file| file.text.contains("ssl http2")));
     assert!(files("haproxy").iter().any(|file| file.text.contains("alpn h2,http/1.1")));
@@ -282,7 +282,7 @@ sections:
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let run = bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap();
     let answer = Answer::from(run).well();
-    bench.nobody_is_left();
+    bench.no_process_is_left();
     let results = bench.results("r.jsonl");
     let counted: Vec<f64> =
         results.instructions.iter().map(|one| *one.each.figure().expect("a count")).collect();

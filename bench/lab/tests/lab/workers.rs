@@ -140,5 +140,5 @@ fn the_counters_of_workers_are_read_at_an_agent() {
         assert_eq!(trial.evidence.workers, Some(counted()));
     }
     drop(gateway);
-    bench.nobody_is_left();
+    bench.no_process_is_left();
 }

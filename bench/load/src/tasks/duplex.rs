@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
 /// The largest message that a gRPC stream may send, in bytes.
-const LONGEST_MESSAGE: usize = 64 << 20;
+const MESSAGE_MAX_BYTES: usize = 64 << 20;
 
 /// One WebSocket connection.
 #[derive(Default)]
@@ -164,7 +164,7 @@ impl Open {
             if let Some(prefix) = self.buffer.first_chunk::<5>() {
                 let [_, a, b, c, d] = *prefix;
                 let length = u32::from_be_bytes([a, b, c, d]) as usize;
-                if length > LONGEST_MESSAGE {
+                if length > MESSAGE_MAX_BYTES {
                     return Err(Fault::Protocol);
                 }
                 if let Some(message) = self.buffer.get(5..5 + length) {

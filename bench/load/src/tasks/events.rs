@@ -76,7 +76,7 @@ impl Feed {
 }
 
 /// The longest event, in bytes.
-const LONGEST: usize = 16 << 20;
+const EVENT_MAX_BYTES: usize = 16 << 20;
 
 /// Divides a stream of bytes into events.
 #[derive(Default)]
@@ -100,7 +100,7 @@ impl Events {
                 b'\r' | b'\n' => self.end_line(),
                 byte => self.line.push(*byte),
             }
-            if self.line.len() + self.data.len() > LONGEST {
+            if self.line.len() + self.data.len() > EVENT_MAX_BYTES {
                 return Err(Fault::Protocol);
             }
         }

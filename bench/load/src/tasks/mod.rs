@@ -47,10 +47,10 @@ use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tollgate_lab_record::Verification;
 
 /// How long (ns) a task rests after its connection could not be opened, in a closed loop.
-const REST: u64 = 50_000_000;
+const REST_NS: u64 = 50_000_000;
 
 /// Connections that are opened at the same time before the run.
-const OPENING_AT_ONCE: usize = 64;
+const OPENING_MAX: usize = 64;
 
 /// One thread of a run.
 pub(crate) struct Loader {
@@ -288,7 +288,7 @@ impl Users {
         let mut open = 0;
         let mut next = 0;
         loop {
-            while opening.len() < OPENING_AT_ONCE && next < self.users.len() {
+            while opening.len() < OPENING_MAX && next < self.users.len() {
                 let (at, shared) = (next, Rc::clone(&self.shared));
                 next += 1;
                 let Some(mut exchange) = self.users[at].exchange.take() else { continue };
@@ -455,7 +455,7 @@ impl Users {
                     user.step = 0;
                     run.failed(fault, user.times, done);
                     if fault == Fault::Connect && !run.open_loop {
-                        rest = Some(done + REST);
+                        rest = Some(done + REST_NS);
                     }
                 }
             }

@@ -104,7 +104,7 @@ fn what_is_expected_can_be_given() {
 }
 
 #[test]
-fn nobody_listening_is_a_failure_before_and_counts_after_the_start() {
+fn a_refused_connection_is_a_failure_before_and_counts_after_the_start() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

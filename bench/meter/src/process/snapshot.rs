@@ -6,7 +6,6 @@
 
 use super::procfs::{number_after, parse_schedstat, parse_stat};
 use super::tree::{Subject, stats};
-use super::used::{Used, between};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -76,11 +75,6 @@ impl Snapshot {
             (pid, process)
         };
         Self { at: Instant::now(), processes: stats(subject).into_iter().map(read).collect() }
-    }
-
-    /// Returns what was used since `earlier`, a snapshot of the same subject.
-    pub fn since(&self, earlier: &Self) -> Used {
-        between(earlier, self)
     }
 
     /// Returns how many processes the subject had.

@@ -115,7 +115,14 @@ impl Ticks {
     }
 }
 
-pub(super) fn between(earlier: &Snapshot, later: &Snapshot) -> Used {
+impl Snapshot {
+    /// Returns what was used since `earlier`, a snapshot of the same subject.
+    pub fn since(&self, earlier: &Self) -> Used {
+        between(earlier, self)
+    }
+}
+
+fn between(earlier: &Snapshot, later: &Snapshot) -> Used {
     let (mut total_ns, mut user_ns, mut system_ns) = (0, 0, 0);
     let (mut fine, mut coarse) = (false, false);
     let (mut reaped, mut gone) = (Ticks::default(), Ticks::default());

@@ -4,14 +4,14 @@ use tollgate_lab_load::clock::SECOND;
 
 /// How far the bottleneck may catch up if its thread ran late, in nanoseconds. Without it, a busy machine
 /// would make the link slower than configured; with much more, the link would send in bursts.
-const LATE: u64 = 20_000_000;
+const LATE_MAX_NS: u64 = 20_000_000;
 
 /// One segment on Ethernet (1,500 bytes less the headers of IP and TCP with time stamps): the smallest
 /// portion.
-const SEGMENT: f64 = 1_448.0;
+const SEGMENT_BYTES: f64 = 1_448.0;
 
 /// The largest portion, in bytes.
-const MOST: f64 = 65_536.0;
+const PORTION_MAX_BYTES: f64 = 65_536.0;
 
 /// A token bucket, stored as the time at which its debt is paid.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Bottleneck {
         Self {
             nanos_a_byte: SECOND as f64 / bytes_per_second,
             free: 0,
-            portion: millisecond.clamp(SEGMENT, MOST) as usize,
+            portion: millisecond.clamp(SEGMENT_BYTES, PORTION_MAX_BYTES) as usize,
         }
     }
 
@@ -44,7 +44,7 @@ impl Bottleneck {
     /// Accounts for bytes that pass now.
     pub(crate) fn pass(&mut self, bytes: usize, now: u64) {
         let cost = (bytes as f64 * self.nanos_a_byte).round() as u64;
-        self.free = self.free.max(now.saturating_sub(LATE)) + cost;
+        self.free = self.free.max(now.saturating_sub(LATE_MAX_NS)) + cost;
     }
 }
 
@@ -73,7 +73,7 @@ mod tests {
             for step in [MS / 10, MS, 15 * MS] {
                 let got = passed(rate, step) as f64;
                 // The allowed catch-up at the start, and one portion.
-                let over = rate * 0.02 + SEGMENT.max(rate / 1e3) + rate * 0.016;
+                let over = rate * 0.02 + SEGMENT_BYTES.max(rate / 1e3) + rate * 0.016;
                 assert!(got >= rate * 0.98 && got <= rate + over, "{got} of {rate} by {step}");
             }
         }
@@ -85,6 +85,6 @@ mod tests {
         bottleneck.pass(1_000, SECOND);
         let first = bottleneck.free();
         bottleneck.pass(1_000, 100 * SECOND);
-        assert!(first <= SECOND + MS && bottleneck.free() >= 100 * SECOND - LATE);
+        assert!(first <= SECOND + MS && bottleneck.free() >= 100 * SECOND - LATE_MAX_NS);
     }
 }

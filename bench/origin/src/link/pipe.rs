@@ -6,7 +6,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use std::collections::VecDeque;
 
 /// Most bytes in transit.
-const MOST: usize = 256 * 1024;
+const TRANSIT_MAX_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
@@ -38,7 +38,7 @@ impl Pipe {
 
     /// Returns how many more bytes the pipe accepts.
     pub(crate) fn room(&self) -> usize {
-        MOST - self.bytes.len()
+        TRANSIT_MAX_BYTES - self.bytes.len()
     }
 
     /// Adds a portion.
@@ -115,18 +115,18 @@ mod tests {
         let (from, mut to) = UnixStream::pair().unwrap();
         from.set_nonblocking(true).unwrap();
         let mut pipe = Pipe::default();
-        let all = vec![7; MOST];
+        let all = vec![7; TRANSIT_MAX_BYTES];
         pipe.take(&all);
         assert_eq!(pipe.room(), 0);
         pipe.arrive();
         let mut got = Vec::new();
-        let mut part = vec![0; MOST];
-        while got.len() < MOST {
+        let mut part = vec![0; TRANSIT_MAX_BYTES];
+        while got.len() < TRANSIT_MAX_BYTES {
             pipe.deliver(&from).unwrap();
             let count = to.read(&mut part).unwrap();
             got.extend_from_slice(&part[..count]);
         }
-        assert_eq!((got == all, pipe.room()), (true, MOST));
+        assert_eq!((got == all, pipe.room()), (true, TRANSIT_MAX_BYTES));
         pipe.end();
         pipe.reset();
         assert!(!pipe.ended && pipe.portions.is_empty());

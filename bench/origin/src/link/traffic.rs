@@ -22,13 +22,13 @@ use std::sync::Arc;
 use tollgate_lab_load::clock::{Timer, now, span};
 
 /// Events taken from the kernel at once.
-const EVENTS: usize = 512;
+const EVENTS_MAX: usize = 512;
 
 /// Steps of work between two polls of the kernel's events.
-const STEPS: usize = 512;
+const STEPS_MAX: usize = 512;
 
 /// Most bytes read at once.
-const READ_SIZE: usize = 64 * 1024;
+const READ_MAX_BYTES: usize = 64 * 1024;
 
 /// Mark the listening socket, the timer and the stop event among the events.
 const LISTENER: u64 = u64::MAX;
@@ -95,13 +95,13 @@ impl Traffic {
             openings: VecDeque::new(),
             arrivals: VecDeque::new(),
             turns: VecDeque::new(),
-            buffer: vec![0; READ_SIZE],
+            buffer: vec![0; READ_MAX_BYTES],
         })
     }
 
     /// Relays until the stop event.
     pub(crate) fn run(mut self) -> Result<(), Failure> {
-        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         loop {
             if let Some(wake) = self.work() {
                 self.timer.set(wake).map_err(Failure::system("set a timer"))?;
@@ -125,7 +125,7 @@ impl Traffic {
     /// Does what is due. Returns when the next step is due.
     fn work(&mut self) -> Option<u64> {
         let mut time = now();
-        for _ in 0..STEPS {
+        for _ in 0..STEPS_MAX {
             let arrival = self.arrivals.front().map_or(u64::MAX, |(due, _)| *due);
             let opening = self.openings.front().map_or(u64::MAX, |(due, _)| *due);
             let turn = if self.turns.is_empty() { u64::MAX } else { self.bottleneck.free() };
@@ -146,7 +146,7 @@ impl Traffic {
     }
 
     fn accept(&mut self) -> Result<(), Failure> {
-        for _ in 0..STEPS {
+        for _ in 0..STEPS_MAX {
             let socket = match accept(&self.listener)? {
                 Accepted::Connection(socket) => socket,
                 Accepted::None => break,
@@ -222,7 +222,7 @@ impl Traffic {
     /// Reads what a side sent, while there is room: from the client at once, from the server in its turn.
     fn pull(&mut self, place: Place) {
         if place.side == CLIENT {
-            while self.wants(place) && self.read(place, READ_SIZE) > 0 {}
+            while self.wants(place) && self.read(place, READ_MAX_BYTES) > 0 {}
         } else if self.wants(place) && !self.pairs[place.at].pipes[SERVER].queued {
             self.pairs[place.at].pipes[SERVER].queued = true;
             self.turns.push_back(place);

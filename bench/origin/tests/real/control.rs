@@ -27,7 +27,7 @@ fn the_control_port_tells_the_counts_and_is_not_among_them() {
 }
 
 #[test]
-fn what_arrived_is_told_by_connection_and_forgotten_on_demand() {
+fn received_heads_are_listed_by_connection_and_forgotten_on_demand() {
     let origin = start(|settings| settings.record = 3);
     let recorded = || -> Vec<Recorded> {
         let answer = say(origin.control(), "GET /recorded HTTP/1.1\r\n\r\n");

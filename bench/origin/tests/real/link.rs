@@ -103,7 +103,7 @@ fn two_thousand_connections_at_once() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_who_sends() {
+fn a_peer_that_does_not_read_holds_up_the_sender() {
     let listener = TcpListener::bind(any()).unwrap();
     let relay = link(listener.local_addr().unwrap(), 0.0, FAST);
     let client = connect(relay.address());

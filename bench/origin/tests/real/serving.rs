@@ -80,7 +80,7 @@ fn bodies_of_requests_are_read_and_refused_requests_end_the_connection() {
 }
 
 #[test]
-fn a_client_that_waits_with_its_body_is_told_to_go_on() {
+fn a_client_that_waits_with_its_body_gets_100_continue() {
     let origin = start(|_| ());
     let mut stream = connect(origin.address());
     stream
@@ -124,7 +124,7 @@ fn the_status_is_the_one_that_is_set_and_ready_is_ready() {
 }
 
 #[test]
-fn a_delay_holds_up_nobody_else() {
+fn a_delay_holds_up_no_other_client() {
     let origin = start(|settings| (settings.delay_ms, settings.threads) = (300, 2));
     let started = Instant::now();
     let mut streams: Vec<TcpStream> = (0..1_000).map(|_| connect(origin.address())).collect();

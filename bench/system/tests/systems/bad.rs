@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 use tollgate_lab_system::ready::{Probe, wait};
-use tollgate_lab_system::{Catalogue, Feature, Place, Setting, Status, System};
+use tollgate_lab_system::{Catalogue, Feature, ProgramPaths, Setting, Status, System};
 
 const HEAD: &str = "title: T\nabout: A\nhomepage: https://example.com/\nmissing: {reason: R., get: G}\n";
 
@@ -30,9 +30,9 @@ impl Bed {
     }
 
     fn load(&self) -> Result<Catalogue, String> {
-        let mut place = Place::of_this_machine();
-        place.home = self.folder.path().join("home");
-        Catalogue::load(&self.folder.path().join("systems"), &place).map_err(|problems| problems.to_string())
+        let mut paths = ProgramPaths::of_this_machine();
+        paths.home = self.folder.path().join("home");
+        Catalogue::load(&self.folder.path().join("systems"), &paths).map_err(|problems| problems.to_string())
     }
 
     fn system(&self) -> System {
@@ -200,7 +200,8 @@ fn an_installation_that_fails_or_forgets_says_so() {
 
 #[test]
 fn a_folder_that_is_not_there_is_named() {
-    let error = Catalogue::load(Path::new("/no/such/folder"), &Place::of_this_machine()).expect_err("none");
+    let error =
+        Catalogue::load(Path::new("/no/such/folder"), &ProgramPaths::of_this_machine()).expect_err("none");
     assert!(
         error.to_string().starts_with("/no/such/folder: the folder of systems cannot be read"),
         "{error}"

@@ -8,7 +8,7 @@ mod process;
 mod ready;
 
 use std::path::{Path, PathBuf};
-use tollgate_lab_system::{Catalogue, Place};
+use tollgate_lab_system::{Catalogue, ProgramPaths};
 
 /// Returns the folder of all systems.
 fn data() -> PathBuf {
@@ -17,17 +17,17 @@ fn data() -> PathBuf {
 
 /// Returns the locations of this machine, with the gateway in the folder where cargo puts it, next to the
 /// tests.
-fn place() -> Place {
-    let mut place = Place::of_this_machine();
+fn paths() -> ProgramPaths {
+    let mut paths = ProgramPaths::of_this_machine();
     let tests = std::env::current_exe().expect("a path");
     if let Some(target) = tests.parent().and_then(Path::parent) {
-        place.search.insert(0, target.to_owned());
+        paths.search.insert(0, target.to_owned());
     }
-    place
+    paths
 }
 
 fn catalogue() -> Catalogue {
-    Catalogue::load(&data(), &place()).unwrap_or_else(|problems| panic!("{problems}"))
+    Catalogue::load(&data(), &paths()).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 /// Returns two free ports that the kernel will not give to a client's connection before the system listens on

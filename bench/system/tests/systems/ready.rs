@@ -342,11 +342,11 @@ fn every_ready_system_does_what_its_description_says() {
 fn with_stand_ins(folder: &Path) -> Catalogue {
     let program = folder.join("program");
     fs::write(&program, "").expect("written");
-    let mut place = crate::place();
+    let mut paths = crate::paths();
     for system in catalogue().systems() {
-        place.given.extend(system.program_keys().map(|key| (key.to_owned(), program.clone())));
+        paths.given.extend(system.program_keys().map(|key| (key.to_owned(), program.clone())));
     }
-    Catalogue::load(&crate::data(), &place).expect("read")
+    Catalogue::load(&crate::data(), &paths).expect("read")
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn every_template_renders_and_what_claims_to_be_yaml_or_json_is() {
 }
 
 #[test]
-fn every_system_is_told_how_many_workers_it_has() {
+fn every_system_gets_its_number_of_workers() {
     let bed = Bed::new();
     for system in with_stand_ins(bed.folder.path()).systems() {
         let most = system.description().max_workers.unwrap_or(3);

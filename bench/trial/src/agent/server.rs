@@ -1,6 +1,6 @@
 //! The agent: accepts sessions and executes their operations on its host.
 //!
-//! Each session has a thread and a [`Ground`] of its own. When its connection ends, everything that it started
+//! Each session has a thread and a [`Environment`] of its own. When its connection ends, everything that it started
 //! ends, so a laboratory that was killed leaves nothing behind. A connection whose host is gone is noticed by
 //! the kernel's keep-alive probes.
 
@@ -9,9 +9,9 @@ use super::link::{listen, probe};
 use super::message::{Ask, Certificate, OriginUp, StartSystem, SystemUp, Welcome, receive, send};
 use crate::cpu::{Counter, CpuTime};
 use crate::elsewhere::Reading;
+use crate::environment::{Environment, LOOK_AT_START};
 use crate::failure::Failure;
 use crate::generator::{Phase, Run};
-use crate::ground::{Ground, LOOK_AT_START};
 use crate::origin::Origin;
 use crate::target::{StartOptions, Target, quota};
 use rustix::net::sockopt;
@@ -44,7 +44,7 @@ const PROBE: Duration = Duration::from_secs(10);
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 
-/// Accepts sessions until the listener fails. `ground` prepares the surroundings of a session with the cores
+/// Accepts sessions until the listener fails. `environment` prepares the surroundings of a session with the cores
 /// that it asks for. `report` receives a sentence for each session.
 ///
 /// # Errors
@@ -52,11 +52,11 @@ type Stream = StreamOwned<ServerConnection, TcpStream>;
 pub fn serve<G, R>(
     listener: &TcpListener,
     identity: &Identity,
-    ground: G,
+    environment: G,
     report: R,
 ) -> Result<std::convert::Infallible, Failure>
 where
-    G: Fn(Option<&[usize]>) -> Result<Ground, Failure> + Clone + Send + 'static,
+    G: Fn(Option<&[usize]>) -> Result<Environment, Failure> + Clone + Send + 'static,
     R: Fn(&str) + Clone + Send + 'static,
 {
     let config = identity.server()?;
@@ -74,9 +74,9 @@ where
         }
         open.fetch_add(1, Ordering::Relaxed);
         let (config, open) = (Arc::clone(&config), Arc::clone(&open));
-        let (ground, report, identity) = (ground.clone(), report.clone(), identity.clone());
+        let (environment, report, identity) = (environment.clone(), report.clone(), identity.clone());
         std::thread::spawn(move || {
-            match session(stream, config, &ground, &identity) {
+            match session(stream, config, &environment, &identity) {
                 Ok(true) => report(&format!("{peer}: the session ended")),
                 Ok(false) => {}
                 Err(failure) => report(&format!("{peer}: {failure}")),
@@ -90,7 +90,7 @@ where
 fn session(
     stream: TcpStream,
     config: Arc<ServerConfig>,
-    ground: &impl Fn(Option<&[usize]>) -> Result<Ground, Failure>,
+    environment: &impl Fn(Option<&[usize]>) -> Result<Environment, Failure>,
     identity: &Identity,
 ) -> Result<bool, Failure> {
     let lost = |error: io::Error| Failure(error.to_string());
@@ -113,10 +113,10 @@ fn session(
         answer::<()>(&mut stream, Err(Failure(text)))?;
         return Ok(false);
     }
-    let ground = match ground(cores.as_deref()) {
-        Ok(mut ground) => {
-            ground.session = Some(stream.sock.try_clone().map_err(lost)?);
-            ground
+    let environment = match environment(cores.as_deref()) {
+        Ok(mut environment) => {
+            environment.session = Some(stream.sock.try_clone().map_err(lost)?);
+            environment
         }
         Err(failure) => {
             answer::<()>(&mut stream, Err(failure))?;
@@ -125,14 +125,14 @@ fn session(
     };
     stream.sock.set_read_timeout(None).map_err(lost)?;
     let welcome = Welcome {
-        facts: ground.facts.clone(),
-        cores: ground.cores.target.clone(),
+        facts: environment.facts.clone(),
+        cores: environment.cores.target.clone(),
         host_cores: CoreTimes::read().highest(),
     };
     answer(&mut stream, Ok(welcome))?;
     let own = stream.sock.local_addr().map_err(lost)?.ip();
     let mut session = Session {
-        ground,
+        environment,
         own,
         identity: identity.clone(),
         systems: BTreeMap::new(),
@@ -166,7 +166,7 @@ struct Session {
     identity: Identity,
     /// The last number given to a system, an origin or a reading.
     last: u64,
-    ground: Ground,
+    environment: Environment,
 }
 
 impl Session {
@@ -221,7 +221,8 @@ impl Session {
     fn start_origin(&mut self, settings: &Settings) -> Result<OriginUp, Failure> {
         let own = Settings { quota: settings.origin_quota, memory_mib: None, ..settings.clone() };
         let quota = quota("origin", &own)?;
-        let origin = Origin::start(&self.ground, settings, &self.ground.cores.origin, quota.as_ref())?;
+        let origin =
+            Origin::start(&self.environment, settings, &self.environment.cores.origin, quota.as_ref())?;
         let (ports, second_ports) = (origin.ports.clone(), origin.second_ports.clone());
         let id = self.next();
         self.origins.insert(id, (origin, quota));
@@ -231,11 +232,11 @@ impl Session {
     fn start_system(&mut self, start: StartSystem) -> Result<SystemUp, Failure> {
         let StartSystem { arm, settings, origins, clients, listen, certificate } = start;
         if let Some(Certificate { certificate, key }) = certificate {
-            self.ground.use_certificate(&certificate, &key)?;
+            self.environment.use_certificate(&certificate, &key)?;
         }
         let origin = Rc::new(RefCell::new(Origin::at(origins)));
         let place = StartOptions { origin: Some(origin), listen: Some(listen), ..StartOptions::default() };
-        Ok(match Target::start_in(&self.ground, &arm, &settings, place, clients) {
+        Ok(match Target::start_in(&self.environment, &arm, &settings, place, clients) {
             Ok(target) => {
                 let id = self.next();
                 let up = SystemUp { up: Some((id, target.port)), used: target.used.clone() };
@@ -278,7 +279,7 @@ impl Session {
         let mut counter = Counter::open(
             &CpuSource::Local(subject.clone()),
             Some(&self.identity),
-            &self.ground.cgroup_root,
+            &self.environment.cgroup_root,
         )?;
         let time = counter.read()?;
         self.counters.push((subject.clone(), counter));
@@ -292,8 +293,8 @@ impl Session {
         stream: &mut Stream,
     ) -> Result<(), Failure> {
         if let (Some(tls), Some(Certificate { certificate, key })) = (&mut plan.tls, certificate) {
-            self.ground.use_certificate(&certificate, &key)?;
-            let files = self.ground.certificate()?;
+            self.environment.use_certificate(&certificate, &key)?;
+            let files = self.environment.certificate()?;
             tls.certificate = files.certificate;
             tls.key = tls.key.is_some().then_some(files.key);
         }
@@ -301,7 +302,7 @@ impl Session {
             tollgate_lab_load::Length::Seconds(seconds) => seconds,
             tollgate_lab_load::Length::Requests(_) => 0.0,
         };
-        let mut run = Run::builtin(&self.ground, &plan)?;
+        let mut run = Run::builtin(&self.environment, &plan)?;
         for (phase, soonest) in [(Phase::Measuring, plan.ramp + plan.warm_up), (Phase::Measured, seconds)] {
             run.until(phase, soonest, || ())?;
             answer(stream, Ok(Some(phase.word().to_owned())))?;

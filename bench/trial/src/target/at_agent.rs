@@ -13,8 +13,8 @@ use tollgate_lab_system::TlsFiles;
 use super::{StartedElsewhere, Target};
 use crate::agent::{Agent, Ask, Certificate, StartSystem, SystemUp};
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::host::Remote;
 use crate::origin::Origin;
 
@@ -23,7 +23,7 @@ use crate::origin::Origin;
 /// # Errors
 /// If the agent cannot be asked, or the settings need everything on one host.
 pub(super) fn start_at(
-    ground: &Ground,
+    environment: &Environment,
     arm: &Arm,
     agent: &Rc<Agent>,
     settings: &Settings,
@@ -33,7 +33,7 @@ pub(super) fn start_at(
     if settings.relay.is_some() {
         return Err(Failure("`relay` stands for a link, and this run has a real one (`hosts`)".into()));
     }
-    let tls = settings.tls().then(|| ground.certificate()).transpose()?;
+    let tls = settings.tls().then(|| environment.certificate()).transpose()?;
     let text = |file: &Path| fs::read_to_string(file).map_err(|error| Failure::of(file.display(), error));
     let pem = |files: &TlsFiles| -> Result<Certificate, Failure> {
         Ok(Certificate { certificate: text(&files.certificate)?, key: text(&files.key)? })
@@ -46,7 +46,7 @@ pub(super) fn start_at(
             Ok(SocketAddr::new(host, at.port))
         })
         .collect();
-    let at = ground.hosts.gateway_address();
+    let at = environment.hosts.gateway_address();
     let start = StartSystem {
         arm: arm.clone(),
         settings: settings.clone(),

@@ -21,9 +21,9 @@ use super::relay::relay;
 use super::setting::setting;
 use super::{Target, quota};
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::external::certificate;
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::origin::{Origin, READY_BODY, READY_PATH};
 use crate::server::Server;
 
@@ -36,7 +36,7 @@ const COUNTING: f64 = 20.0;
 
 /// A system to start, and everything that its start depends on.
 pub(super) struct LocalStart<'a> {
-    pub ground: &'a Ground,
+    pub environment: &'a Environment,
     pub arm: &'a Arm,
     pub system: &'a System,
     pub settings: &'a Settings,
@@ -66,13 +66,13 @@ impl LocalStart<'_> {
     /// # Errors
     /// If the system cannot do what the settings ask for, or did not start.
     pub fn start(self, origin: Option<Rc<RefCell<Origin>>>, mut used: SystemUsed) -> Result<Target, Failure> {
-        let (ground, settings) = (self.ground, self.settings);
+        let (environment, settings) = (self.environment, self.settings);
         let quota = quota(&self.group_name(), settings)?;
-        let cores = ground.target_cores(settings.target_cores());
+        let cores = environment.target_cores(settings.target_cores());
         let holds_origin = origin.is_none();
         let origin = match origin {
             Some(origin) => origin,
-            None => Rc::new(RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?)),
+            None => Rc::new(RefCell::new(Origin::start(environment, settings, &cores, quota.as_ref())?)),
         };
         let copies = if self.system.is_direct() { 0 } else { settings.chain() };
         self.check_origin(&origin.borrow(), copies)?;
@@ -85,7 +85,7 @@ impl LocalStart<'_> {
         let front = addresses.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
         let mut port = front.port;
         let at = front.host.parse().map_err(|error| Failure::of(&front.host, error))?;
-        let relay = settings.relay.map(|link| relay(ground, &link, &mut port)).transpose()?;
+        let relay = settings.relay.map(|link| relay(environment, &link, &mut port)).transpose()?;
         let unasked = last.as_ref().map(|setting| self.system.unasked(setting)).unwrap_or_default();
         used.terms
             .extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
@@ -98,7 +98,7 @@ impl LocalStart<'_> {
             Some(url) if url.tls && copies == 0 => {
                 let external =
                     External { url: url.clone(), certificate: None, cpu: None, version: String::new() };
-                certificate(ground, &external, SocketAddr::new(at, port))?
+                certificate(environment, &external, SocketAddr::new(at, port))?
             }
             _ => last.as_ref().and_then(|setting| setting.tls.clone()),
         };
@@ -134,7 +134,7 @@ impl LocalStart<'_> {
     /// Refuses an origin that the system, or the load of a direct run, cannot use.
     fn check_origin(&self, origin: &Origin, copies: u32) -> Result<(), Failure> {
         if self.system.is_direct() && self.settings.http() == 2 && !self.settings.grpc() {
-            return Err(Failure("the origin speaks HTTP/1 alone".into()));
+            return Err(Failure("the origin speaks only HTTP/1".into()));
         }
         if copies == 0 && origin.ports.is_empty() {
             return Err(Failure(
@@ -179,9 +179,9 @@ impl LocalStart<'_> {
                 if is_front {
                     used.command = std::iter::once(name_of(&command.program))
                         .chain(command.args.iter().cloned())
-                        .map(|word| self.ground.without_paths(&word))
+                        .map(|word| self.environment.without_paths(&word))
                         .collect();
-                    used.files = launch.files.iter().map(|file| written(self.ground, file)).collect();
+                    used.files = launch.files.iter().map(|file| written(self.environment, file)).collect();
                 }
             }
             chain.addresses = vec![setting.listen.clone()];
@@ -192,7 +192,8 @@ impl LocalStart<'_> {
 
     /// Returns the setting of one copy in front of `addresses`.
     fn setting(&self, addresses: &[Address], origin: &Origin, is_front: bool) -> Result<Setting, Failure> {
-        let mut setting = setting(self.ground, self.arm, self.settings, addresses, self.clients, is_front)?;
+        let mut setting =
+            setting(self.environment, self.arm, self.settings, addresses, self.clients, is_front)?;
         if let Some(listen) = self.listen {
             setting.listen.host = listen.to_string();
         }
@@ -247,7 +248,7 @@ impl LocalStart<'_> {
             tls: setting.tls.as_ref(),
         };
         wait(&self.arm.name, launch, &probe, || {
-            if self.ground.is_cut_off() {
+            if self.environment.is_cut_off() {
                 return Some("the laboratory is gone".into());
             }
             server.ended().unwrap_or_else(|failure| Some(failure.0))
@@ -270,8 +271,8 @@ fn name_of(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }
 
-fn written(ground: &Ground, file: &tollgate_lab_system::RenderedFile) -> RenderedFile {
-    let mut text = ground.without_paths(&file.text);
+fn written(environment: &Environment, file: &tollgate_lab_system::RenderedFile) -> RenderedFile {
+    let mut text = environment.without_paths(&file.text);
     if text.len() > LONGEST_FILE {
         let end = text[..text.floor_char_boundary(LONGEST_FILE)].rfind('\n').unwrap_or(0);
         text.truncate(end);

@@ -9,17 +9,17 @@ use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::Link;
 use tollgate_lab_study::Relay;
 
+use crate::environment::{Environment, tail};
 use crate::failure::Failure;
-use crate::ground::{Ground, tail};
 use crate::server::Server;
 
 /// How long the slow link may take to start.
 const RELAY_LIMIT: Duration = Duration::from_secs(5);
 
 /// Starts a slow link in front of `port` and sets `port` to the link's port.
-pub(super) fn relay(ground: &Ground, settings: &Relay, port: &mut u16) -> Result<Server, Failure> {
+pub(super) fn relay(environment: &Environment, settings: &Relay, port: &mut u16) -> Result<Server, Failure> {
     let own = free_ports(1)?[0];
-    let folder = ground.folder("relay")?;
+    let folder = environment.folder("relay")?;
     let file = folder.join("link.json");
     let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let link = Link {
@@ -31,9 +31,9 @@ pub(super) fn relay(ground: &Ground, settings: &Relay, port: &mut u16) -> Result
     let text = serde_json::to_vec(&link).map_err(|error| Failure::of("the link's settings", error))?;
     fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
     let output = folder.join("output.log");
-    let group = Launch::new(&ground.exe)
+    let group = Launch::new(&environment.exe)
         .arguments(["relay".as_ref(), file.as_os_str()])
-        .cores(&ground.cores.load)
+        .cores(&environment.cores.load)
         .output(&output, &output)
         .start()?;
     let mut server = Server::new(group);

@@ -10,9 +10,9 @@ use tollgate_lab_study::{CpuSource, CpuSubject, External};
 use super::{StartedElsewhere, Target};
 use crate::arm::Arm;
 use crate::cpu::Counter;
+use crate::environment::Environment;
 use crate::external::{certificate, resolve};
 use crate::failure::Failure;
-use crate::ground::Ground;
 use crate::origin::Origin;
 
 /// Describes a gateway that already runs.
@@ -20,7 +20,7 @@ use crate::origin::Origin;
 /// # Errors
 /// If it cannot be reached, or its CPU time cannot be read.
 pub(super) fn of_running(
-    ground: &Ground,
+    environment: &Environment,
     arm: &Arm,
     external: &External,
     origin: Rc<RefCell<Origin>>,
@@ -30,7 +30,7 @@ pub(super) fn of_running(
     used.version.clone_from(&external.version);
     used.title = arm.title.clone().unwrap_or_else(|| format!("{} ({url})", arm.name));
     let address = resolve(url)?;
-    let certificate = certificate(ground, external, address)?;
+    let certificate = certificate(environment, external, address)?;
     let elsewhere = match cpu {
         None => StartedElsewhere::Uncounted,
         // The tree of a process of this host is read with its threads and its memory.
@@ -38,7 +38,7 @@ pub(super) fn of_running(
             StartedElsewhere::Process(*pid)
         }
         Some(source) => {
-            let counter = Counter::open(source, ground.identity.as_ref(), &ground.cgroup_root)?;
+            let counter = Counter::open(source, environment.identity.as_ref(), &environment.cgroup_root)?;
             StartedElsewhere::Counted(RefCell::new(counter))
         }
     };

@@ -7,12 +7,12 @@ use tollgate_lab_study::Settings;
 use tollgate_lab_system::{Address, Feature, Setting, Upstream, VirtualHost};
 
 use crate::arm::Arm;
+use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::ground::Ground;
 
 /// Returns the setting of one copy of a system. `front`: it is the first copy of a chain, to which clients connect.
 pub(super) fn setting(
-    ground: &Ground,
+    environment: &Environment,
     arm: &Arm,
     settings: &Settings,
     origins: &[Address],
@@ -20,7 +20,7 @@ pub(super) fn setting(
     front: bool,
 ) -> Result<Setting, Failure> {
     let ports = free_ports(2)?;
-    let folder = ground.folder(&arm.name)?;
+    let folder = environment.folder(&arm.name)?;
     let mut setting = Setting::new(ports[0], ports[1], origins[0].port, folder);
     setting.workers = settings.workers();
     setting.upstreams = vec![Upstream { name: "origin".into(), origins: origins.to_vec() }];
@@ -37,7 +37,7 @@ pub(super) fn setting(
         setting.features.remove(&Feature::Http2);
     }
     if setting.features.contains(&Feature::Tls) {
-        setting.tls = Some(ground.certificate()?);
+        setting.tls = Some(environment.certificate()?);
     }
     setting.options = arm.options.clone();
     setting.clients = clients;
@@ -45,7 +45,7 @@ pub(super) fn setting(
     setting.cores = settings.target_cores();
     setting.quota = settings.quota;
     setting.memory_mib = settings.memory_mib;
-    setting.file_limit = ground.facts.file_limit;
+    setting.file_limit = environment.facts.file_limit;
     for host in settings.hosts.iter().flatten() {
         setting.hosts.push(VirtualHost { host: host.clone(), routes: Vec::new() });
     }

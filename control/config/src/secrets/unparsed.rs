@@ -7,7 +7,7 @@ use super::names::{NAMES, OTHER_NAMES, is_secret_name, user_info};
 use crate::suggest;
 
 /// How many lines are searched backwards for the key that an unparsed line belongs to.
-const LOOK_BACK: usize = 200;
+const LOOK_BACK_LINES: usize = 200;
 
 /// Returns the columns to mask of a line that was not parsed.
 pub(super) fn unparsed(page: &[&str], number: u32, chars: &[char]) -> Vec<Range<usize>> {
@@ -70,7 +70,7 @@ fn is_below_secret_name(page: &[&str], number: u32) -> bool {
     let index = (number as usize).saturating_sub(1);
     let Some(line) = page.get(index) else { return false };
     let mut level = indent(line);
-    let before = page[..index].iter().rev().take(LOOK_BACK).filter(|line| !line.trim().is_empty());
+    let before = page[..index].iter().rev().take(LOOK_BACK_LINES).filter(|line| !line.trim().is_empty());
     for (distance, line) in before.enumerate() {
         let chars: Vec<char> = line.chars().collect();
         if indent(line) < level {
@@ -89,7 +89,7 @@ fn is_below_secret_name(page: &[&str], number: u32) -> bool {
 
 /// Returns whether a line is part of a private key in PEM.
 fn in_private_key(page: &[&str], number: u32) -> bool {
-    let lines = page.get(..number as usize).unwrap_or_default().iter().rev().take(LOOK_BACK);
+    let lines = page.get(..number as usize).unwrap_or_default().iter().rev().take(LOOK_BACK_LINES);
     for (distance, line) in lines.enumerate() {
         if line.contains("PRIVATE KEY") {
             return line.contains("BEGIN") || distance == 0;

@@ -216,8 +216,8 @@ fn check(reader: &mut Reader, fields: &Fields<'_>, keys: &mut RootKeys) {
     if let (Some(field), Some(other)) =
         (fields.get("kubernetes"), fields.get("etcd").or_else(|| fields.get("store")))
     {
-        let problem = Problem::error(field.at, "`kubernetes` excludes `store` and `etcd`");
-        reader.problems.push(problem.related(other.at, "the other source"));
+        let message = format!("`kubernetes` and `{}` exclude each other", other.key.name);
+        reader.problems.push(Problem::error(field.at, message).related(other.at, "the other source"));
     }
     let others = ["store", "etcd", "kubernetes", "fleet"];
     if let (Some(field), Some(other)) =

@@ -112,6 +112,11 @@ impl<'a> Backends<'a> {
         Self { objects, policies, client_certificates, attached, external_names, found: Found::default() }
     }
 
+    /// Returns the objects that references are looked up in.
+    pub fn objects(&self) -> &'a Objects {
+        self.objects
+    }
+
     /// Returns the source of an upstream that was found since the last call of [`take`](Self::take).
     pub fn source(&self, upstream: &str) -> Option<&Source> {
         self.found.upstreams.get(upstream).map(|wanted| &wanted.source)

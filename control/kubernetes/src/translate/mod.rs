@@ -8,7 +8,8 @@
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | `translator` | the result, and what depends on each change |
+//! | `translator` | what depends on each change |
+//! | `output` | the result, and the part of it that changed |
 //! | `gateways` | GatewayClasses, Gateways and ListenerSets: addresses, statuses |
 //! | `listeners` | their listeners: conflicts, certificates, documents |
 //! | `routes` | routes in general: attachment to listeners, host names, statuses |
@@ -36,6 +37,7 @@ mod http;
 mod ingress;
 mod listeners;
 mod names;
+mod output;
 mod policies;
 mod routes;
 mod secrets;
@@ -56,11 +58,12 @@ use crate::objects::Objects;
 pub use conditions::SUPPORTED_FEATURES;
 pub use ingress::{AnnotationReport, Behaviour, Finding, annotations};
 pub(crate) use names::fingerprint;
+pub use output::Update;
 pub(crate) use policies::{SECRET_REFERENCE, SERVICE_REFERENCE};
 pub(crate) use services::{APPLIED, leftovers};
 pub use services::{Applied, ServiceKind, ServiceSettings};
 pub use tollgate_documents::DocumentKey;
-pub use translator::{Translator, Update};
+pub use translator::Translator;
 
 /// The settings that the translation depends on.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
 //! Routes of all kinds: their attachment to listeners, their documents and their statuses.
 //!
-//! The translator calls [`attach_all`] first, then [`claims`] for the matches that the route wants, and [`translate`] once
-//! every route has claimed. A match that several routes claim goes to one of them (`claims` of the crate).
+//! The translator calls [`RouteStates::update`] for the routes that a change concerns. It attaches each route first, then
+//! collects its claims, and translates it once every route has claimed. A match that several routes claim goes to one of
+//! them (`claims` of the crate).
 //!
 //! | Module | Contents |
 //! |---|---|
@@ -9,28 +10,30 @@
 //! | `rule` | a rule of an HTTPRoute or a GRPCRoute, which `http` and `grpc` convert |
 //! | `attachment` | the listeners and host names that a route serves |
 //! | `requests` | the documents of HTTPRoutes and GRPCRoutes; `streams` has those of layer 4 |
+//! | `state` | the contribution of each route to the result |
 //! | `status` | the statuses |
 
 mod attachment;
 mod requests;
 mod route;
 mod rule;
+mod state;
 mod status;
 
 use std::collections::HashSet;
 
-pub use self::attachment::{AttachedRoute, Attachment, Attachments, Surroundings, attach_all};
+pub use self::attachment::{AttachedRoute, Attachment, Attachments, Surroundings};
 use self::requests::{RouteContext, Shortcomings, matches_at};
-pub use self::route::{Route, Rules};
+use self::route::{Route, Rules};
 pub use self::rule::{Rule, every_request, matches, values};
-pub use self::status::detached_status;
+pub use self::state::RouteStates;
 use self::status::write_status;
 use super::backends::Backends;
 use super::claims::Taken;
 use super::{Translation, reference, streams};
 
 /// Returns the claims of a route on listeners, in its own order and each once.
-pub fn claims(route: &Route<'_>, attached: &AttachedRoute<'_>) -> Vec<String> {
+fn claims(route: &Route<'_>, attached: &AttachedRoute<'_>) -> Vec<String> {
     let mut seen = HashSet::new();
     let mut all = Vec::new();
     let mut add = |claim: String| {
@@ -56,7 +59,7 @@ pub fn claims(route: &Route<'_>, attached: &AttachedRoute<'_>) -> Vec<String> {
 }
 
 /// Translates a route that is attached.
-pub fn translate<'a>(
+fn translate<'a>(
     route: &Route<'a>,
     attached: AttachedRoute<'a>,
     surroundings: Surroundings<'_>,

@@ -53,16 +53,14 @@ impl Sources {
                 refused: Default::default(),
             });
         });
-        let (mut messages, mut cached_state) = (Vec::new(), None);
-        if let Some(path) = &from.cache {
-            match cache::read(path, &prefix) {
-                Ok(found) => cached_state = found,
-                Err(why) => messages.push((
-                    LogLevel::Warn,
-                    format!("etcd: the last good state in {} cannot be used: {why}", path.display()),
-                )),
-            }
-        }
+        let mut messages = Vec::new();
+        let cached_state = from.cache.as_deref().and_then(|path| {
+            cache::read(path, &prefix).unwrap_or_else(|why| {
+                let text = format!("etcd: the last good state in {} cannot be used: {why}", path.display());
+                messages.push((LogLevel::Warn, text));
+                None
+            })
+        });
         let cache = from
             .cache
             .clone()

@@ -60,7 +60,7 @@ fn a_stream_goes_from_thread_to_thread() {
         let (stream, mut peer) = pair();
         peer.write_all(b"unread").expect("sent");
         let noisy = stream.detach().expect("detached");
-        assert!(!noisy.has_nothing_unread(), "somebody has written");
+        assert!(!noisy.has_nothing_unread(), "the peer has written");
         let mut stream = noisy.attach().expect("attached");
         let timers = Timers::start().expect("timers");
         assert_eq!(read(&mut stream, &timers).await, b"unread");

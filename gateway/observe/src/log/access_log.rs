@@ -332,7 +332,7 @@ mod tests {
     fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
         let end = Instant::now() + LONG;
         while !condition() {
-            assert!(Instant::now() < end, "waited in vain: {what}");
+            assert!(Instant::now() < end, "waited too long: {what}");
             thread::sleep(Duration::from_millis(2));
         }
     }

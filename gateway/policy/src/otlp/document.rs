@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::CollectorRule;
+use super::collector_rule::CollectorRule;
 
 /// The type of exported data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

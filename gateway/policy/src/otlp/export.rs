@@ -13,7 +13,7 @@ use tollgate_http::Method;
 use tollgate_net::component;
 use tracing::warn;
 
-use super::CollectorRule;
+use super::collector_rule::CollectorRule;
 use super::document::{ExportItem, Signal};
 use crate::BackgroundIo;
 use crate::client::{Http1, ServiceError, ServiceRequest};

@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use tollgate_observe::LineTarget;
 
-use super::{CollectorRule, Exporter, Signal, any};
+use super::collector_rule::CollectorRule;
+use super::document::{Signal, any};
+use super::export::Exporter;
 use crate::BackgroundIo;
 
 /// The values of `SEVERITY_NUMBER_INFO` and `SEVERITY_NUMBER_ERROR`.

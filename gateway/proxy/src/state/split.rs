@@ -76,7 +76,7 @@ mod tests {
         }
         assert_eq!(picked, [99, 1]);
         let other = splits.get("canary", among(&[1, 1]), false);
-        assert_eq!([other.turns.pick(), other.turns.pick()], [Some(0), Some(1)], "another split begins anew");
+        assert_eq!([other.turns.pick(), other.turns.pick()], [Some(0), Some(1)], "another split starts over");
     }
 
     #[test]

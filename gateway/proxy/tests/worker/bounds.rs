@@ -121,7 +121,7 @@ fn an_upload_goes_on_after_the_answer_has_begun() {
 }
 
 /// A listener whose queue is full, so that new connections wait.
-fn nobody_accepts() -> (socket2::Socket, Vec<TcpStream>, SocketAddr) {
+fn full_backlog() -> (socket2::Socket, Vec<TcpStream>, SocketAddr) {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
     socket.listen(0).expect("listens");
@@ -135,7 +135,7 @@ fn nobody_accepts() -> (socket2::Socket, Vec<TcpStream>, SocketAddr) {
 
 #[test]
 fn the_whole_has_a_bound_whatever_it_waits_for() {
-    let (_socket, _queue, address) = nobody_accepts();
+    let (_socket, _queue, address) = full_backlog();
     let bounds = "timeouts: {connect: 10s, body: 10s, total: 300ms}";
     let gateway = Gateway::to(&address.to_string(), ", buffer: {request: true}", bounds);
     let start = Instant::now();

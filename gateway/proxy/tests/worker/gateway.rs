@@ -213,7 +213,7 @@ impl Client {
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(start.elapsed() < PATIENCE, "waited too long: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -69,7 +69,7 @@ impl Connection {
                 self.seen.lock().expect("the bytes").extend_from_slice(&buffer[..count]);
                 count
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the origin waits in vain"),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the origin received nothing"),
             Err(_) => 0,
         }
     }

@@ -211,8 +211,9 @@ fn authenticate(
     attempts: &FailedAttempts,
 ) -> Result<(String, Role), RefusedCredentials> {
     if let Some(role) = access.anonymous() {
-        let shown = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
-        if access.needs_certificate() && !shown {
+        let has_certificate =
+            request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
+        if access.needs_certificate() && !has_certificate {
             let message = "this connection has no client certificate: open another connection with one";
             let response = Box::new(error_response(StatusCode::FORBIDDEN, "forbidden", message));
             return Err(RefusedCredentials::new(AdminRefusal::Certificate, response));
@@ -309,9 +310,9 @@ fn authorize(
 /// Returns the subject of the peer's certificate; its alternative names if the subject is empty.
 fn certificate_subject(request: &Request) -> Option<String> {
     let der = request.extensions().get::<Peer>()?.certificate.clone()?;
-    let shown = PeerCertificate::new(&der)?;
-    let subject = shown.subject();
-    Some(if subject.is_empty() { shown.names() } else { subject })
+    let certificate = PeerCertificate::new(&der)?;
+    let subject = certificate.subject();
+    Some(if subject.is_empty() { certificate.names() } else { subject })
 }
 
 /// A record of the audit log and the file for it.

@@ -59,7 +59,8 @@ fn convert_active(mut active: ObjectFields, scheme: &str) -> Result<Value, Strin
         "http" => true,
         "https" if scheme == "https://" => true,
         "https" => {
-            return Err(active.wrong("type", "`https` where `scheme` is `https`: probes go as requests do"));
+            return Err(active
+                .wrong("type", "`https` because `scheme` is `https`: probes use the scheme of requests"));
         }
         "tcp" => false,
         _ => return Err(active.wrong("type", "`http`, `https` or `tcp`")),
@@ -83,7 +84,7 @@ fn convert_active(mut active: ObjectFields, scheme: &str) -> Result<Value, Strin
     out.extend(active.number("port")?.map(|port| ("port".to_owned(), json!(port))));
     if let Some(lines) = active.texts("req_headers")? {
         if !is_http {
-            return Err(active.wrong("req_headers", "left out where `type` is `tcp`"));
+            return Err(active.wrong("req_headers", "left out if `type` is `tcp`"));
         }
         let mut headers = Map::new();
         for line in lines {
@@ -129,8 +130,10 @@ fn convert_passive(mut passive: ObjectFields) -> Result<Value, String> {
     count(&mut healthy, "successes", 5, 0)?;
     let bad = statuses(&mut unhealthy)?;
     if bad.is_some_and(|bad| bad.iter().any(|status| *status < 500)) {
-        return Err(unhealthy
-            .wrong("http_statuses", "a list of statuses from 500 to 599: those count as failures here"));
+        return Err(unhealthy.wrong(
+            "http_statuses",
+            "a list of statuses from 500 to 599: only those count as failures here",
+        ));
     }
     let by_status = count(&mut unhealthy, "http_failures", 5, 0)?;
     let by_connection = count(&mut unhealthy, "tcp_failures", 2, 0)?;

@@ -91,11 +91,11 @@ pub fn document(
     fields.only("username", &[json!(name)])?;
     let plugins = fields.take("plugins").map(plugins::plugins_object).transpose()?.unwrap_or_default();
     fields.end()?;
-    let mut shown = ConsumerCredentials::default();
-    shown.add_all(name, plugins, "")?;
+    let mut credentials = ConsumerCredentials::default();
+    credentials.add_all(name, plugins, "")?;
     for id in objects.credentials(name) {
         let Some(object) = objects.get(ObjectKind::Credentials, &id) else { continue };
-        shown.add_all(
+        credentials.add_all(
             name,
             credential(object.clone())?,
             &format!("{}: ", ObjectId::new(ObjectKind::Credentials, id).document()),
@@ -105,10 +105,10 @@ pub fn document(
     if let Some(group) = group {
         out.insert("groups".to_owned(), json!([group]));
     }
-    if !shown.keys.is_empty() {
-        out.insert("api_keys".to_owned(), json!(shown.keys));
+    if !credentials.keys.is_empty() {
+        out.insert("api_keys".to_owned(), json!(credentials.keys));
     }
-    out.extend(shown.password.map(|password| ("password".to_owned(), password)));
+    out.extend(credentials.password.map(|password| ("password".to_owned(), password)));
     Ok(Value::Object(out))
 }
 
@@ -157,7 +157,7 @@ impl ConsumerCredentials {
                 let password = conf.text("password")?.ok_or_else(|| conf.wrong("password", "a password"))?;
                 if self.password.replace(json!(password)).is_some() {
                     return Err(format!(
-                        "{}: a consumer has one password here; write a consumer of its own for a second one",
+                        "{}: a consumer has one password here; create another consumer for a second one",
                         conf.place("password")
                     ));
                 }
@@ -195,10 +195,10 @@ pub struct TokenKey {
 /// Names a setting that has no counterpart here.
 fn token_key(conf: &mut ObjectFields) -> Result<TokenKey, String> {
     let key =
-        conf.text("key")?.ok_or_else(|| conf.wrong("key", "what its tokens have in the claim `key`"))?;
+        conf.text("key")?.ok_or_else(|| conf.wrong("key", "the value of the claim `key` in its tokens"))?;
     if conf.take("public_key").is_some() {
         return Err(format!(
-            "{}: a public key stands in a file, or at a URL: write `policies.jwt` with `jwks` at the route, over /api/v1",
+            "{}: a public key comes from a file or a URL: write `policies.jwt` with `jwks` of the route, over /api/v1",
             conf.place("public_key")
         ));
     }
@@ -208,10 +208,7 @@ fn token_key(conf: &mut ObjectFields) -> Result<TokenKey, String> {
     }
     let secret = conf.text("secret")?.filter(|secret| secret.len() >= 32);
     let secret = secret.ok_or_else(|| {
-        conf.wrong(
-            "secret",
-            "a text of at least 32 bytes: from a token and a shorter one, others could find it out",
-        )
+        conf.wrong("secret", "a text of at least 32 bytes: a shorter one could be guessed from a token")
     })?;
     conf.only("base64_secret", &[json!(false)])?;
     conf.only("lifetime_grace_period", &[json!(0)])?;

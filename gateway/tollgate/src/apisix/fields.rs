@@ -98,7 +98,7 @@ impl ObjectFields {
         match self.take(key) {
             Some(value) if !values.contains(&value) => {
                 let values: Vec<_> = values.iter().map(Value::to_string).collect();
-                Err(format!("`{}{key}` can only be {} here, not {value}", self.path, values.join(" or ")))
+                Err(format!("`{}{key}` must be {} here, not {value}", self.path, values.join(" or ")))
             }
             _ => Ok(()),
         }
@@ -115,11 +115,11 @@ impl ObjectFields {
         match left.len() {
             0 => Ok(()),
             1 => Err(format!(
-                "{} has no counterpart in this gateway's APISIX front: /api/v1 has all that it can do",
+                "{} has no counterpart in this gateway's APISIX front: /api/v1 has every setting",
                 left[0]
             )),
             _ => Err(format!(
-                "{} have no counterpart in this gateway's APISIX front: /api/v1 has all that it can do",
+                "{} have no counterpart in this gateway's APISIX front: /api/v1 has every setting",
                 left.join(", ")
             )),
         }

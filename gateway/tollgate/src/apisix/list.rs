@@ -25,7 +25,7 @@ pub fn filter_and_page(
         wanted.iter().find(|(key, _)| !matches!(key.as_str(), "service_id" | "upstream_id"))
     {
         return Err(format!(
-            "`filter`: objects are chosen by `service_id` and `upstream_id`, not by `{key}`"
+            "`filter`: objects can be filtered by `service_id` and `upstream_id`, not by `{key}`"
         ));
     }
     let text = |key: &str| args.get(key).filter(|text| !text.is_empty());

@@ -18,11 +18,11 @@ use crate::admin_context::AdminContext;
 pub fn find_kind(name: &str) -> Result<ObjectKind, Box<Response>> {
     ObjectKind::from_name(name).filter(|kind| *kind != ObjectKind::Credentials).ok_or_else(|| {
         let instead = match name {
-            "stream_routes" => "this gateway proxies HTTP alone",
-            "protos" => "this gateway translates no JSON to gRPC",
-            "secrets" => "a secret of the file is a variable of the environment, `${NAME}`",
-            "plugin_metadata" => "a plugin's settings stand where it is used: write them in `plugins` of each object",
-            "plugins" => "`GET /apisix/admin/plugins/list` has their names, and nothing is reloaded",
+            "stream_routes" => "write `streams`, over /api/v1 (docs/layer4.md)",
+            "protos" => "this gateway does not translate JSON to gRPC",
+            "secrets" => "the file refers to a secret as an environment variable, `${NAME}`",
+            "plugin_metadata" => "write the settings of a plugin in `plugins` of each object that uses it",
+            "plugins" => "`GET /apisix/admin/plugins/list` lists the plugins; they cannot be reloaded",
             "schema" => "an object is checked by `POST /apisix/admin/schema/validate/KIND`; docs/admin-api.md says what it may have",
             "credentials" => "a credential is one of a consumer: `/apisix/admin/consumers/NAME/credentials/ID`",
             _ => "it has `routes`, `upstreams`, `services`, `consumers`, `consumer_groups`, `ssls`, `plugin_configs` and `global_rules`",
@@ -55,22 +55,22 @@ pub fn find_object(
         return Err(Box::new(missing_object(context, id)));
     };
     if let Some((kind, name)) = changed_document(context, objects, id) {
-        let message = format!("it was changed over /api/v1/{kind}/{name}: look at it and change it there");
+        let message = format!("it was changed over /api/v1/{kind}/{name}: read and change it there");
         return Err(Box::new(wrong(StatusCode::CONFLICT, &message)));
     }
-    let mut shown = Map::new();
+    let mut visible = Map::new();
     let own = id.kind.id_field();
-    shown.insert(own.to_owned(), json!(id.own_id()));
-    shown.extend(
+    visible.insert(own.to_owned(), json!(id.own_id()));
+    visible.extend(
         object.iter().filter(|(other, _)| *other != own).map(|(key, value)| (key.clone(), value.clone())),
     );
     match id.kind {
-        ObjectKind::Consumers | ObjectKind::Credentials => consumer::mask_secrets(&mut shown),
-        ObjectKind::Ssls => ssl::mask_secrets(&mut shown),
+        ObjectKind::Consumers | ObjectKind::Credentials => consumer::mask_secrets(&mut visible),
+        ObjectKind::Ssls => ssl::mask_secrets(&mut visible),
         _ => {}
     }
-    match masked(raw_kind(), &Value::Object(shown)) {
-        Value::Object(shown) => Ok(shown),
+    match masked(raw_kind(), &Value::Object(visible)) {
+        Value::Object(visible) => Ok(visible),
         _ => Err(Box::new(not_found(&id.document()))),
     }
 }
@@ -83,10 +83,8 @@ pub fn missing_object(context: &AdminContext, id: &ObjectId) -> Response {
     match kind.and_then(|kind| context.view.get(kind, &name)) {
         None => not_found(&id.document()),
         Some(_) => {
-            let message = format!(
-                "it was changed over /api/v1/{}/{name}: look at it and change it there",
-                id.kind.name()
-            );
+            let message =
+                format!("it was changed over /api/v1/{}/{name}: read and change it there", id.kind.name());
             wrong(StatusCode::CONFLICT, &message)
         }
     }

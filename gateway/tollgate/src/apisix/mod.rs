@@ -88,19 +88,19 @@ async fn list_objects(
     args: QueryArgs,
 ) -> Response {
     let context = context.clone();
-    let shown = tokio::task::spawn_blocking(move || {
+    let items = tokio::task::spawn_blocking(move || {
         let objects = stored(&context, None);
         let whose = consumer.map(|consumer| format!("{consumer}/"));
         let ids = objects.all(kind).map(|(id, _)| id.to_owned());
         let ids = ids.filter(|id| whose.as_ref().is_none_or(|whose| id.starts_with(whose.as_str())));
-        let shown = |id: String| {
+        let item = |id: String| {
             let id = ObjectId::new(kind, id);
             let value = find_object(&context, &objects, &id).ok()?;
             Some((id.etcd_key(), value, version(&context, &id)))
         };
-        ids.collect::<Vec<_>>().into_iter().filter_map(shown).collect::<Vec<_>>()
+        ids.collect::<Vec<_>>().into_iter().filter_map(item).collect::<Vec<_>>()
     });
-    match shown.await {
+    match items.await {
         Ok(items) => match list::filter_and_page(items, &args) {
             Ok((items, total)) => response::list_response(kind.name(), items, total),
             Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
@@ -200,7 +200,7 @@ fn refuse_ttl(kind: ObjectKind, args: &QueryArgs) -> Result<ObjectKind, Box<Resp
     match args.get("ttl").map(String::as_str) {
         None | Some("0") => Ok(kind),
         Some(_) => {
-            let message = "`ttl`: objects do not expire here: `DELETE` it when its time is over";
+            let message = "`ttl`: objects do not expire here: send `DELETE` when the time is over";
             Err(Box::new(wrong(StatusCode::BAD_REQUEST, message)))
         }
     }
@@ -286,7 +286,7 @@ async fn serve_subpath(
         _ => match find_kind(&name) {
             Err(response) => *response,
             Ok(_) if method != Method::PATCH => {
-                wrong(StatusCode::NOT_FOUND, "a part of an object has no address here but for `PATCH`")
+                wrong(StatusCode::NOT_FOUND, "only `PATCH` takes the path of a part of an object here")
             }
             Ok(kind) => replace_part(&context, client, ObjectId::new(kind, id), steps, body).await,
         },
@@ -333,7 +333,7 @@ async fn serve_credential(
 }
 
 fn credential_method_not_allowed() -> Response {
-    wrong(StatusCode::METHOD_NOT_ALLOWED, "a credential is written as a whole: `PUT` it")
+    wrong(StatusCode::METHOD_NOT_ALLOWED, "a credential is replaced as a whole: use `PUT`")
 }
 
 /// `POST /apisix/admin/schema/validate/{kind}`: checks an object without writing it.

@@ -140,7 +140,7 @@ fn refuse_unsupported(fields: &mut ObjectFields) -> Result<(), String> {
     for key in ["filter_func", "script", "script_id"] {
         if fields.take(key).is_some() {
             return Err(format!(
-                "`{key}` has no counterpart here: this gateway runs no Lua; a plugin of your own is written in Rust"
+                "`{key}` has no counterpart here: this gateway runs no Lua; write a plugin of your own in Rust"
             ));
         }
     }
@@ -175,7 +175,7 @@ fn effect_of(
     if let Some(clients) = clients {
         if effect.policies.contains_key("ip") {
             return Err(
-                "`remote_addrs`: `ip-restriction` is there as well: write all addresses there".to_owned()
+                "`remote_addrs`: the route also has `ip-restriction`: write all addresses there".to_owned()
             );
         }
         effect.policies.insert("ip".to_owned(), json!({ "allow": clients }));
@@ -270,7 +270,7 @@ struct RouteBuilder<'a> {
 impl RouteBuilder<'_> {
     fn routes(&self, out: &mut DerivedDocuments) -> Result<(), String> {
         let name = resource_name(self.id);
-        let missing = || "`upstream` is missing, or `upstream_id`".to_owned();
+        let missing = || "`upstream` or `upstream_id` is missing".to_owned();
         let mut default_target = self.to.map(|to| (json!(to), self.host.map(str::to_owned)));
         for (index, SplitRule { conditions, shares }) in self.effect.rules.iter().enumerate() {
             let mut to = Vec::new();
@@ -327,7 +327,9 @@ impl RouteBuilder<'_> {
         }
         let matches = self.conditions.matches(self.further)?;
         if matches.is_empty() {
-            return Err("`vars`: no request meets these conditions and the route's others".to_owned());
+            return Err(
+                "`vars`: no request can meet these conditions together with the route's others".to_owned()
+            );
         }
         let answers = self.effect.redirect.is_some() || self.effect.policies.contains_key("intercept");
         if default_target.is_none() && !answers {

@@ -40,7 +40,7 @@ pub fn documents(
             .to_owned());
     }
     if fields.take("ssl_protocols").is_some() {
-        return Err("`ssl_protocols`: the versions are those of the listener, in the file".to_owned());
+        return Err("`ssl_protocols`: the listener in the file has the versions".to_owned());
     }
     let text =
         |fields: &mut ObjectFields, key: &str| fields.text(key)?.ok_or_else(|| fields.wrong(key, "PEM"));

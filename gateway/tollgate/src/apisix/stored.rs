@@ -35,7 +35,7 @@ pub fn stored(context: &AdminContext, whose: Option<&ObjectId>) -> Objects {
                 item.name().strip_prefix(PREFIX).filter(|id| !id.starts_with("route-") && !id.contains('/'));
             let id = id.map(|id| ObjectId::new(of, id));
             let Some(id) = id.filter(|id| wanted(id) && all.get(id.kind, &id.id).is_none()) else { continue };
-            let shown = match of {
+            let object = match of {
                 ObjectKind::Routes => {
                     let own = kind("upstreams")
                         .and_then(|kind| context.view.get(kind, &route::route_upstream_name(&id.id)));
@@ -43,9 +43,9 @@ pub fn stored(context: &AdminContext, whose: Option<&ObjectId>) -> Objects {
                 }
                 _ => upstream::to_apisix(&item.value()),
             };
-            if let Some(mut shown) = shown {
-                shown.shift_remove("id");
-                all.set(id, Some(shown));
+            if let Some(mut object) = object {
+                object.shift_remove("id");
+                all.set(id, Some(object));
             }
         }
     }

@@ -21,68 +21,19 @@ pub struct ConvertedUpstream {
 /// Names a setting that has no counterpart here.
 pub fn convert(mut fields: ObjectFields) -> Result<ConvertedUpstream, String> {
     super::parts::take_description(&mut fields)?;
-    let scheme_name = fields.text("scheme")?;
-    let scheme = match scheme_name.as_deref() {
-        None | Some("http") => "",
-        Some("https" | "grpcs") => "https://",
-        Some("grpc") => "h2c://",
-        Some(_) => {
-            return Err(
-                fields.wrong("scheme", "`http`, `https`, `grpc` or `grpcs`: this gateway proxies HTTP alone")
-            );
-        }
-    };
+    let (scheme, speaks_http2) = scheme(&mut fields)?;
     let mut out = Map::new();
-    let (place, found) = endpoints_or_discovery(&mut fields, scheme)?;
-    out.insert(place.to_owned(), found);
-    if scheme_name.as_deref() == Some("grpcs") {
+    let (key, endpoints) = endpoints_or_discovery(&mut fields, scheme)?;
+    out.insert(key.to_owned(), endpoints);
+    if speaks_http2 {
         out.insert("http2".to_owned(), json!("on"));
     }
-    let kind = fields.text("type")?;
-    let (on, key) = (fields.text("hash_on")?, fields.text("key")?);
-    let balance = match kind.as_deref() {
-        None | Some("roundrobin") => None,
-        Some("least_conn") => Some(json!("least_requests")),
-        Some("chash") => {
-            Some(json!({ "policy": "hash", "by": balance(on.as_deref(), key.as_deref(), &fields)? }))
-        }
-        Some("ewma") => {
-            return Err(
-                "`upstream/type`: no endpoint is chosen by its latency here: write `least_conn`".to_owned()
-            );
-        }
-        Some(_) => return Err(fields.wrong("type", "`roundrobin`, `chash` or `least_conn`")),
-    };
-    if kind.as_deref() != Some("chash") && (on.is_some() || key.is_some()) {
-        return Err(fields.wrong("type", "`chash` where there is a `key`"));
-    }
+    let balance = balance(&mut fields)?;
     let checks = fields.take("checks").map(|checks| checks::convert_checks(checks, scheme)).transpose()?;
-    // APISIX uses unhealthy nodes only if no healthy ones are left.
-    let balance = match (balance, &checks) {
-        (balance, None) => balance,
-        (None, Some(_)) => Some(json!({ "panic_threshold": "1%" })),
-        (Some(Value::String(policy)), Some(_)) => Some(json!({ "policy": policy, "panic_threshold": "1%" })),
-        (Some(mut balance), Some(_)) => {
-            balance["panic_threshold"] = json!("1%");
-            Some(balance)
-        }
-    };
+    let balance = if checks.is_some() { Some(with_panic_threshold(balance)) } else { balance };
     out.extend(balance.map(|balance| ("balance".to_owned(), balance)));
     out.extend(checks.into_iter().flatten());
-    if let Some(retries) = fields.number("retries")? {
-        let retry = match retries {
-            0 => json!("off"),
-            1..=15 => json!({ "attempts": retries + 1 }),
-            _ => return Err(fields.wrong("retries", "a number from 0 to 15")),
-        };
-        out.insert("retry".to_owned(), retry);
-    }
-    if fields.take("retry_timeout").is_some_and(|time| time.as_f64() != Some(0.0)) {
-        return Err(format!(
-            "{}: no time bounds retries alone; write `timeouts.total` of the route, over /api/v1",
-            fields.place("retry_timeout")
-        ));
-    }
+    out.extend(retry(&mut fields)?.map(|retry| ("retry".to_owned(), retry)));
     out.extend(timeouts(&mut fields)?.map(|timeouts| ("timeouts".to_owned(), timeouts)));
     if let Some(pool) = fields.take("keepalive_pool") {
         out.insert("pool".to_owned(), convert_pool(ObjectFields::of(pool, "upstream/keepalive_pool")?)?);
@@ -92,18 +43,90 @@ pub fn convert(mut fields: ObjectFields) -> Result<ConvertedUpstream, String> {
         // Without TLS the setting has no effect.
         out.extend(tls.filter(|_| scheme == "https://").map(|tls| ("tls".to_owned(), tls)));
     }
-    let (pass, name) = (fields.text("pass_host")?, fields.text("upstream_host")?);
-    let host = match (pass.as_deref(), name) {
-        (None | Some("pass"), _) => None,
-        (Some("node"), _) => Some("endpoint".to_owned()),
-        (Some("rewrite"), Some(name)) => Some(name),
-        (Some("rewrite"), None) => {
-            return Err(fields.wrong("upstream_host", "a host where `pass_host` is `rewrite`"));
-        }
-        _ => return Err(fields.wrong("pass_host", "`pass`, `node` or `rewrite`")),
-    };
+    let host = host(&mut fields)?;
     fields.end()?;
     Ok(ConvertedUpstream { resource: Value::Object(out), host })
+}
+
+/// Converts `scheme`. Returns the start of the endpoints' addresses, and whether they speak HTTP/2 over TLS.
+fn scheme(fields: &mut ObjectFields) -> Result<(&'static str, bool), String> {
+    match fields.text("scheme")?.as_deref() {
+        None | Some("http") => Ok(("", false)),
+        Some("https") => Ok(("https://", false)),
+        Some("grpcs") => Ok(("https://", true)),
+        Some("grpc") => Ok(("h2c://", false)),
+        Some(_) => Err(fields.wrong(
+            "scheme",
+            "`http`, `https`, `grpc` or `grpcs`; for TCP and UDP write `streams`, over /api/v1",
+        )),
+    }
+}
+
+/// Converts `type`, `hash_on` and `key`; `None`: the default, round robin.
+fn balance(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
+    let kind = fields.text("type")?;
+    let (on, key) = (fields.text("hash_on")?, fields.text("key")?);
+    let balance = match kind.as_deref() {
+        None | Some("roundrobin") => None,
+        Some("least_conn") => Some(json!("least_requests")),
+        Some("chash") => {
+            let by = hash_key(on.as_deref(), key.as_deref(), fields)?;
+            return Ok(Some(json!({ "policy": "hash", "by": by })));
+        }
+        Some("ewma") => {
+            return Err(
+                "`upstream/type`: this gateway does not balance by latency: write `least_conn`".to_owned()
+            );
+        }
+        Some(_) => return Err(fields.wrong("type", "`roundrobin`, `chash` or `least_conn`")),
+    };
+    if on.is_some() || key.is_some() {
+        return Err(fields.wrong("type", "`chash`, because there is a `key`"));
+    }
+    Ok(balance)
+}
+
+/// Adds the threshold at which unhealthy endpoints are used: APISIX uses them only if no healthy ones are left.
+fn with_panic_threshold(balance: Option<Value>) -> Value {
+    match balance {
+        None => json!({ "panic_threshold": "1%" }),
+        Some(Value::String(policy)) => json!({ "policy": policy, "panic_threshold": "1%" }),
+        Some(mut balance) => {
+            balance["panic_threshold"] = json!("1%");
+            balance
+        }
+    }
+}
+
+/// Converts `retries`, and refuses `retry_timeout`.
+fn retry(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
+    let retry = match fields.number("retries")? {
+        None => None,
+        Some(0) => Some(json!("off")),
+        Some(retries @ 1..=15) => Some(json!({ "attempts": retries + 1 })),
+        Some(_) => return Err(fields.wrong("retries", "a number from 0 to 15")),
+    };
+    if fields.take("retry_timeout").is_some_and(|time| time.as_f64() != Some(0.0)) {
+        return Err(format!(
+            "{}: no time bounds retries alone; write `timeouts.total` of the route, over /api/v1",
+            fields.place("retry_timeout")
+        ));
+    }
+    Ok(retry)
+}
+
+/// Converts `pass_host` and `upstream_host`.
+fn host(fields: &mut ObjectFields) -> Result<Option<String>, String> {
+    let (pass, name) = (fields.text("pass_host")?, fields.text("upstream_host")?);
+    match (pass.as_deref(), name) {
+        (None | Some("pass"), _) => Ok(None),
+        (Some("node"), _) => Ok(Some("endpoint".to_owned())),
+        (Some("rewrite"), Some(name)) => Ok(Some(name)),
+        (Some("rewrite"), None) => {
+            Err(fields.wrong("upstream_host", "a host, because `pass_host` is `rewrite`"))
+        }
+        _ => Err(fields.wrong("pass_host", "`pass`, `node` or `rewrite`")),
+    }
 }
 
 /// Converts `keepalive_pool`.
@@ -150,12 +173,12 @@ fn endpoints_or_discovery(fields: &mut ObjectFields, scheme: &str) -> Result<(&'
     };
     if kind != "dns" {
         return Err(format!(
-            "{}: `{kind}` is not asked here; write `discover` of the upstream with `dns://`, `srv://` or `file:`, over /api/v1",
+            "{}: this gateway has no discovery by `{kind}`; write `discover` of the upstream with `dns://`, `srv://` or `file:`, over /api/v1",
             fields.place("discovery_type")
         ));
     }
     if !scheme.is_empty() {
-        return Err(format!("{}: what is looked up is `http`", fields.place("scheme")));
+        return Err(format!("{}: discovered endpoints must have the scheme `http`", fields.place("scheme")));
     }
     let (name, port) = match name.rsplit_once(':') {
         Some((name, port)) => (name.to_owned(), port.parse().ok()),
@@ -206,7 +229,7 @@ fn endpoints(fields: &mut ObjectFields, scheme: &str) -> Result<Value, String> {
             Ok(nodes.into_iter().map(|(node, _)| node).collect())
         }
         Some(Value::Object(_) | Value::Array(_)) => {
-            Err(format!("{}: an upstream has one node at least here", fields.place("nodes")))
+            Err(format!("{}: an upstream must have at least one node here", fields.place("nodes")))
         }
         _ => Err(fields.wrong("nodes", expected)),
     }
@@ -222,15 +245,15 @@ fn with_port(host: &str, scheme: &str) -> String {
 }
 
 /// Converts the key of consistent hashing.
-fn balance(on: Option<&str>, key: Option<&str>, fields: &ObjectFields) -> Result<Value, String> {
+fn hash_key(on: Option<&str>, key: Option<&str>, fields: &ObjectFields) -> Result<Value, String> {
     if matches!(on, Some("consumer" | "vars_combinations")) {
         return Err(fields.wrong(
             "hash_on",
-            "`vars`, `header` or `cookie`: no consumer and no combination is hashed here; hash the header by which the client is \
+            "`vars`, `header` or `cookie`: consumers and combinations cannot be hashed here; hash the header that identifies the \
              known",
         ));
     }
-    let key = key.ok_or_else(|| fields.wrong("key", "what is hashed"))?;
+    let key = key.ok_or_else(|| fields.wrong("key", "the variable, header or cookie to hash"))?;
     match (on.unwrap_or("vars"), key) {
         ("vars", "remote_addr") => Ok(json!("client_address")),
         ("vars", "uri") => Ok(json!("path")),
@@ -239,7 +262,7 @@ fn balance(on: Option<&str>, key: Option<&str>, fields: &ObjectFields) -> Result
         ("vars", key) if key.starts_with("cookie_") => Ok(json!({ "cookie": &key[7..] })),
         ("vars", _) => Err(fields.wrong(
             "key",
-            "`remote_addr`, `uri`, `arg_NAME`, `http_NAME` or `cookie_NAME` where `hash_on` is `vars`",
+            "`remote_addr`, `uri`, `arg_NAME`, `http_NAME` or `cookie_NAME` if `hash_on` is `vars`",
         )),
         ("header", key) => Ok(json!({ "header": key })),
         ("cookie", key) => Ok(json!({ "cookie": key })),
@@ -253,7 +276,7 @@ pub fn timeouts(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
     let mut timeout = ObjectFields::of(value.clone(), "timeout")?;
     // The gateway has one timeout for both directions.
     if let Some(send) = timeout.take("send").filter(|send| *send != value["read"]) {
-        return Err(format!("`timeout/send` is {send}: it can only be what `timeout/read` is here"));
+        return Err(format!("`timeout/send` is {send}: it must equal `timeout/read` here"));
     }
     let mut out = Map::new();
     for (theirs, ours) in [("connect", &["connect"][..]), ("read", &["response_header", "response_body"])] {

@@ -48,9 +48,7 @@ pub fn conditions(vars: &Value, place: &str) -> Result<Vec<VarCondition>, String
             all = both;
         }
         if all.len() > CONDITIONS_MAX {
-            return Err(format!(
-                "`{place}`: these conditions come to more than {CONDITIONS_MAX} alternatives"
-            ));
+            return Err(format!("`{place}`: these conditions have more than {CONDITIONS_MAX} alternatives"));
         }
     }
     Ok(all)
@@ -196,7 +194,7 @@ impl VarTest {
                 _ => Err(format!("`{place}`: `in` wants a list")),
             },
             _ => Err(format!(
-                "`{place}`: the operator `{operator}` has no counterpart here: there are `==`, `~=`, `in`, `~~` and `~*`"
+                "`{place}`: the operator `{operator}` has no counterpart here: write `==`, `~=`, `in`, `~~` or `~*`"
             )),
         }
     }

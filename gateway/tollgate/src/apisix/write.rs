@@ -241,7 +241,7 @@ fn prepare_entries(
     let own = id.own_id();
     let ids = [json!(own), own.parse::<u64>().map_or(Value::Null, Value::from)];
     if let Some(other) = entries.shift_remove("id").filter(|own| !own.is_null() && !ids.contains(own)) {
-        return Err(bad_request(format!("`id` can only be {} here, not {other}", ids[0])));
+        return Err(bad_request(format!("`id` must be {} here, not {other}", ids[0])));
     }
     let known = before.get(id.kind, &id.id);
     match id.kind {
@@ -250,7 +250,7 @@ fn prepare_entries(
                 && kind("consumers").is_some_and(|kind| context.view.get(kind, &id.id).is_some())
             {
                 return Err(bad_request(format!(
-                    "there is a consumer `{}` already, of /api/v1/consumers or the file",
+                    "the consumer `{}` exists already, in /api/v1/consumers or the file",
                     id.id
                 )));
             }
@@ -304,7 +304,8 @@ fn push_derived_changes(
         let Some(kind) = kind(kind_name) else { continue };
         // Without request ids the placeholder would silently become an empty text.
         if !gives_ids && value.to_string().contains("{request_id}") {
-            let message = "`plugins/request-id`: requests have no ids: write `request_id: on` in the file";
+            let message =
+                "`plugins/request-id`: the gateway has no request ids: write `request_id: on` in the file";
             return Err(bad_request(message.to_owned()));
         }
         if context.view.get(kind, &name).is_none_or(|item| item.value != value) {

@@ -45,8 +45,8 @@ Examples:
 
 pub(super) const CONTROLLER: &str = "\
 Signals:
-  TERM, INT  stop; gateways keep what they serve
-  HUP        load the configuration file again; if it is invalid, nothing changes
+  SIGHUP           Read the file again. If it has an error, nothing changes.
+  SIGTERM, SIGINT  Stop. The gateways keep what they serve.
 
 Exit status:
   0  stopped by a signal; `status`: the controller answers
@@ -252,7 +252,6 @@ Examples:
 pub(super) const BACKUP: &str = "\
 A copy is a store: to restore it, stop the gateway, replace the store by the copy, and start the
 gateway.
-The copy is a new file in the directory of the store, or in a directory of `admin.files`.
 
 Examples:
   tollgate backup /var/lib/tollgate/store.backup";

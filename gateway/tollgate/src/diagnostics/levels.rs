@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tollgate_config::section::Word;
 use tollgate_config::{LogComponent, LogLevel, LogLevels};
+use tracing::Level;
 
 /// The value of a component without a level of its own.
 const UNSET: u8 = u8::MAX;
@@ -62,6 +63,17 @@ impl LevelTable {
             UNSET => self.level.load(Ordering::Relaxed),
             own => own,
         }
+    }
+}
+
+/// Returns the level of an event.
+pub fn level_of(event: Level) -> LogLevel {
+    match event {
+        Level::ERROR => LogLevel::Error,
+        Level::WARN => LogLevel::Warn,
+        Level::INFO => LogLevel::Info,
+        Level::DEBUG => LogLevel::Debug,
+        Level::TRACE => LogLevel::Trace,
     }
 }
 

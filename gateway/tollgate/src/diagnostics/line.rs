@@ -11,11 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value};
 use tollgate_config::section::Word;
 use tollgate_config::{DiagnosticFormat, LogLevel};
-
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
-use super::subscriber::level;
+use super::levels::level_of;
 
 /// The message and the fields of an event.
 #[derive(Default)]
@@ -64,7 +63,7 @@ pub fn line(event: &Event<'_>, format: DiagnosticFormat, is_timed: bool) -> Stri
     let mut content = EventFields::default();
     event.record(&mut content);
     let EventFields { message, fields } = content;
-    let (level, component) = (level(*event.metadata().level()), event.metadata().target());
+    let (level, component) = (level_of(*event.metadata().level()), event.metadata().target());
     match format {
         DiagnosticFormat::Text => text(level, component, &message, &fields, is_timed),
         DiagnosticFormat::Json => json(level, component, message, fields),

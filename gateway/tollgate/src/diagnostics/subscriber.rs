@@ -8,8 +8,9 @@ use tollgate_config::LogLevel;
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
 
+use super::levels::level_of;
 use super::{LEVELS, destination, line};
 
 /// Writes events to the log's destination.
@@ -22,7 +23,7 @@ impl Subscriber for DiagnosticSubscriber {
     }
 
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && LEVELS.allows(metadata.target(), level(*metadata.level()))
+        metadata.is_event() && LEVELS.allows(metadata.target(), level_of(*metadata.level()))
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -52,15 +53,4 @@ impl Subscriber for DiagnosticSubscriber {
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
-}
-
-/// Returns the level of an event.
-pub fn level(level: Level) -> LogLevel {
-    match level {
-        Level::ERROR => LogLevel::Error,
-        Level::WARN => LogLevel::Warn,
-        Level::INFO => LogLevel::Info,
-        Level::DEBUG => LogLevel::Debug,
-        Level::TRACE => LogLevel::Trace,
-    }
 }

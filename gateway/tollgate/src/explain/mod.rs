@@ -1,9 +1,9 @@
 //! `tollgate explain [FILE] METHOD URL`, and `POST /api/v1/explain`: which route takes a request, and how the
 //! request is handled.
 //!
-//! `question` turns the arguments into the bytes of a request head. [`tollgate_proxy::dry_run`] runs them
-//! through the worker's own code. `report` collects the result (with `changes`, `nearest` and `rules`), and
-//! `text` and `json` print it.
+//! `request` turns the arguments into the bytes of a request head. [`tollgate_proxy::dry_run`] runs them
+//! through the worker's own code. `report` collects the result (with `field_changes`, `nearest` and `rules`), and
+//! `text` and `json` print it. `stream` explains streams of layer 4.
 
 mod field_changes;
 mod json;
@@ -15,18 +15,17 @@ mod stream;
 mod text;
 
 use std::ffi::OsString;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde::Deserialize;
 use serde_json::Value;
 use tollgate_config::Config;
 use tollgate_plan::Plan;
 use tollgate_proxy::dry_run;
 
 use self::report::Report;
-pub use self::request::InvalidRequest;
+pub use self::request::{ExplainRequest, InvalidRequest};
 use crate::cli::ExplainArgs;
 use crate::config_path;
 use crate::load;
@@ -38,32 +37,6 @@ const OTHERS_MAX: usize = 10;
 
 /// The exit code if the command line or the file is invalid.
 const BAD_USAGE: u8 = 2;
-
-/// The request to explain.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ExplainRequest {
-    pub method: String,
-    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host, the first `listen` address is
-    /// used.
-    pub url: String,
-    /// Header fields, each as `Name: value`.
-    #[serde(default)]
-    pub headers: Vec<String>,
-    /// The client's address; loopback if it is missing.
-    #[serde(default = "loopback")]
-    pub from: IpAddr,
-    /// The name of the listener at which it arrives; without it, the URL decides.
-    #[serde(default)]
-    pub listener: Option<String>,
-    /// Whether to return every route that does not win, not only the nearest.
-    #[serde(default)]
-    pub all: bool,
-}
-
-fn loopback() -> IpAddr {
-    IpAddr::V4(Ipv4Addr::LOCALHOST)
-}
 
 /// The positional arguments of the command.
 struct Question {
@@ -180,6 +153,6 @@ fn build_report(
     let sent = request::request_head(request, plan, at)?;
     let secure = request::is_secure(request, plan, at);
     let dry_run = dry_run(plan, sent.as_bytes(), SocketAddr::new(request.from, 0), secure, at);
-    let shown = if request.all { usize::MAX } else { OTHERS_MAX };
-    Ok(report::report(config, plan, &sent, dry_run, shown))
+    let others_max = if request.all { usize::MAX } else { OTHERS_MAX };
+    Ok(report::report(config, plan, &sent, dry_run, others_max))
 }

@@ -1,10 +1,35 @@
-//! Builds the head of the request to explain from the arguments.
+//! The request to explain, and the head that a client would send for it.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use serde::Deserialize;
 use tollgate_plan::{Plan, PlannedListener};
 
-use super::ExplainRequest;
+/// The request to explain.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainRequest {
+    pub method: String,
+    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host, the first `listen` address is
+    /// used.
+    pub url: String,
+    /// Header fields, each as `Name: value`.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// The client's address; loopback if it is missing.
+    #[serde(default = "loopback")]
+    pub from: IpAddr,
+    /// The name of the listener at which it arrives; without it, the URL decides.
+    #[serde(default)]
+    pub listener: Option<String>,
+    /// Whether to return every route that does not win, not only the nearest.
+    #[serde(default)]
+    pub all: bool,
+}
+
+fn loopback() -> IpAddr {
+    IpAddr::V4(Ipv4Addr::LOCALHOST)
+}
 
 /// A mistake in the question.
 #[derive(Debug, PartialEq, Eq)]

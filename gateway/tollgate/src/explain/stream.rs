@@ -119,9 +119,10 @@ impl StreamReport {
             let name = upstream.as_deref().unwrap_or("`respond: close`");
             line(std::mem::take(&mut label), format!("{name}{weight}{endpoints}"));
         }
-        let shown =
+        let duration_text =
             |time: Option<Duration>| time.map_or_else(|| "off".to_owned(), |time| format!("{time:?}"));
-        let (connect, idle, total) = (shown(stream.connect), shown(stream.idle), shown(stream.total));
+        let (connect, idle, total) =
+            (duration_text(stream.connect), duration_text(stream.idle), duration_text(stream.total));
         line("timeouts", format!("connect {connect}, idle {idle}, total {total}"));
         let bounds = [("connections", stream.connections), ("per address", stream.per_address)];
         let bounds: Vec<_> =

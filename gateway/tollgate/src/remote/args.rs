@@ -35,7 +35,7 @@ pub struct GetArgs {
     #[arg(long, value_parser = ["file", "store"])]
     pub source: Option<String>,
     /// The format. By default one resource is printed as YAML, and a list as a table.
-    #[arg(short, long, value_name = "FORM")]
+    #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<OutputFormat>,
     /// The gateway to ask.
     #[command(flatten)]
@@ -94,7 +94,7 @@ pub struct ChangeArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub struct ExportArgs {
     #[arg(long)]
     pub stored: bool,
     /// The format: `yaml` or `json`.
-    #[arg(short, long, value_name = "FORM", default_value = "yaml")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -153,7 +153,7 @@ pub struct DiffArgs {
     #[arg(long)]
     pub prune: bool,
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -166,14 +166,14 @@ pub struct HistoryArgs {
     /// A single version, with its changes.
     #[arg(id = "at", value_name = "VERSION")]
     pub version: Option<u64>,
-    /// The most versions to show, the newest first.
-    #[arg(long, default_value_t = 20)]
+    /// How many versions to show at most, the newest first.
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub limit: u32,
     /// Only versions before this one.
     #[arg(long, value_name = "VERSION")]
     pub before: Option<u64>,
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -201,7 +201,7 @@ pub struct LogArgs {
     #[arg(long = "component", value_name = "NAME=LEVEL")]
     pub components: Vec<String>,
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -230,7 +230,7 @@ pub enum ControllerCommand {
 #[derive(Clone, Debug, Args)]
 pub struct ControllerStatusArgs {
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The controller to ask.
     #[command(flatten)]
@@ -250,7 +250,7 @@ pub enum CacheCommand {
 #[derive(Clone, Debug, Args)]
 pub struct CacheStatusArgs {
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -259,29 +259,25 @@ pub struct CacheStatusArgs {
 
 /// The responses to purge.
 #[derive(Clone, Debug, Args)]
+#[command(group(clap::ArgGroup::new("purged").args(["url", "prefix", "tag", "all"]).required(true)))]
 pub struct CachePurgeArgs {
     /// The responses to this URL, such as `https://shop.example/products/7?x=y`.
-    #[arg(
-        long,
-        value_name = "URL",
-        group = "purged",
-        required_unless_present_any = ["prefix", "tag", "all"]
-    )]
+    #[arg(long, value_name = "URL")]
     pub url: Option<String>,
     /// The responses to all URLs that begin like this.
-    #[arg(long, value_name = "URL", group = "purged")]
+    #[arg(long, value_name = "URL")]
     pub prefix: Option<String>,
     /// The responses with this tag.
-    #[arg(long, value_name = "TAG", group = "purged")]
+    #[arg(long, value_name = "TAG")]
     pub tag: Option<String>,
     /// All responses.
-    #[arg(long, group = "purged")]
+    #[arg(long)]
     pub all: bool,
     /// Mark them as stale instead of removing them: the next request validates them.
     #[arg(long)]
     pub soft: bool,
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -302,7 +298,7 @@ pub struct BackupArgs {
 #[derive(Clone, Debug, Args)]
 pub struct StatusArgs {
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -313,7 +309,7 @@ pub struct StatusArgs {
 #[derive(Clone, Debug, Args)]
 pub struct ReloadArgs {
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]
@@ -339,7 +335,7 @@ pub struct StopArgs {
 #[derive(Clone, Debug, Args)]
 pub struct CostArgs {
     /// The format.
-    #[arg(short, long, value_name = "FORM", default_value = "text")]
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
     pub output: OutputFormat,
     /// The gateway to ask.
     #[command(flatten)]

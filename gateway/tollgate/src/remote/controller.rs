@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_shows_who_is_behind_and_why() {
+    fn the_table_shows_gateways_that_are_behind_and_the_reason() {
         let fleet = json!({
             "position": { "version": 7 }, "documents": 2, "problem": null, "refused": [],
             "purges": { "last": 12, "kept": 3, "acknowledged": 1 },

@@ -13,7 +13,7 @@ fn the_reference_is_in_step() {
     assert_eq!(
         page("configuration-reference.md"),
         says,
-        "write it anew: cargo run -p tollgate -- reference > docs/configuration-reference.md"
+        "write it again: cargo run -p tollgate -- reference > docs/configuration-reference.md"
     );
 }
 

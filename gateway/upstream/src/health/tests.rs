@@ -143,7 +143,7 @@ impl Control {
     async fn eventually(&self, what: &str, condition: impl Fn() -> bool) {
         let start = Instant::now();
         while !condition() {
-            assert!(start.elapsed() < Duration::from_secs(20), "in vain: {what}");
+            assert!(start.elapsed() < Duration::from_secs(20), "no success: {what}");
             self.sleep(Duration::from_millis(2)).await;
         }
     }

@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(streaks.failure(false, limits), None);
         assert_eq!(streaks.failure(true, limits), None);
         assert_eq!(streaks.failure(false, limits), Some(EjectionCause::Consecutive5xx));
-        assert_eq!(streaks.failure(false, limits), None, "it begins anew");
+        assert_eq!(streaks.failure(false, limits), None, "it starts over");
     }
 
     #[test]

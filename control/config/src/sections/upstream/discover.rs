@@ -162,13 +162,7 @@ fn short(text: &str) -> Result<Discover, ScalarError> {
     }
     let fault = ScalarError::new("{} is not a source of endpoints");
     if let Some((scheme, _)) = text.split_once("://") {
-        let fault = ScalarError::new("{} has an unknown scheme").part(0, scheme.chars().count());
-        return Err(match scheme {
-            "consul" | "etcd" | "k8s" | "kubernetes" | "nacos" | "eureka" => {
-                fault.help("only `dns://`, `srv://` and `file:` are supported")
-            }
-            _ => fault.help("the schemes are `dns://`, `srv://` and `file:`"),
-        });
+        return Err(ScalarError::new("{} has an unknown scheme").part(0, scheme.chars().count()));
     }
     Err(if text.starts_with('_') {
         fault.suggest(format!("write `srv://{text}`"))

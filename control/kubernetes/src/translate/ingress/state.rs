@@ -134,20 +134,9 @@ impl IngressState {
             default.is_some_and(|secret| changes.references.contains(&reference(Kind::Secret, secret)));
         let is_tls_due = is_all || is_default_changed || seeds.iter().any(has_other_tls);
         if is_tls_due {
-            let all = classes.all(objects);
-            let (before, changed) = (&self.certificates, &changes.references);
-            let certificates = Certificates::collect(objects, all, default, before, changed);
-            is_all |= certificates.all.is_empty() != self.certificates.all.is_empty();
-            let other = certificates.differing_hosts(&self.certificates);
-            for host in other {
-                if let Some(suffix) = host.strip_prefix("*.") {
-                    let below =
-                        |name: &&String| name.split_once('.').is_some_and(|(_, above)| above == suffix);
-                    queue.extend(self.by_host.keys().filter(below).cloned());
-                }
-                queue.push(host);
-            }
-            self.certificates = certificates;
+            let were_none = self.certificates.all.is_empty();
+            queue = self.renew_certificates(objects, &classes, default, &changes.references);
+            is_all |= were_none != self.certificates.all.is_empty();
         }
         if is_all {
             seeds = objects.ingresses.keys().chain(self.all.keys()).cloned().collect();
@@ -188,6 +177,28 @@ impl IngressState {
             self.write_listeners(&mut update);
         }
         Some(update)
+    }
+
+    /// Collects the certificates again. Returns the hosts that have other certificates than before.
+    fn renew_certificates(
+        &mut self,
+        objects: &Objects,
+        classes: &Classes<'_>,
+        default: Option<&ObjectName>,
+        changed: &BTreeSet<Reference>,
+    ) -> Vec<String> {
+        let certificates =
+            Certificates::collect(objects, classes.all(objects), default, &self.certificates, changed);
+        let mut hosts = Vec::new();
+        for host in certificates.differing_hosts(&self.certificates) {
+            if let Some(suffix) = host.strip_prefix("*.") {
+                let below = |name: &&String| name.split_once('.').is_some_and(|(_, above)| above == suffix);
+                hosts.extend(self.by_host.keys().filter(below).cloned());
+            }
+            hosts.push(host);
+        }
+        self.certificates = certificates;
+        hosts
     }
 
     /// Returns the Ingresses that changed, and the Ingresses that depend on a changed object.

@@ -332,7 +332,7 @@ fn expensive_input_is_read_frame_by_frame() {
 }
 
 #[test]
-fn a_goodbye_holds_also_for_who_does_not_answer() {
+fn a_goaway_ends_a_connection_whose_client_does_not_answer() {
     let mut client = Client::new();
     let _stream = client.begin(1, ENDS);
     client.connection.finish_graceful_shutdown();

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_round_that_takes_long_who_is_new_begins_one_request() {
+    fn in_a_long_round_a_new_client_starts_one_request() {
         let scheduler = Rc::new(Scheduler::default());
         let (one, other) = (news(&scheduler, 1).remove(0), known(&scheduler));
         one.set_trust(ClientTrust::New);

@@ -12,7 +12,7 @@ pub fn request(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(
     if let Some(uri) = fields.text("uri")? {
         if uri.contains('$') {
             return Err(format!(
-                "{}: a path takes no variables here; write `regex_uri`, whose groups it takes",
+                "{}: a path cannot contain variables here; write `regex_uri` and refer to its groups",
                 fields.place("uri")
             ));
         }
@@ -23,7 +23,7 @@ pub fn request(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let policy = effect.policies.entry("query".to_owned()).or_insert_with(|| json!({ "add": {} }));
             if policy["add"].get(name).is_some() {
-                return Err(format!("{}: the parameter `{name}` is there twice", fields.place("uri")));
+                return Err(format!("{}: the parameter `{name}` is set twice", fields.place("uri")));
             }
             policy["add"][name] = json!(escape_braces(value));
         }
@@ -32,7 +32,7 @@ pub fn request(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(
         let [regex, replace] = regex.as_slice() else {
             return Err(fields.wrong(
                 "regex_uri",
-                "one expression and what replaces it; for another pair write a route of its own with that path",
+                "one expression and its replacement; for another pair write another route with that path",
             ));
         };
         // In APISIX, a fixed path takes precedence over an expression.
@@ -60,14 +60,17 @@ pub fn response(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<
     for (key, instead) in [
         (
             "status_code",
-            "the status of a response stays what it is here; a route with `respond` has one of its own",
+            "this gateway does not change the status of an upstream's response; a route with `respond` sets its own",
         ),
-        ("body", "the body of a response stays what it is here; a route with `respond` has one of its own"),
+        (
+            "body",
+            "this gateway does not replace the body of an upstream's response; a route with `respond` sets its own",
+        ),
         (
             "filters",
-            "the body of a response stays what it is here; a plugin of your own can change it (docs/plugins.md)",
+            "this gateway does not edit the body of a response; a plugin of your own can (docs/plugins.md)",
         ),
-        ("vars", "what changes does so in every response of the route"),
+        ("vars", "changes apply to every response of the route"),
     ] {
         if fields.take(key).is_some() {
             return Err(format!("{}: {instead}", fields.place(key)));
@@ -133,7 +136,7 @@ fn headers(effect: &mut PluginEffect, fields: &mut ObjectFields, direction: &str
                     }
                     if values.len() > 1 && name.eq_ignore_ascii_case("set-cookie") {
                         return Err(format!(
-                            "{place}: the gateway sets one cookie; let the upstream set more"
+                            "{place}: the gateway can set one cookie; let the upstream set further ones"
                         ));
                     }
                     // One field with a list is equivalent to several fields (RFC 9110, section 5.3).
@@ -214,13 +217,13 @@ pub fn redirect(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<
             Ok(())
         }
         (true, None, None) => Err(format!(
-            "{}: not beside `http_to_https`, which keeps the query",
+            "{}: `http_to_https` excludes it, because it keeps the query",
             fields.place("append_query_string")
         )),
         (false, Some(uri), None) => redirect_to(effect, &uri, status, keeps, fields),
         (false, None, Some(regex)) => {
             let [path, replace] = regex.as_slice() else {
-                return Err(fields.wrong("regex_uri", "an expression and what replaces it"));
+                return Err(fields.wrong("regex_uri", "an expression and its replacement"));
             };
             let replace = percent_encode(&capture_groups(replace));
             let mut rule = json!({ "path": path, "status": status, "replace": replace });
@@ -230,7 +233,7 @@ pub fn redirect(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<
             effect.intercept(rule);
             Ok(())
         }
-        _ => Err(fields.wrong("uri", "where to go: one of `uri`, `regex_uri` and `http_to_https`")),
+        _ => Err(fields.wrong("uri", "the destination: one of `uri`, `regex_uri` and `http_to_https`")),
     }
 }
 
@@ -256,8 +259,7 @@ fn redirect_to(
         return match effect.redirect.replace(value) {
             None => Ok(()),
             Some(_) => {
-                Err("`plugins/redirect` is there twice, here and in a global rule: write one of them"
-                    .to_owned())
+                Err("`plugins/redirect` is set twice, here and in a global rule: keep one of them".to_owned())
             }
         };
     }

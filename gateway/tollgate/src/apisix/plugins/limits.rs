@@ -80,7 +80,7 @@ pub fn requests(
     let burst = burst.ok_or_else(|| fields.wrong("burst", "a number of requests, 0 or more"))?;
     let nodelay = fields.flag("nodelay")?;
     if burst >= 1.0 && nodelay == Some(false) {
-        return Err("`plugins/limit-req/nodelay` can only be true here where there is a `burst`: no request is held up".to_owned());
+        return Err("`plugins/limit-req/nodelay` must be true if there is a `burst`: this gateway does not delay requests".to_owned());
     }
     let mut limit = Map::new();
     // A rate is a whole number per period, so a fractional rate is written per minute or per hour.
@@ -200,7 +200,7 @@ fn status(fields: &mut ObjectFields, limit: &mut Map<String, Value>) -> Result<(
     match fields.take("rejected_msg") {
         None => Ok(()),
         Some(_) => Err(format!(
-            "{}: the gateway's errors say their reason; `errors` in the file has their form",
+            "{}: the gateway's error responses state their reason; `errors` in the file sets their format",
             fields.place("rejected_msg")
         )),
     }

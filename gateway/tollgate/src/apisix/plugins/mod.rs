@@ -197,7 +197,9 @@ impl PluginEffect {
         match there(&self.policies) {
             Some(there) if how == "add" => {
                 if name.eq_ignore_ascii_case("set-cookie") {
-                    return Err(format!("{place}: the gateway sets one cookie; let the upstream set more"));
+                    return Err(format!(
+                        "{place}: the gateway can set one cookie; let the upstream set further ones"
+                    ));
                 }
                 // One field with a list is equivalent to several fields (RFC 9110, section 5.3).
                 let own = &mut self.policies["headers"][direction][how][&there];

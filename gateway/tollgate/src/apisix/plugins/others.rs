@@ -12,11 +12,11 @@ pub fn replacement(name: &str) -> Option<&'static str> {
         }
         "forward-auth" => "write `policies.forward_auth` of the route, over /api/v1",
         "hmac-auth" => {
-            "signatures are those of RFC 9421 here: write `policies.hmac` of the route, over /api/v1"
+            "this gateway verifies signatures of RFC 9421: write `policies.hmac` of the route, over /api/v1"
         }
         "gzip" | "brotli" => "write `policies.compression` of the route, over /api/v1",
         "grpc-web" => "write `grpc_web: on` of the route, over /api/v1",
-        "grpc-transcode" => "this gateway translates no JSON to gRPC",
+        "grpc-transcode" => "this gateway does not translate JSON to gRPC",
         "mocking" => "write `respond` of the route, over /api/v1",
         "fault-injection" => "write `policies.fault` of the route, over /api/v1",
         "client-control" => "write `limits.body` of the route, over /api/v1",
@@ -60,11 +60,11 @@ pub fn replacement(name: &str) -> Option<&'static str> {
         | "azure-functions"
         | "openwhisk"
         | "openfunction" => {
-            "this gateway runs no functions: a plugin of your own is written in Rust (docs/plugins.md)"
+            "this gateway runs no functions: write a plugin of your own in Rust (docs/plugins.md)"
         }
         "workflow" | "attach-consumer-label" => "write a route for each case: `match` over /api/v1",
         "degraphql" | "body-transformer" | "request-validation" | "oas-validator" | "chaitin-waf"
-        | "data-mask" => "this gateway looks into no bodies: a plugin of your own can (docs/plugins.md)",
+        | "data-mask" => "this gateway does not inspect bodies: a plugin of your own can (docs/plugins.md)",
         "redirect-regex" => "write a route with `redirect`, over /api/v1",
         "ai-proxy"
         | "ai-proxy-multi"
@@ -75,7 +75,7 @@ pub fn replacement(name: &str) -> Option<&'static str> {
         | "ai-rag"
         | "ai-aws-content-moderation"
         | "ai-request-rewrite" => {
-            "this gateway knows no models: a limit by tokens is `policies.rate_limit` with `cost.response_header`, over /api/v1"
+            "this gateway has no limits by model: a limit by tokens is `policies.rate_limit` with `cost.response_header`, over /api/v1"
         }
         "limit-count-redis" => "write `limit-count` with `policy` `redis`",
         _ => return None,

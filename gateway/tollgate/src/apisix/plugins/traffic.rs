@@ -42,7 +42,7 @@ pub fn split(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(),
     };
     if !effect.rules.is_empty() {
         return Err(
-            "`plugins/traffic-split` is there twice, here and in a global rule: write one of them".to_owned()
+            "`plugins/traffic-split` is set twice, here and in a global rule: keep one of them".to_owned()
         );
     }
     for (index, rule) in rules.into_iter().enumerate() {
@@ -97,7 +97,7 @@ pub fn mirror(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<()
     }
     for key in ["path", "path_concat_mode"] {
         if fields.take(key).is_some() {
-            return Err(format!("{}: a copy has the path of its request", fields.place(key)));
+            return Err(format!("{}: a mirrored request keeps its path", fields.place(key)));
         }
     }
     let mut value = Map::new();
@@ -117,14 +117,14 @@ pub fn mirror(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<()
 pub fn breaker(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(), String> {
     if fields.take("break_response_code").is_some_and(|code| code != 503) {
         return Err(format!(
-            "{}: an open breaker is answered 503 here; write 503, and the body in `errors` of the file",
+            "{}: an open breaker answers 503 here; write 503, and the body in `errors` of the file",
             fields.place("break_response_code")
         ));
     }
     for key in ["break_response_body", "break_response_headers"] {
         if fields.take(key).is_some() {
             return Err(format!(
-                "{}: the gateway's errors say their reason; `errors` in the file has their form",
+                "{}: the gateway's error responses state their reason; `errors` in the file sets their format",
                 fields.place(key)
             ));
         }
@@ -141,7 +141,7 @@ pub fn breaker(effect: &mut PluginEffect, fields: &mut ObjectFields) -> Result<(
             if !all {
                 return Err(unhealthy.wrong(
                     "http_statuses",
-                    "a list of statuses from 500 to 599: those count as failures here",
+                    "a list of statuses from 500 to 599: only those count as failures here",
                 ));
             }
         }

@@ -18,9 +18,8 @@ pub(super) fn accept_tokens(
     let (token_policies, owners) = consumer::tokens(objects, tokens);
     for (kind, value) in token_policies {
         if policies.insert(kind, value).is_some() {
-            return Err(
-                "`plugins/jwt-auth`: no consumer has a token, so every request would be refused".to_owned()
-            );
+            return Err("`plugins/jwt-auth`: no consumer has this plugin, so every request would be refused"
+                .to_owned());
         }
     }
     // A client with a token is identified by the token's claim, not by the consumer's name.

@@ -97,9 +97,7 @@ fn narrow_path(own: &Value, further: &Value) -> Result<Option<Value>, String> {
                 exact.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             Ok(below.then(|| further.clone()))
         }
-        _ => {
-            Err("`vars`: `uri` is compared by an expression where the route's `uri` is `/*` alone".to_owned())
-        }
+        _ => Err("`vars`: an expression for `uri` needs a route whose only `uri` is `/*`".to_owned()),
     }
 }
 

@@ -33,7 +33,7 @@ fn routes_of_older_versions_are_converted_back() {
     assert_eq!(own["endpoints"][0]["address"], "h:80");
     let mut route = all[&("routes", resource_name("1"))].clone();
     route["policies"] = json!({"ip": {"deny": "10.0.0.0/8"}});
-    assert_eq!(to_apisix("1", &route, Some(own)), None, "somebody else has said more");
+    assert_eq!(to_apisix("1", &route, Some(own)), None, "the upstream has settings that APISIX lacks");
 }
 
 #[test]

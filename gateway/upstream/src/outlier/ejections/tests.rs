@@ -162,7 +162,7 @@ fn removed_and_excess_ejections_end() {
 }
 
 #[test]
-fn state_survives_for_who_stays() {
+fn state_survives_for_endpoints_that_stay() {
     let mut world = World::new(4, half());
     world.eject(1);
     world.rules.ejection = 5 * SECOND;

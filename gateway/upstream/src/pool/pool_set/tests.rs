@@ -455,7 +455,7 @@ fn an_endpoint_that_is_full_is_not_helped_by_closing_others() {
         assert!(world.waits(&mut waiting).await);
         put(world.open(0, 1).await);
         assert!(world.waits(&mut waiting).await);
-        assert!(world.pool(0, 1).has_idle(), "it was closed in vain");
+        assert!(world.pool(0, 1).has_idle(), "it was closed without need");
         put(full);
         assert!(world.until(&mut waiting).await.expect("handed over").is_reused());
     });

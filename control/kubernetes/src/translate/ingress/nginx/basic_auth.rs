@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_secret_nobody_is_let_in() {
+    fn without_its_secret_no_client_is_admitted() {
         for annotations in [
             [("auth-type", "basic"), ("auth-secret", "absent")].as_slice(),
             &[("auth-type", "basic")],

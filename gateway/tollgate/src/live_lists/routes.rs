@@ -1,44 +1,22 @@
-//! Lists of routes and upstreams with their figures: `GET /api/v1/live/routes` and `/api/v1/live/upstreams`.
+//! The list of routes: `GET /api/v1/live/routes`.
 //!
-//! The gateway selects, sorts and pages, so that a client of a gateway with thousands of routes receives one
-//! page. A row joins the resource, from the [`View`](tollgate_sources::View), with the counts and rates of
-//! [`Figures`]. The dashboard shows these rows.
+//! A row is a route of the configuration with its counts. Counts under other names, such as `-` and `other`, have rows
+//! of their own.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_config::kind;
-use tollgate_observe::live::{Figures, RouteLive, UpstreamLive, UpstreamState, endpoint_states};
+use tollgate_observe::live::{Figures, RouteLive};
 use tollgate_plan::Plan;
 
+use super::{Direction, Page, answer, directed, paged};
 use crate::admin_context::AdminContext;
-use crate::api::{error_response, json_or_yaml};
-use crate::live::upstream_limits;
-
-/// Rows of a page unless the client sets `limit`.
-const LIMIT_DEFAULT: usize = 50;
-
-/// Bound of the rows of a page.
-const LIMIT_MAX: usize = 1_000;
-
-/// Endpoints of an upstream unless the client sets `endpoints`.
-const ENDPOINTS_DEFAULT: usize = 20;
-
-/// Bound of the endpoints of an upstream.
-const ENDPOINTS_MAX: usize = 1_000;
-
-/// The direction of the order.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum Direction {
-    Asc,
-    Desc,
-}
 
 /// The query parameters of the list of routes.
 #[derive(Debug, Deserialize)]
@@ -82,65 +60,6 @@ enum RouteSort {
     Requests,
 }
 
-/// The query parameters of the list of upstreams.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct UpstreamQuery {
-    /// Only upstreams whose name, or the address of an endpoint, contains this text, in any case.
-    q: Option<String>,
-    state: Option<UpstreamFilter>,
-    #[serde(default)]
-    sort: UpstreamSort,
-    order: Option<Direction>,
-    #[serde(default)]
-    offset: usize,
-    limit: Option<usize>,
-    /// The most endpoints of each upstream.
-    endpoints: Option<usize>,
-}
-
-/// The selected state of upstreams.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum UpstreamFilter {
-    /// `unavailable` or `degraded`.
-    Unhealthy,
-    Unavailable,
-    Degraded,
-    Unknown,
-    Available,
-}
-
-/// The order of upstreams.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-enum UpstreamSort {
-    #[default]
-    Name,
-    /// The worst first, if ascending.
-    State,
-    Rate,
-    Errors,
-    P50,
-    P99,
-    Requests,
-    Connections,
-    Waiting,
-}
-
-/// A page of a list.
-#[derive(Debug, Serialize)]
-struct Page {
-    time: f64,
-    window: f64,
-    total: usize,
-    found: usize,
-    offset: usize,
-    /// Requests per second of all rows, including rows on other pages and rows that the filter leaves out.
-    rate: f64,
-    items: Vec<Value>,
-}
-
 /// `GET /api/v1/live/routes`.
 pub async fn routes(
     State(context): State<AdminContext>,
@@ -148,23 +67,6 @@ pub async fn routes(
     headers: HeaderMap,
 ) -> Response {
     answer(&headers, move || route_page(&context, &query)).await
-}
-
-/// `GET /api/v1/live/upstreams`.
-pub async fn upstreams(
-    State(context): State<AdminContext>,
-    Query(query): Query<UpstreamQuery>,
-    headers: HeaderMap,
-) -> Response {
-    answer(&headers, move || upstream_page(&context, &query)).await
-}
-
-/// Makes a page on a blocking thread, because sorting thousands of rows takes milliseconds.
-async fn answer(headers: &HeaderMap, make: impl FnOnce() -> Page + Send + 'static) -> Response {
-    match tokio::task::spawn_blocking(move || json!(make())).await {
-        Ok(page) => json_or_yaml(headers, &page),
-        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
-    }
 }
 
 /// A row of the list of routes.
@@ -295,14 +197,6 @@ fn disabled_routes(plan: &Plan) -> HashSet<String> {
     disabled.map(|(_, route)| route.name.clone()).collect()
 }
 
-fn directed(least_first: Ordering, order: Direction) -> Ordering {
-    if order == Direction::Asc { least_first } else { least_first.reverse() }
-}
-
-fn paged<T>(rows: Vec<T>, offset: usize, limit: Option<usize>) -> impl Iterator<Item = T> {
-    rows.into_iter().skip(offset).take(limit.unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX))
-}
-
 /// Returns the text in which a filter of routes searches.
 fn searched(name: &str, condition: &str, targets: &[Target]) -> String {
     let mut text = format!("{name}\n{condition}");
@@ -380,110 +274,6 @@ fn match_text(condition: Option<&Value>) -> String {
         entries.iter().filter(|(key, _)| !matches!(key.as_str(), "method" | "host" | "path" | "grpc"));
     words.extend(others.map(|(key, value)| format!("{key} {}", plain(value))));
     words.join(" ")
-}
-
-fn upstream_page(context: &AdminContext, query: &UpstreamQuery) -> Page {
-    let Figures { time, window, upstreams, .. } = context.admin.registry.figures();
-    let rate = upstreams.iter().filter_map(|upstream| Some(upstream.recent?.rate)).sum();
-    let listed = kind("upstreams").map(|kind| context.view.list(kind)).unwrap_or_default();
-    let named: HashSet<&str> = listed.iter().map(|item| item.name()).collect();
-    let counted: HashSet<String> = upstreams.iter().map(|upstream| upstream.name.clone()).collect();
-    // An upstream that no route uses has no state yet.
-    let unused = listed.iter().filter(|item| !counted.contains(item.name()));
-    let unused = unused.map(|item| UpstreamLive { name: item.name().to_owned(), ..UpstreamLive::default() });
-    let mut rows: Vec<(UpstreamState, UpstreamLive)> = upstreams
-        .into_iter()
-        .map(|upstream| (upstream.state(), upstream))
-        .chain(unused.map(|upstream| (UpstreamState::Unknown, upstream)))
-        .collect();
-    let total = rows.len();
-    let wanted = query.q.as_deref().unwrap_or_default().trim().to_lowercase();
-    rows.retain(|(state, upstream)| {
-        query.state.is_none_or(|filter| is_in(*state, filter))
-            && (wanted.is_empty()
-                || upstream.name.to_lowercase().contains(&wanted)
-                || upstream.endpoints.iter().any(|it| it.address.to_lowercase().contains(&wanted)))
-    });
-    let ascending = matches!(query.sort, UpstreamSort::Name | UpstreamSort::State);
-    let order = query.order.unwrap_or(if ascending { Direction::Asc } else { Direction::Desc });
-    rows.sort_by(|(state, one), (other_state, other)| {
-        let least_first = match query.sort {
-            UpstreamSort::State => state.cmp(other_state),
-            sort => compare(one, other, sort),
-        };
-        directed(least_first, order).then_with(|| one.name.cmp(&other.name))
-    });
-    let found = rows.len();
-    let limits = upstream_limits(&context.plan.borrow());
-    let endpoints_max = query.endpoints.unwrap_or(ENDPOINTS_DEFAULT).min(ENDPOINTS_MAX);
-    let items = paged(rows, query.offset, query.limit);
-    let items = items.map(|(state, upstream)| {
-        let configured = named.contains(upstream.name.as_str());
-        upstream_row(state, upstream, configured, &limits, endpoints_max)
-    });
-    let items = items.collect();
-    Page { time, window, total, found, offset: query.offset, rate, items }
-}
-
-fn is_in(state: UpstreamState, filter: UpstreamFilter) -> bool {
-    match filter {
-        UpstreamFilter::Unhealthy => state <= UpstreamState::Degraded,
-        UpstreamFilter::Unavailable => state == UpstreamState::Unavailable,
-        UpstreamFilter::Degraded => state == UpstreamState::Degraded,
-        UpstreamFilter::Unknown => state == UpstreamState::Unknown,
-        UpstreamFilter::Available => state == UpstreamState::Available,
-    }
-}
-
-fn compare(one: &UpstreamLive, other: &UpstreamLive, sort: UpstreamSort) -> Ordering {
-    let recent = |of: &UpstreamLive| of.recent.unwrap_or_default();
-    let sum = |of: &UpstreamLive| of.endpoints.iter().map(|endpoint| endpoint.requests).sum::<u64>();
-    let time = |of: &UpstreamLive, slow: bool| {
-        let recent = recent(of);
-        if slow { recent.p99 } else { recent.p50 }.unwrap_or_default()
-    };
-    match sort {
-        UpstreamSort::Name | UpstreamSort::State => one.name.cmp(&other.name),
-        UpstreamSort::Rate => {
-            recent(one).rate.total_cmp(&recent(other).rate).then_with(|| sum(one).cmp(&sum(other)))
-        }
-        UpstreamSort::Errors => recent(one).errors.total_cmp(&recent(other).errors),
-        UpstreamSort::P50 => time(one, false).total_cmp(&time(other, false)),
-        UpstreamSort::P99 => time(one, true).total_cmp(&time(other, true)),
-        UpstreamSort::Requests => sum(one).cmp(&sum(other)),
-        UpstreamSort::Connections => (one.active + one.idle).cmp(&(other.active + other.idle)),
-        UpstreamSort::Waiting => one.waiting.cmp(&other.waiting),
-    }
-}
-
-fn upstream_row(
-    state: UpstreamState,
-    mut upstream: UpstreamLive,
-    configured: bool,
-    limits: &HashMap<String, tollgate_observe::live::UpstreamLimitsLive>,
-    endpoints_max: usize,
-) -> Value {
-    if let Some(limits) = limits.get(upstream.name.as_str()) {
-        upstream.limits = limits.clone();
-    }
-    let states = json!(endpoint_states(&upstream));
-    let requests: u64 = upstream.endpoints.iter().map(|endpoint| endpoint.requests).sum();
-    if upstream.endpoints.len() > endpoints_max {
-        // The ones that need attention stay.
-        upstream.endpoints.sort_by_key(|endpoint| match endpoint.state.as_str() {
-            "unhealthy" => 0,
-            "ejected" => 1,
-            _ => 2,
-        });
-        upstream.endpoints_left_out += upstream.endpoints.len() - endpoints_max;
-        upstream.endpoints.truncate(endpoints_max);
-    }
-    let mut row = json!(upstream);
-    row["state"] = state.as_str().into();
-    row["states"] = states;
-    row["configured"] = configured.into();
-    row["requests"] = requests.into();
-    row
 }
 
 #[cfg(test)]

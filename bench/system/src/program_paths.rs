@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The locations in which programs are looked up.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct ProgramPaths {
     /// The folder of what the laboratory installs.
     pub home: PathBuf,
     /// Folders in which program names are looked up, in order.
@@ -17,7 +17,7 @@ pub struct Place {
     pub given: BTreeMap<String, PathBuf>,
 }
 
-impl Place {
+impl ProgramPaths {
     /// Returns the locations of this machine. The search covers the folder of the running program, then
     /// `PATH`, then the folders of system programs that a user's `PATH` may lack. `home` is
     /// `TOLLGATE_LAB_HOME`, or `tollgate/lab` under `XDG_DATA_HOME` or `~/.local/share`.
@@ -66,8 +66,8 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(folder: &Path) -> Place {
-        Place { home: folder.join("home"), search: vec![folder.join("bin")], given: BTreeMap::new() }
+    fn paths(folder: &Path) -> ProgramPaths {
+        ProgramPaths { home: folder.join("home"), search: vec![folder.join("bin")], given: BTreeMap::new() }
     }
 
     fn rule(text: &str) -> ProgramNames {
@@ -84,17 +84,17 @@ mod tests {
             std::fs::write(&file, "").expect("written");
         }
         let rule = rule(r#"{names: [gate], paths: ["{{ home }}/gate"]}"#);
-        let mut place = place(root);
-        assert_eq!(place.find("gate", &rule, root), Some(root.join("home/gate")));
+        let mut paths = paths(root);
+        assert_eq!(paths.find("gate", &rule, root), Some(root.join("home/gate")));
         std::fs::remove_file(root.join("home/gate")).expect("removed");
-        assert_eq!(place.find("gate", &rule, root), None, "bin/gate is not executable");
+        assert_eq!(paths.find("gate", &rule, root), None, "bin/gate is not executable");
         let mut rights = root.join("bin/gate").metadata().expect("there").permissions();
         rights.set_mode(0o755);
         std::fs::set_permissions(root.join("bin/gate"), rights).expect("set");
-        assert_eq!(place.find("gate", &rule, root), Some(root.join("bin/gate")));
-        place.given.insert("gate".to_owned(), root.join("mine"));
-        assert_eq!(place.find("gate", &rule, root), Some(root.join("mine")));
-        place.given.insert("gate".to_owned(), root.join("nowhere"));
-        assert_eq!(place.find("gate", &rule, root), None, "a wrong path is not replaced by a guess");
+        assert_eq!(paths.find("gate", &rule, root), Some(root.join("bin/gate")));
+        paths.given.insert("gate".to_owned(), root.join("mine"));
+        assert_eq!(paths.find("gate", &rule, root), Some(root.join("mine")));
+        paths.given.insert("gate".to_owned(), root.join("nowhere"));
+        assert_eq!(paths.find("gate", &rule, root), None, "a wrong path is not replaced by a guess");
     }
 }

@@ -7,7 +7,7 @@ use serde_saphyr::{Error, Spanned};
 use std::collections::BTreeMap;
 
 /// Line and column, from 1.
-pub(crate) type Place = (u64, u64);
+pub(crate) type Position = (u64, u64);
 
 /// The kind of thing that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +141,7 @@ impl Outline {
 }
 
 /// Returns the first position at which a study uses a name for this kind; for a section's title, the last.
-pub(crate) fn of_name(text: &str, kind: Kind, name: &str) -> Option<Place> {
+pub(crate) fn of_name(text: &str, kind: Kind, name: &str) -> Option<Position> {
     let outline: Outline = serde_saphyr::from_str(text).ok()?;
     let found = outline.names(kind).into_iter().find(|found| found.value == name)?;
     Some((found.referenced.line(), found.referenced.column()))
@@ -149,7 +149,10 @@ pub(crate) fn of_name(text: &str, kind: Kind, name: &str) -> Option<Place> {
 
 /// Translates an error of the YAML reader and returns its position. `near` ends the sentence about an unknown
 /// name.
-pub(crate) fn of_error(error: &Error, near: impl Fn(&str, &[String]) -> String) -> (Option<Place>, String) {
+pub(crate) fn of_error(
+    error: &Error,
+    near: impl Fn(&str, &[String]) -> String,
+) -> (Option<Position>, String) {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let text = match error.without_snippet() {
         Error::SerdeUnknownField { field, expected, .. } => {
@@ -188,7 +191,7 @@ analyses: [{kind: scaling, section: Two}]
 
     #[test]
     fn a_name_is_found_where_it_is_used_as_such() {
-        for (kind, name, place) in [
+        for (kind, name, position) in [
             (Kind::System, "nginx", (2, 10)),
             (Kind::System, "envoy", (4, 23)),
             (Kind::System, "wrk", (7, 23)),
@@ -200,7 +203,7 @@ analyses: [{kind: scaling, section: Two}]
             (Kind::Section, "Two", (11, 37)),
             (Kind::Section, "One", (10, 12)),
         ] {
-            assert_eq!(of_name(STUDY, kind, name), Some(place), "{name}");
+            assert_eq!(of_name(STUDY, kind, name), Some(position), "{name}");
         }
         assert_eq!(of_name(STUDY, Kind::Tool, "nginx"), None);
         assert_eq!(of_name("[", Kind::Tool, "nginx"), None);

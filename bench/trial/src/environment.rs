@@ -4,7 +4,7 @@
 use crate::agent::Identity;
 use crate::cpu::CGROUPS;
 use crate::failure::Failure;
-use crate::host::{Host, Hosts};
+use crate::host::{Host, Hosts, busy_warning};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::cell::{Cell, OnceCell};
@@ -17,23 +17,20 @@ use tollgate_lab_meter::machine::{CoreTimes, Facts, Roles, busy_cores, load_aver
 use tollgate_lab_record::Host as HostLine;
 use tollgate_lab_study::Url;
 use tollgate_lab_system::{Catalogue, TlsFiles};
-use tollgate_lab_tools::Places;
+use tollgate_lab_tools::ToolPaths;
 
 /// How long the run watches the machine before it starts anything.
 pub(crate) const LOOK_AT_START: Duration = Duration::from_millis(300);
 
-/// Cores in use by other programs from which a machine counts as busy.
-const BUSY: f64 = 0.2;
-
 /// The environment of a run.
 #[derive(Debug)]
-pub struct Ground {
+pub struct Environment {
     /// The laboratory's own program, which also runs as generator, origin and relay.
     pub exe: PathBuf,
     /// The systems under test.
     pub catalogue: Catalogue,
     /// Locations of the load tools.
-    pub places: Places,
+    pub tool_paths: ToolPaths,
     /// The cores of the system under test, of the origin, and of the load.
     pub cores: Roles,
     /// The host of each role.
@@ -50,7 +47,7 @@ pub struct Ground {
     /// Facts about this machine.
     pub facts: Facts,
     /// Cores that other programs used before this run started anything.
-    /// `None` if [`Ground::look_at_start`] was not called.
+    /// `None` if [`Environment::look_at_start`] was not called.
     pub busy: Option<f64>,
     /// The load average over one minute when the environment was prepared.
     pub load: f64,
@@ -60,7 +57,7 @@ pub struct Ground {
     folders: Cell<u32>,
 }
 
-impl Ground {
+impl Environment {
     /// Prepares the environment and moves this process to the cores of the load.
     ///
     /// # Errors
@@ -68,7 +65,7 @@ impl Ground {
     pub fn prepare(
         exe: PathBuf,
         catalogue: Catalogue,
-        places: Places,
+        tool_paths: ToolPaths,
         cores: Roles,
     ) -> Result<Self, Failure> {
         // The result is ignored: if the limit stays low, plans shrink the cells with many connections.
@@ -83,7 +80,7 @@ impl Ground {
         Ok(Self {
             exe,
             catalogue,
-            places,
+            tool_paths,
             cores,
             hosts: Hosts::default(),
             own_origin: None,
@@ -212,7 +209,7 @@ impl Ground {
     }
 
     /// Returns the cores for a system that may use `count` of them: first its role's own cores, then the cores of the
-    /// load and the origin, which it then shares ([`Ground::shares`]).
+    /// load and the origin, which it then shares ([`Environment::shares`]).
     pub fn target_cores(&self, count: u32) -> Vec<usize> {
         let mut cores: Vec<usize> = Vec::new();
         for core in self.cores.target.iter().chain(&self.cores.load).chain(&self.cores.origin) {
@@ -230,7 +227,7 @@ impl Ground {
 
     /// Replaces this run's own paths in a text, which mean nothing to a reader.
     pub fn without_paths(&self, text: &str) -> String {
-        let home = self.places.home.to_string_lossy();
+        let home = self.tool_paths.home.to_string_lossy();
         let mut text = text
             .replace(self.scratch.path().to_string_lossy().as_ref(), "RUN")
             .replace(home.as_ref(), "LAB_HOME");
@@ -264,17 +261,6 @@ impl Ground {
     pub fn is_busy(&self) -> Option<String> {
         busy_warning("this machine", self.busy?, Some(self.load))
     }
-}
-
-/// Returns a warning if other programs use `busy` cores of a machine before a run starts anything there.
-pub(crate) fn busy_warning(machine: &str, busy: f64, load: Option<f64>) -> Option<String> {
-    (busy > BUSY).then(|| {
-        let load = load.map(|load| format!(" (load average {load:.1})")).unwrap_or_default();
-        format!(
-            "{machine} is busy: other programs use {busy:.1} of its cores{load}, so that figures scatter and rounds may \
-             be dropped"
-        )
-    })
 }
 
 fn write_both(files: &TlsFiles, certificate: &str, key: &str) -> Result<(), Failure> {

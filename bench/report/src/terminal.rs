@@ -43,7 +43,7 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
         out.line(&format!("Scaled: {scaled}"), Style::new());
     }
     if let Some(decision) = &report.decision {
-        out.line(table::headline_text(decision).trim(), Style::new().bold());
+        out.line(&table::sentences_text(decision), Style::new().bold());
         for learned in &report.learned {
             out.line(learned, Style::new());
         }
@@ -88,6 +88,10 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
             let get = if why.get.is_empty() { String::new() } else { format!("; to get it: {}", why.get) };
             out.line(&format!("Missing, {}: {}{get}", used.title, why.reason), Style::new());
         }
+    }
+    out.title("Words of this report");
+    for (term, meaning) in table::glossary(&report) {
+        out.faint(&format!("{term}: {meaning}"));
     }
     out.faint(&format!("Again: {}", report.header.command));
     out.text

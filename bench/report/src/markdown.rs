@@ -26,6 +26,9 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(unfinished) = report.unfinished() {
         writeln!(out, "**{unfinished}**\n")?;
     }
+    if let Some(busy) = table::busy(&header.host) {
+        writeln!(out, "**{busy}**\n")?;
+    }
     if let Some(decision) = &report.decision {
         for sentence in table::sentences(decision) {
             out.push_str("- ");

@@ -35,6 +35,7 @@ pub(super) fn page(report: &Report) -> Markup {
                     p class="over" { "Tollgate laboratory · study " (report.header.study) }
                     h1 { (report.header.title) }
                     @if let Some(unfinished) = report.unfinished() { p class="warning" { (unfinished) } }
+                    @if let Some(busy) = table::busy(&report.header.host) { p class="warning" { (busy) } }
                 }
                 (contents(report, &parts))
                 main {

@@ -42,7 +42,7 @@ pub fn glossary(report: &Report) -> Vec<(&'static str, String)> {
         let text = match measured().any(|figures| figures.p99_rounds_us.is_some_and(|p99| p99.low < p99.high))
         {
             true => {
-                "the time within which 50 % or 99 % of the requests were answered; p99 is the one of a typical round."
+                "the time within which 50 % or 99 % of the requests were answered; p99 is the one of a typical round, with its interval over the rounds."
             }
             false => "the time within which 50 % or 99 % of the requests were answered.",
         };

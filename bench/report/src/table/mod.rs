@@ -286,6 +286,16 @@ fn reason(row: &Row, why: &str, span: usize) -> Text {
     Text { span, ..Text::new(format!("{}: {why}", row.verdict_name())).tone(tone) }
 }
 
+/// Cores that other programs used before the run, from which a report says so at its head.
+const BUSY: f64 = 0.2;
+
+/// Returns a warning if other programs used the machine when the run began.
+pub fn busy(host: &Host) -> Option<String> {
+    host.busy_at_start.filter(|cores| *cores > BUSY)?;
+    let (_, text) = surroundings(host).pop()?;
+    Some(format!("A busy machine: {text}."))
+}
+
 /// Returns what the figures of a run depend on besides CPU and kernel: a name and a text each. Empty for a file
 /// of an earlier version, which does not hold it.
 pub fn surroundings(host: &Host) -> Vec<(&'static str, String)> {

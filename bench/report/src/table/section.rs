@@ -1,6 +1,6 @@
 //! The tables of a section: the deciding figures, and the others.
 
-use super::{Column, Group, Place, Table, Text, Tone, column, parts, reason, verdict};
+use super::{Column, Group, Place, Table, Text, Tone, column, p99_range, parts, reason, verdict};
 use crate::figures::{CellReport, Figures, Metric, Report, Row, Section};
 use crate::number;
 
@@ -61,9 +61,9 @@ impl Extent {
         if self == Self::All { format!("{name} {word}") } else { name.to_owned() }
     }
 
-    /// Returns a text, with a word beside it if that is true of this row and not of all.
-    fn mark(self, text: Text, holds: bool, word: &str) -> Text {
-        if self == Self::Some && holds { text.beside(word) } else { text }
+    /// Returns the word for a row, if it is true of that row and not of all.
+    fn word(self, holds: bool, word: &'static str) -> Option<&'static str> {
+        (self == Self::Some && holds).then_some(word)
     }
 }
 
@@ -118,7 +118,10 @@ impl<'a> Layout<'a> {
         if self.has_cost {
             let own_rate = figures.cpu_us.is_some() && figures.offered.is_none();
             let cost = place.number("cpu_us", figures.cpu_us.map(|cpu| cpu.estimate), number::plain);
-            let cost = self.own_rate.mark(cost, own_rate, "own rate");
+            let cost = match self.own_rate.word(own_rate, "own rate") {
+                Some(word) => cost.beside(word),
+                None => cost,
+            };
             texts.push(if own_rate { cost.tone(Tone::Faint) } else { cost });
             if self.has_parts {
                 texts.push(parts(figures));
@@ -128,7 +131,9 @@ impl<'a> Layout<'a> {
         texts.push(place.number("p50_us", figures.p50_us, number::time));
         let tail = place.number("p99_us", figures.of(Metric::P99), number::time);
         let uncorrected = figures.p99_us.is_some() && !figures.corrected;
-        texts.push(self.from_sending.mark(tail, uncorrected, "from sending"));
+        let marked = self.from_sending.word(uncorrected, "from sending");
+        let beside: Vec<String> = marked.map(str::to_owned).into_iter().chain(p99_range(figures)).collect();
+        texts.push(if beside.is_empty() { tail } else { tail.beside(beside.join(", ")) });
         if self.has_cost {
             texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
         }

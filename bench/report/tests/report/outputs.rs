@@ -219,6 +219,19 @@ fn a_run_that_has_just_begun_can_be_printed() {
 }
 
 #[test]
+fn a_machine_that_was_busy_at_the_start_is_said_at_the_head() {
+    let mut results = canned::results();
+    let words = "A busy machine: other programs used 0.60 cores, load average 1.50.";
+    results.header.host.load_at_start = 1.5;
+    for (cores, said) in [(None, false), (Some(0.1), false), (Some(0.6), true)] {
+        results.header.host.busy_at_start = cores;
+        for out in [terminal(&results, 200, false), markdown(&results), html(&results)] {
+            assert_eq!(out.contains(words), said, "{cores:?}: {:.900}", out);
+        }
+    }
+}
+
+#[test]
 fn the_picture_has_a_bar_for_each_cost_and_the_ratio_to_the_better_peer() {
     let mut results = canned::results();
     let place =

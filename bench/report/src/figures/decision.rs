@@ -324,7 +324,7 @@ fn decision_row<'a>(
     cells: impl Iterator<Item = &'a CellReport>,
 ) -> DecisionRow {
     let mut out = DecisionRow { row: row.clone(), most: None, usable: 0, cells: 0, own_limit: 0 };
-    if !in_cell && row.figures().is_some() {
+    if !in_cell && !matches!(row.outcome, super::Outcome::Missing { .. }) {
         out.row.outcome = super::Outcome::Elsewhere;
         out.row.ratios.clear();
         out.row.verdict = None;

@@ -150,17 +150,18 @@ fn no_difference(
             ]
         }
         Doubt::Noise | Doubt::NoRatio => {
-            let names: Vec<String> =
-                between.iter().map(|(title, value)| with_figure(by, title, Some(*value))).collect();
+            let mut names = between.iter().map(|(title, value)| with_figure(by, title, Some(*value)));
+            let best = names.next().unwrap_or_default();
+            let others: Vec<String> = names.collect();
             let why = match why {
                 Doubt::NoRatio => "The file holds no ratio of them within rounds.",
                 _ => {
-                    "Their differences are within what chance explains, or within what two copies of one system show."
+                    "The differences are within what chance explains, or within what two copies of one system show."
                 }
             };
             vec![
                 vec![
-                    strong(format!("{} are not told apart", and(&capped(&names)))),
+                    strong(format!("{best} is not told apart from {}", and(&capped(&others)))),
                     plain(format!(" by {}.", quantity(by))),
                 ],
                 sentence(why),
@@ -168,19 +169,18 @@ fn no_difference(
         }
     };
     if let Some((title, value)) = worse.first() {
-        let verb = match by {
-            Metric::Rps => "carries less than",
-            Metric::Cpu => "needs more than",
-            _ => "takes longer than",
+        let (one, several) = match by {
+            Metric::Rps => ("carries less", "carry less"),
+            Metric::Cpu => ("needs more", "need more"),
+            _ => ("takes longer", "take longer"),
         };
-        let first = &between[0].0;
-        out.push(sentence(match worse.len() {
-            1 => format!("{title} ({}) {verb} {first}, beyond chance.", figure(by, *value)),
-            count => format!(
-                "Each of {count} others {verb} {first}, beyond chance; the next of them is {title} ({}).",
-                figure(by, *value)
-            ),
-        }));
+        let next = format!("{title} ({})", figure(by, *value));
+        if worse.len() == 1 {
+            out.push(sentence(format!("{next} {one}, beyond chance.")));
+        } else {
+            out.push(sentence(format!("{} other systems {several}, beyond chance.", worse.len())));
+            out.push(sentence(format!("The next of them is {next}.")));
+        }
     }
     out
 }

@@ -98,7 +98,7 @@ const MEASURED: &str = "How it was measured";
 fn write_plot(out: &mut String, plot: &Plot) -> std::fmt::Result {
     let most = plot.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let labels = plot.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
-    writeln!(out, "```text\n{} ({})", plot.title, plot.axis)?;
+    writeln!(out, "```text\n{}, in {}", plot.title, plot.axis)?;
     for bar in &plot.bars {
         let blocks = (bar.value / most * WIDEST_BAR).round().max(1.0) as usize;
         let block = if bar.pale { "░" } else { "█" };
@@ -193,7 +193,7 @@ fn write_cells(out: &mut String, report: &Report, section: &Section) -> std::fmt
         write_table(out, &table)?;
     }
     if let Some(beside) = table::of_published(report, section) {
-        writeln!(out, "**{}**\n", cell(&beside.caption))?;
+        writeln!(out, "{}:\n", cell(&beside.caption))?;
         write_table(out, &beside)?;
     }
     let single = section.cells.len() == 1;
@@ -206,7 +206,7 @@ fn write_cells(out: &mut String, report: &Report, section: &Section) -> std::fmt
     }
     out.push('\n');
     if let Some(more) = table::of_more(section) {
-        writeln!(out, "<details><summary>{}</summary>\n", cell(&more.caption))?;
+        writeln!(out, "<details><summary>More figures</summary>\n")?;
         write_table(out, &more)?;
         writeln!(out, "</details>\n")?;
     }

@@ -175,7 +175,13 @@ impl Decision {
         let prices = prices(sections, results).filter(|_| chosen.is_none() && only_priced);
         Some(Self {
             cell: cell.id.clone(),
-            at: format!("{} ({})", cell.title, section.title),
+            at: match cell.own_title() {
+                Some(title) => format!("{title} ({})", section.title),
+                None if cell.axis.as_ref().is_some_and(|(axis, _)| axis == "connections") => {
+                    format!("{}, {}", section.title, parts::count(cell))
+                }
+                None => format!("{}, {}", section.title, cell.title),
+            },
             load: parts::load(cell),
             offered: cell.offered,
             by,

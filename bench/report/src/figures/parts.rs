@@ -123,7 +123,8 @@ fn kind(cell: &CellReport) -> Option<String> {
     })
 }
 
-fn count(cell: &CellReport) -> String {
+/// Returns the number of connections in words; empty if the file does not hold it.
+pub(super) fn count(cell: &CellReport) -> String {
     let Some(connections) = connections(cell) else { return String::new() };
     let noun = if connections == 1 { "connection" } else { "connections" };
     match streams(cell) {

@@ -194,17 +194,20 @@ fn charts_of(report: &Report, section: &Section, charts: &[Vec<Markup>]) -> Mark
 /// The tables of a page.
 fn figures_of(report: &Report, section: &Section, places: &Places) -> Markup {
     let caption = match section.cells.as_slice() {
-        [cell] => cell.own_title().unwrap_or(&section.title).to_owned(),
-        _ => format!("{}: every cell", section.title),
+        // The heading of the page says the rest.
+        [cell] => cell.own_title().unwrap_or_default().to_owned(),
+        _ => "Every cell".to_owned(),
     };
     html! {
         @if let Some(mut all) = table::of_section(report, section) {
-            ({ all.caption = caption; tables::draw(&all, places) })
-            @if let Some(beside) = table::of_published(report, section) { (tables::draw(&beside, places)) }
+            ({ all.caption = caption; tables::named(&all, &section.title, places) })
+            @if let Some(beside) = table::of_published(report, section) {
+                (tables::named(&beside, &format!("{}: beside the original", section.title), places))
+            }
             (conditions(section))
             (evidence(section))
             @if let Some(more) = table::of_more(section) {
-                details { summary { "More figures: mean, largest, cores, connections, failures" } (tables::draw(&more, places)) }
+                details { summary { "More figures: mean, largest, cores, connections, failures" } (tables::named(&more, &more.caption, places)) }
             }
         }
     }

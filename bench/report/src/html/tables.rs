@@ -14,6 +14,11 @@ pub(super) fn own(own: &OwnTable, section: &str, places: &Places) -> Markup {
     labelled(&table::of_own("", own), &format!("{section}: {}", own.head.join(", ")), places)
 }
 
+/// Draws a table with a name of its own beside its caption.
+pub(super) fn named(table: &Table, label: &str, places: &Places) -> Markup {
+    labelled(table, label, places)
+}
+
 /// Draws a table, which scrolls sideways within the page if it is too wide.
 pub(super) fn draw(table: &Table, places: &Places) -> Markup {
     labelled(table, &table.caption, places)

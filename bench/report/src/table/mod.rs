@@ -20,7 +20,7 @@ pub use section::{of_more, of_section};
 pub(crate) use sentences::sentences_text;
 pub use sentences::{Piece, Sentence, sentences};
 
-use crate::figures::{Call, CellReport, Figures, Metric, Ratio, Row};
+use crate::figures::{Call, CellReport, Figures, Ratio, Row};
 use crate::number;
 use tollgate_lab_record::{Host, Summary, VerdictKind};
 

@@ -93,7 +93,13 @@ pub fn of_published(report: &Report, section: &Section) -> Option<Table> {
             _ => format!("{}: {name}", cell.title),
         };
         let rows = || cell.rows.iter().filter(|row| row.published.is_some());
-        for figure in FIGURES.iter().filter(|figure| rows().any(|row| figure.printed(row).is_some())) {
+        // Failures that neither had say nothing.
+        let says = |figure: &&Figure| {
+            let found =
+                || rows().filter_map(|row| figure.printed(row).map(|theirs| (figure.of(row), theirs)));
+            found().any(|(ours, theirs)| theirs != 0.0 || ours.is_some_and(|ours| ours != 0.0))
+        };
+        for figure in FIGURES.iter().filter(says) {
             let compared = rows().filter(|row| figure.of(row).or(figure.printed(row)).is_some());
             let compared = compared.map(|row| figure_row(figure, row, base)).collect();
             groups.push(Group { title: Some(title(figure.name)), rows: compared });
@@ -112,7 +118,7 @@ pub fn of_published(report: &Report, section: &Section) -> Option<Table> {
         [Group { title: Some(title), .. }] => format!(", {title}"),
         _ => String::new(),
     };
-    let caption = format!("{}: beside the original{what}", section.title);
+    let caption = format!("Beside the original{what}");
     Some(Table { caption, columns: columns(), groups, footnotes: Vec::new() })
 }
 

@@ -40,7 +40,7 @@ fn sentence(text: impl Into<String>) -> Sentence {
 /// Returns the sentences at the head of a report.
 pub fn sentences(decision: &Decision) -> Vec<Sentence> {
     if let Headline::Prices { lists } = &decision.headline {
-        let mut out: Vec<Sentence> = lists.iter().flat_map(price_list).collect();
+        let mut out: Vec<Sentence> = lists.iter().map(price_list).collect();
         out.extend(load(decision));
         return out;
     }
@@ -70,7 +70,7 @@ fn verdict(decision: &Decision) -> Vec<Sentence> {
             let mut out = vec![
                 vec![strong("No winner is named"), plain(format!(" by {}.", quantity(by)))],
                 sentence(match by {
-                    Metric::Rps => format!("Another part was full first beside {}.", and(&named)),
+                    Metric::Rps => format!("{} did not reach {} own limit.", and(&named), its(named.len())),
                     _ => format!("The {} of {} is not known.", quantity(by), and(&named)),
                 }),
             ];
@@ -82,12 +82,10 @@ fn verdict(decision: &Decision) -> Vec<Sentence> {
                 }));
             }
             if !own.is_empty() {
-                out.push(sentence(format!(
-                    "{} of {} {} own.",
-                    if own.len() == 1 { "The figure" } else { "The figures" },
-                    listed(by, own),
-                    if own.len() == 1 { "is its" } else { "are their" }
-                )));
+                out.push(sentence(match by {
+                    Metric::Rps => format!("{} reached {} own limit.", listed(by, own), its(own.len())),
+                    _ => format!("The {} of {} is known.", quantity(by), listed(by, own)),
+                }));
             }
             out
         }
@@ -124,7 +122,7 @@ fn winner(by: Metric, best: &(String, f64), next: &(String, f64), ratio: Summary
         sentence(match ratio.rounds {
             rounds if rounds > 1 && ratio.low < ratio.high => format!(
                 "With {} % confidence this ratio is between {} and {} ({rounds} rounds).",
-                number::plain(crate::estimate::level(rounds) * 100.0),
+                number::whole(crate::estimate::level(rounds) * 100.0),
                 number::ratio(ratio.low),
                 number::ratio(ratio.high),
             ),
@@ -201,7 +199,7 @@ fn bottlenecks(decision: &Decision) -> Vec<Sentence> {
     let sentence_of = |(kind, titles): &(VerdictKind, Vec<String>)| {
         let all = titles.len() == measured.len() && titles.len() > 1;
         let whom = if all { "every system".to_owned() } else { and(&capped(titles)) };
-        let its = if titles.len() == 1 || all { "its" } else { "their" };
+        let its = if all { "its" } else { its(titles.len()) };
         match kind {
             VerdictKind::Nothing if all => "No part was full.".to_owned(),
             VerdictKind::Nothing => format!("No part was full for {whom}."),
@@ -237,6 +235,10 @@ fn bottlenecks(decision: &Decision) -> Vec<Sentence> {
     out
 }
 
+fn its(count: usize) -> &'static str {
+    if count == 1 { "its" } else { "their" }
+}
+
 fn keeps(figures: &Figures) -> bool {
     figures.offered.is_none() || figures.keeps_its_rate()
 }
@@ -251,7 +253,7 @@ fn without_figures(decision: &Decision) -> Option<Sentence> {
         })
         .map(|entry| format!("{} ({})", entry.row.title, entry.row.verdict_name()))
         .collect();
-    (!named.is_empty()).then(|| sentence(format!("No figure stands here for {}.", or(&capped(&named)))))
+    (!named.is_empty()).then(|| sentence(format!("There is no figure for {}.", or(&capped(&named)))))
 }
 
 /// Returns the load of the cell and the rounds behind its figures.
@@ -339,25 +341,15 @@ fn joined(all: &[String], word: &str) -> String {
     }
 }
 
-fn price_list(list: &PriceList) -> Vec<Sentence> {
-    let features = |count: usize| if count == 1 { "feature" } else { "features" };
-    let mut out = vec![vec![
+fn price_list(list: &PriceList) -> Sentence {
+    let features = if list.measured == 1 { "feature" } else { "features" };
+    let shown = match list.shown {
+        0 => "none adds".to_owned(),
+        1 => "one adds".to_owned(),
+        count => format!("{count} add"),
+    };
+    vec![
         strong(&list.title),
-        plain(format!(
-            ": of {} {}, {} {} CPU time beyond chance.",
-            list.measured,
-            features(list.measured),
-            list.shown,
-            if list.shown == 1 { "adds" } else { "add" }
-        )),
-    ]];
-    if let Some((feature, added)) = &list.most {
-        out.push(sentence(format!(
-            "Its most expensive is \"{feature}\": {} µs a request ({}–{}).",
-            number::plain(added.estimate),
-            number::plain(added.low),
-            number::plain(added.high)
-        )));
-    }
-    out
+        plain(format!(": of {} {features}, {shown} CPU time beyond chance.", list.measured)),
+    ]
 }

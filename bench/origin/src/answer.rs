@@ -1,9 +1,12 @@
 //! The responses, serialized before the first request. Each thread has all variants of a response ready (by
 //! `Connection` field and status), so that a request costs no formatting. Once a second the thread overwrites
-//! the `Date` values in place.
+//! the `Date` values in place. A response for which a client asks ([`Wanted`]) is serialized when it is asked for the
+//! first time.
 
+use crate::head::Wanted;
 use crate::settings::Settings;
 use rustix::time::{ClockId, clock_gettime};
+use std::collections::HashMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Returns the body of `bytes` bytes that every origin of the laboratory sends; it is the same in every run.
@@ -15,8 +18,14 @@ pub fn body(bytes: usize) -> Vec<u8> {
 /// stored once for all kinds of answers.
 const WITH_HEAD: usize = 16 * 1024;
 
+/// The same for a response for which a client asks. There may be many of them.
+const WITH_WANTED_HEAD: usize = 1024;
+
+/// The most different responses for which clients may ask; at [`WITH_WANTED_HEAD`] bytes each, some 80 MB.
+const MOST_WANTED: usize = 65_536;
+
 /// The `Connection` field of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Persistence {
     /// No field: HTTP/1.1 keeps the connection by default.
     Kept,
@@ -31,6 +40,8 @@ pub(crate) enum Persistence {
 pub(crate) enum Answer {
     /// The response of the settings. The second field is `true` for `HEAD`, which gets no body.
     Usual(Persistence, bool),
+    /// A response for which a client asked: its place, and `true` for `HEAD`.
+    Wanted(u32, bool),
     /// The response to the ready path.
     Ready(Persistence),
     /// `100 Continue`: the client may send the body (RFC 9110, section 10.1.1).
@@ -43,7 +54,7 @@ pub(crate) enum Answer {
 
 #[derive(Debug)]
 struct Prepared {
-    /// The head and the first [`WITH_HEAD`] bytes of the body.
+    /// The head and the first bytes of the body.
     bytes: Vec<u8>,
     head: usize,
     /// The offset of the value of `Date`.
@@ -54,7 +65,8 @@ struct Prepared {
 const DATE_BYTES: usize = 29;
 
 impl Prepared {
-    fn new(status: u16, persistence: Persistence, body: &[u8]) -> Self {
+    /// Serializes a response; the first `with` bytes of the body are stored after the head.
+    fn new(status: u16, persistence: Persistence, body: &[u8], with: usize) -> Self {
         let mut text = format!("HTTP/1.1 {status} {}\r\nServer: tollgate-lab\r\nDate: ", reason(status));
         let date = text.len();
         text.extend(std::iter::repeat_n(' ', DATE_BYTES));
@@ -70,9 +82,20 @@ impl Prepared {
         });
         let head = text.len();
         let mut bytes = text.into_bytes();
-        bytes.extend_from_slice(&body[..body.len().min(WITH_HEAD)]);
+        bytes.extend_from_slice(&body[..body.len().min(with)]);
         Self { bytes, head, date: Some(date) }
     }
+
+    fn set_date(&mut self, date: &str) {
+        if let Some(at) = self.date {
+            self.bytes[at..at + DATE_BYTES].copy_from_slice(date.as_bytes());
+        }
+    }
+}
+
+/// Formats a date of [`DATE_BYTES`] bytes.
+fn date(second: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second))
 }
 
 /// Returns the seconds since 1970 as of the kernel's last tick: exact enough for a `Date` field, and cheaper
@@ -90,6 +113,12 @@ pub(crate) struct Answers {
     malformed: Prepared,
     head_too_long: Prepared,
     body: Vec<u8>,
+    /// The responses for which clients asked, each with the length of its body.
+    wanted: Vec<(Prepared, usize)>,
+    /// Their places.
+    places: HashMap<(Wanted, Persistence), u32>,
+    /// The longest of their bodies; the others are its first bytes.
+    longest: Vec<u8>,
     /// The second that the dates show.
     second: u64,
 }
@@ -98,16 +127,51 @@ impl Answers {
     pub(crate) fn new(settings: &Settings) -> Self {
         let all = [Persistence::Kept, Persistence::KeptOnDemand, Persistence::Closed];
         let usual = body(settings.response_bytes);
-        let refusal = |status| Prepared::new(status, Persistence::Closed, b"");
+        let refusal = |status| Prepared::new(status, Persistence::Closed, b"", 0);
         Self {
-            usual: all.map(|persistence| Prepared::new(settings.status, persistence, &usual)),
-            ready: all.map(|persistence| Prepared::new(200, persistence, settings.ready_body.as_bytes())),
+            usual: all.map(|persistence| Prepared::new(settings.status, persistence, &usual, WITH_HEAD)),
+            ready: all.map(|persistence| {
+                Prepared::new(200, persistence, settings.ready_body.as_bytes(), WITH_HEAD)
+            }),
             goes_on: Prepared { bytes: b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), head: 25, date: None },
             malformed: refusal(400),
             head_too_long: refusal(431),
             body: usual,
+            wanted: Vec::new(),
+            places: HashMap::new(),
+            longest: Vec::new(),
             second: u64::MAX,
         }
+    }
+
+    /// Returns the response for which a client asks. `None` if too many different ones were asked for.
+    pub(crate) fn wanted(
+        &mut self,
+        wanted: Wanted,
+        persistence: Persistence,
+        to_head: bool,
+    ) -> Option<Answer> {
+        if let Some(place) = self.places.get(&(wanted, persistence)) {
+            return Some(Answer::Wanted(*place, to_head));
+        }
+        if self.wanted.len() >= MOST_WANTED {
+            return None;
+        }
+        // Neither status has a body.
+        let bytes = if matches!(wanted.status, 204 | 304) { 0 } else { wanted.bytes as usize };
+        if self.longest.len() < bytes {
+            self.longest = body(bytes);
+        }
+        let mut prepared =
+            Prepared::new(wanted.status, persistence, &self.longest[..bytes], WITH_WANTED_HEAD);
+        // Before the first date is set, there is none to copy.
+        if self.second != u64::MAX {
+            prepared.set_date(&date(self.second));
+        }
+        let place = u32::try_from(self.wanted.len()).ok()?;
+        self.wanted.push((prepared, bytes));
+        self.places.insert((wanted, persistence), place);
+        Some(Answer::Wanted(place, to_head))
     }
 
     /// Writes the time into all responses if it has changed. If the kernel took a part of a response that
@@ -117,18 +181,18 @@ impl Answers {
             return;
         }
         self.second = second;
-        let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second));
+        let date = date(second);
         let refusals = [&mut self.malformed, &mut self.head_too_long];
-        for prepared in self.usual.iter_mut().chain(&mut self.ready).chain(refusals) {
-            if let Some(at) = prepared.date {
-                prepared.bytes[at..at + DATE_BYTES].copy_from_slice(date.as_bytes());
-            }
+        let wanted = self.wanted.iter_mut().map(|(prepared, _)| prepared);
+        for prepared in self.usual.iter_mut().chain(&mut self.ready).chain(refusals).chain(wanted) {
+            prepared.set_date(&date);
         }
     }
 
     fn prepared(&self, answer: Answer) -> &Prepared {
         match answer {
             Answer::Usual(persistence, _) => &self.usual[persistence as usize],
+            Answer::Wanted(place, _) => &self.wanted[place as usize].0,
             Answer::Ready(persistence) => &self.ready[persistence as usize],
             Answer::Continue => &self.goes_on,
             Answer::Malformed => &self.malformed,
@@ -140,11 +204,15 @@ impl Answers {
     /// past the end.
     pub(crate) fn piece(&self, answer: Answer, from: usize) -> (&[u8], bool) {
         let prepared = self.prepared(answer);
-        if let Answer::Usual(_, true) = answer {
+        if let Answer::Usual(_, true) | Answer::Wanted(_, true) = answer {
             return (&prepared.bytes[from.min(prepared.head)..prepared.head], true);
         }
         let rest = match answer {
             Answer::Usual(..) if self.body.len() > WITH_HEAD => &self.body[WITH_HEAD..],
+            Answer::Wanted(place, _) => {
+                let bytes = self.wanted[place as usize].1;
+                &self.longest[bytes.min(WITH_WANTED_HEAD)..bytes]
+            }
             _ => &[],
         };
         match prepared.bytes.get(from..) {
@@ -234,6 +302,30 @@ mod tests {
             assert_eq!(got.as_bytes(), body(bytes));
             assert_eq!(text(&answers, answer, 4_099), whole);
         }
+    }
+
+    #[test]
+    fn a_response_that_a_client_asks_for_is_kept_for_the_next_one() {
+        let mut answers = answers(|settings| settings.response_bytes = 5);
+        let mut ask = |status, bytes, to_head| {
+            let answer = answers.wanted(Wanted { status, bytes }, Persistence::Kept, to_head).unwrap();
+            (answer, text(&answers, answer, 4_099))
+        };
+        let (large, whole) = ask(404, 70_000, false);
+        let (head, got) = whole.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.starts_with("HTTP/1.1 404 Not Found\r\n") && head.ends_with("Content-Length: 70000"),
+            "{head}"
+        );
+        assert!(head.contains("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"), "{head}");
+        assert_eq!(got.as_bytes(), body(70_000));
+        let (_, whole) = ask(200, 100, false);
+        assert!(whole.ends_with(&String::from_utf8(body(100)).unwrap()) && whole.len() < 400, "{whole}");
+        let (_, whole) = ask(404, 70_000, true);
+        assert_eq!(whole, format!("{head}\r\n\r\n"));
+        assert!(ask(304, 9, false).1.ends_with("GMT\r\n\r\n"), "no body and no length");
+        assert_eq!(ask(404, 70_000, false).0, large);
+        assert_eq!(answers.wanted.len(), 3);
     }
 
     #[test]

@@ -126,8 +126,19 @@ impl Worker {
         };
         if head.to_ready {
             self.answer(at, Answer::Ready(persistence), false);
-        } else {
-            self.answer(at, Answer::Usual(persistence, head.to_head), true);
+            return;
+        }
+        let answer = match head.wanted {
+            None => Some(Answer::Usual(persistence, head.to_head)),
+            Some(wanted) => self.answers.wanted(wanted, persistence, head.to_head),
+        };
+        match answer {
+            Some(answer) => self.answer(at, answer, true),
+            // More different responses than there is room for.
+            None => {
+                self.slots[at].ending = Ending::Draining;
+                self.answer(at, Answer::Malformed, false);
+            }
         }
     }
 

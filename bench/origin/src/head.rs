@@ -8,6 +8,31 @@ use tollgate_lab_load::token::{self, is_token};
 /// Longest accepted head in bytes; no common server accepts a longer one.
 pub(crate) const HEAD_MAX_BYTES: usize = 64 * 1024;
 
+/// The field by which a client asks for a response: its status and the length of its body, `X-Lab-Answer: 404 512`. A
+/// recording is repeated with it.
+pub const ANSWER: &str = "X-Lab-Answer";
+
+/// Longest body in bytes that a client may ask for.
+pub const LONGEST_ANSWER: u32 = 64 << 20;
+
+/// The response for which a client asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Wanted {
+    pub(crate) status: u16,
+    /// The length of the body.
+    pub(crate) bytes: u32,
+}
+
+impl Wanted {
+    fn parse(value: &[u8]) -> Result<Self, Refusal> {
+        let (status, bytes) = value.split_at(memchr(b' ', value).ok_or(Malformed)?);
+        let status = u16::try_from(decimal(status)?).map_err(|_| Malformed)?;
+        let bytes = u32::try_from(decimal(&bytes[1..])?).map_err(|_| Malformed)?;
+        let fits = (200..=599).contains(&status) && bytes <= LONGEST_ANSWER;
+        fits.then_some(Self { status, bytes }).ok_or(Malformed)
+    }
+}
+
 /// The parts of a head on which the response depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
@@ -23,6 +48,8 @@ pub(crate) struct Head {
     pub(crate) waits: bool,
     /// How the body ends.
     pub(crate) body: Body,
+    /// The response for which the client asked.
+    pub(crate) wanted: Option<Wanted>,
 }
 
 /// How the end of a request's body is found.
@@ -117,6 +144,7 @@ pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
     let (Line { method, target, http10 }, mut fields) = split(bytes)?;
     let mut keep_alive = !http10;
     let (mut hosts, mut waits, mut length, mut chunked) = (0, false, None, false);
+    let mut wanted = None;
     while let Some((name, value)) = fields.next()? {
         match name.len() {
             4 if name.eq_ignore_ascii_case(b"host") => hosts += 1,
@@ -130,6 +158,7 @@ pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
                     }
                 }
             }
+            12 if name.eq_ignore_ascii_case(ANSWER.as_bytes()) => wanted = Some(Wanted::parse(value)?),
             14 if name.eq_ignore_ascii_case(b"content-length") => {
                 let first = length.replace(decimal(value)?).is_none();
                 first.then_some(()).ok_or(Malformed)?;
@@ -158,6 +187,7 @@ pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
         keep_alive,
         waits: waits && !http10,
         body,
+        wanted,
     })
 }
 
@@ -236,6 +266,16 @@ mod tests {
             got("PUT / HTTP/1.1\nHost: a\nTransfer-Encoding: Chunked\nExpect: 100-continue\n\n"),
             (Body::Chunked, true)
         );
+    }
+
+    #[test]
+    fn a_client_may_ask_for_a_response() {
+        let asked = |value: &str| read(&format!("GET / HTTP/1.1\nHost: a\nx-lab-answer: {value}\n\n"));
+        assert_eq!(asked("404 512").unwrap().wanted, Some(Wanted { status: 404, bytes: 512 }));
+        assert_eq!(read("GET / HTTP/1.1\nHost: a\n\n").unwrap().wanted, None);
+        for wrong in ["404", "404 ", " 512", "99 0", "600 0", "200 67108865", "200 1 1", "2x0 1"] {
+            assert_eq!(asked(wrong), Err(Malformed), "{wrong}");
+        }
     }
 
     #[test]

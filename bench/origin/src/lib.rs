@@ -41,6 +41,7 @@ pub use counters::Counters;
 pub use failure::Failure;
 pub use forward::{Forwarder, forward};
 pub use grpc::message;
+pub use head::{ANSWER, LONGEST_ANSWER};
 pub use link::{Link, Relay, relay};
 pub use origin::{Origin, serve};
 pub use recorded::Recorded;

@@ -1,11 +1,15 @@
-//! The report as Markdown, small enough to keep in a repository. It has the same tables as the other outputs,
-//! but no charts. Texts are escaped, so that a `|` or `*` in a name cannot break a table.
+//! The report as Markdown, small enough to keep in a repository. It has the pages of the HTML report as sections, with a
+//! list of contents, and the same tables; the plot at its head is a block of text. Texts are escaped, so that a `|` or
+//! `*` in a name cannot break a table.
 
-use crate::figures::{Report, Section, Steady};
+use crate::figures::{Part, Report, Section, Steady};
 use crate::number;
-use crate::table::{self, Table};
+use crate::table::{self, Plot, Table};
 use std::fmt::Write;
 use tollgate_lab_record::Results;
+
+/// The widest bar of the plot in characters.
+const WIDEST_BAR: f64 = 30.0;
 
 /// Returns the report as a Markdown document.
 pub fn markdown(results: &Results) -> String {
@@ -17,12 +21,39 @@ pub fn markdown(results: &Results) -> String {
 
 fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     let header = &report.header;
+    let parts = report.parts();
     writeln!(out, "# {}\n", header.title)?;
-    if !header.about.trim().is_empty() {
-        writeln!(out, "{}\n", header.about.trim())?;
-    }
     if let Some(unfinished) = report.unfinished() {
         writeln!(out, "**{unfinished}**\n")?;
+    }
+    if let Some(busy) = table::busy(&header.host) {
+        writeln!(out, "**{busy}**\n")?;
+    }
+    if let Some(decision) = &report.decision {
+        for sentence in table::sentences(decision) {
+            out.push_str("- ");
+            for piece in sentence {
+                let text = escaped(&piece.text);
+                let text = if piece.strong { format!("**{text}**") } else { text };
+                out.push_str(&text);
+            }
+            out.push('\n');
+        }
+        out.push('\n');
+        if let Some(plot) = table::plot(report, decision) {
+            write_plot(out, &plot)?;
+        }
+        let table = table::of_decision(report, decision);
+        writeln!(out, "{}:\n", cell(&table.caption))?;
+        write_table(out, &table)?;
+    }
+    write_contents(out, report, &parts)?;
+    for learned in &report.learned {
+        writeln!(out, "{}\n", learned.trim())?;
+    }
+    writeln!(out, "## {STUDY}\n")?;
+    if !header.about.trim().is_empty() {
+        writeln!(out, "{}\n", header.about.trim())?;
     }
     writeln!(
         out,
@@ -34,85 +65,161 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         header.started,
         header.seed
     )?;
-    if let Some(decision) = &report.decision {
-        writeln!(out, "## In short\n")?;
-        for piece in table::headline(decision) {
-            let text = cell(&piece.text);
-            // `cell` joins words, and the space at an end of a piece belongs to the sentence.
-            let space = |there: bool| if there { " " } else { "" };
-            let before = space(piece.text.starts_with(' ') && !text.is_empty());
-            let after = space(piece.text.ends_with(' '));
-            let mark = if piece.strong { "**" } else { "" };
-            write!(out, "{before}{mark}{text}{mark}{after}")?;
-        }
-        writeln!(out, "\n")?;
-        for learned in &report.learned {
-            writeln!(out, "{}\n", learned.trim())?;
-        }
-        let table = table::of_decision(report, decision);
-        writeln!(out, "At {}.\n", table.caption)?;
-        write_table(out, &table, false)?;
-    }
     for own in &report.tables {
-        write_table(out, &table::of_own("", own), false)?;
+        write_table(out, &table::of_own("", own))?;
     }
     for note in &report.notes {
         writeln!(out, "{}\n", note.trim())?;
     }
-    for section in &report.sections {
-        writeln!(out, "## {}\n", section.title)?;
-        for note in &section.notes {
-            writeln!(out, "{}\n", note.trim())?;
-        }
-        if let Some(table) = table::of_section(report, section) {
-            write_table(out, &table, true)?;
-        }
-        if let Some(beside) = table::of_published(report, section) {
-            writeln!(out, "**{}**\n", cell(&beside.caption))?;
-            write_table(out, &beside, true)?;
-        }
-        write_ground(out, section)?;
-        if let Some(more) = table::of_more(section) {
-            writeln!(out, "<details><summary>{}</summary>\n", cell(&more.caption))?;
-            write_table(out, &more, true)?;
-            writeln!(out, "</details>\n")?;
-        }
-        if let Some(table) = table::of_prices(report, section) {
-            write_table(out, &table, false)?;
-        }
-        for own in &section.tables {
-            write_table(out, &table::of_own("", own), false)?;
-        }
+    for part in &parts {
+        write_part(out, report, part)?;
+    }
+    writeln!(out, "## {SYSTEMS}\n")?;
+    if let Some(all) = table::of_systems(report.decision.as_ref()) {
+        write_table(out, &all)?;
     }
     write_steady(out, report)?;
     write_missing(out, report)?;
     write_terms(out, report)?;
+    writeln!(out, "### {WORDS}\n")?;
+    for (term, meaning) in table::glossary(report) {
+        writeln!(out, "- **{}**: {}", cell(term), cell(&meaning))?;
+    }
+    out.push('\n');
     write_provenance(out, report)
 }
 
-/// Writes the conditions of each cell: the direct ceiling, and the ratio that the A/A control shows without a
-/// difference.
-fn write_ground(out: &mut String, section: &Section) -> std::fmt::Result {
-    let reported: Vec<(&str, String)> = section
-        .cells
-        .iter()
-        .map(|cell| (cell.title.as_str(), table::terms(cell)))
-        .filter(|(_, terms)| !terms.is_empty())
-        .collect();
-    if reported.is_empty() {
-        return Ok(());
+const STUDY: &str = "The study";
+const SYSTEMS: &str = "Systems and terms";
+const WORDS: &str = "Words of this report";
+const MEASURED: &str = "How it was measured";
+
+/// Writes the plot: a bar of blocks for each value, light ones if the value is not a gateway's own.
+fn write_plot(out: &mut String, plot: &Plot) -> std::fmt::Result {
+    let most = plot.bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    let labels = plot.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
+    writeln!(out, "```text\n{}, in {}", plot.title, plot.axis)?;
+    for bar in &plot.bars {
+        let blocks = (bar.value / most * WIDEST_BAR).round().max(1.0) as usize;
+        let block = if bar.pale { "░" } else { "█" };
+        let room = " ".repeat(labels - bar.label.chars().count());
+        let remark = if bar.remark.is_empty() { String::new() } else { format!("  {}", bar.remark) };
+        writeln!(out, "{}{room}  {} {}{remark}", bar.label, block.repeat(blocks), bar.text)?;
     }
-    writeln!(out, "<details><summary>Offered rate, direct ceiling and A/A control</summary>\n")?;
-    for (title, terms) in reported {
-        writeln!(out, "- {}: {}", cell(title), cell(&terms))?;
-    }
-    writeln!(out, "\n</details>\n")
+    writeln!(out, "```\n")
 }
 
-fn write_table(out: &mut String, table: &Table, with_groups: bool) -> std::fmt::Result {
+/// Writes the list of contents: the parts, each with its numbers of connections.
+fn write_contents(out: &mut String, report: &Report, parts: &[Part]) -> std::fmt::Result {
+    let mut anchors = Anchors::default();
+    anchors.of(&report.header.title);
+    let link = |anchors: &mut Anchors, text: &str, heading: &str| {
+        format!("[{}](#{})", cell(text), anchors.of(heading))
+    };
+    let mut lines = vec![link(&mut anchors, STUDY, STUDY)];
+    for part in parts {
+        let mut line = link(&mut anchors, &part.title, &part.title);
+        let pages = part.pages.iter().filter(|_| part.pages.len() > 1);
+        let pages: Vec<String> =
+            pages.map(|page| link(&mut anchors, &page.title, &page.section.title)).collect();
+        if !pages.is_empty() {
+            line.push_str(&format!(": {}", pages.join(", ")));
+        }
+        lines.push(line);
+    }
+    lines.push(format!("{}: {}", link(&mut anchors, SYSTEMS, SYSTEMS), link(&mut anchors, WORDS, WORDS)));
+    lines.push(link(&mut anchors, MEASURED, MEASURED));
+    for line in lines {
+        writeln!(out, "- {line}")?;
+    }
+    out.push('\n');
+    Ok(())
+}
+
+/// The names that a forge gives to the headings of a document, in their order: lower case, words joined by dashes, and a
+/// number for a heading that occurred before.
+#[derive(Debug, Default)]
+struct Anchors(Vec<String>);
+
+impl Anchors {
+    fn of(&mut self, heading: &str) -> String {
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-' | ' ');
+        let name: String = heading.to_lowercase().chars().filter(kept).collect();
+        let name = name.replace(' ', "-");
+        let before = self.0.iter().filter(|other| **other == name).count();
+        self.0.push(name.clone());
+        if before == 0 { name } else { format!("{name}-{before}") }
+    }
+}
+
+/// Writes the section of a connection kind, and one for each of its numbers of connections.
+fn write_part(out: &mut String, report: &Report, part: &Part) -> std::fmt::Result {
+    writeln!(out, "## {}\n", part.title)?;
+    let single = if part.pages.len() == 1 { part.pages.first() } else { None };
+    let count = single.map(|page| page.title.as_str()).filter(|title| !title.is_empty());
+    let load: Vec<&str> = part.kind.as_deref().into_iter().chain(count).collect();
+    if !load.is_empty() {
+        writeln!(out, "{}.\n", load.join(", "))?;
+    }
+    for note in &part.section.notes {
+        writeln!(out, "{}\n", note.trim())?;
+    }
+    match single {
+        Some(page) => write_cells(out, report, &page.section)?,
+        None => {
+            for page in &part.pages {
+                writeln!(out, "### {}\n", page.section.title)?;
+                write_cells(out, report, &page.section)?;
+            }
+        }
+    }
+    if let Some(table) = table::of_prices(report, &part.section) {
+        write_table(out, &table)?;
+    }
+    for own in &part.section.tables {
+        write_table(out, &table::of_own("", own))?;
+    }
+    Ok(())
+}
+
+/// Writes the tables of some cells and their conditions.
+fn write_cells(out: &mut String, report: &Report, section: &Section) -> std::fmt::Result {
+    if let [one] = section.cells.as_slice()
+        && let Some(title) = one.own_title()
+    {
+        writeln!(out, "{}:\n", cell(title))?;
+    }
+    if let Some(table) = table::of_section(report, section) {
+        write_table(out, &table)?;
+    }
+    if let Some(beside) = table::of_published(report, section) {
+        writeln!(out, "{}:\n", cell(&beside.caption))?;
+        write_table(out, &beside)?;
+    }
+    let single = section.cells.len() == 1;
+    for one in &section.cells {
+        let terms = table::terms(one);
+        if !terms.is_empty() {
+            let title = if single { String::new() } else { format!("{}: ", cell(&one.title)) };
+            writeln!(out, "{}{title}{}.", if single { "" } else { "- " }, cell(&terms))?;
+        }
+    }
+    out.push('\n');
+    if let Some(more) = table::of_more(section) {
+        writeln!(out, "<details><summary>More figures</summary>\n")?;
+        write_table(out, &more)?;
+        writeln!(out, "</details>\n")?;
+    }
+    Ok(())
+}
+
+/// Writes a table. Several groups get a first column with their titles; the title of a single group stands above the
+/// table.
+fn write_table(out: &mut String, table: &Table) -> std::fmt::Result {
+    let with_groups = table.groups.len() > 1;
     let heads: Vec<&str> = table.columns.iter().map(|column| column.head.as_str()).collect();
-    let lead = if with_groups { "| Load " } else { "" };
-    writeln!(out, "{lead}| {} |", heads.iter().map(|head| cell(head)).collect::<Vec<_>>().join(" | "))?;
+    let lead = if with_groups { "| | " } else { "| " };
+    writeln!(out, "{lead}{} |", heads.iter().map(|head| cell(head)).collect::<Vec<_>>().join(" | "))?;
     if with_groups {
         out.push_str("|---");
     }
@@ -145,15 +252,15 @@ fn write_table(out: &mut String, table: &Table, with_groups: bool) -> std::fmt::
         }
     }
     out.push('\n');
-    for footnote in &table.footnotes {
-        writeln!(out, "{}\n", footnote.replace('*', "\\*"))?;
-    }
     Ok(())
 }
 
-/// Escapes a text so that it cannot break its table.
+/// Escapes a text on one line so that it cannot break its table.
 fn cell(text: &str) -> String {
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    escaped(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('*', "\\*").replace('<', "&lt;")
 }
 
@@ -174,7 +281,7 @@ fn write_missing(out: &mut String, report: &Report) -> std::fmt::Result {
     if missing.peek().is_none() {
         return Ok(());
     }
-    writeln!(out, "## Missing rows\n")?;
+    writeln!(out, "### Missing rows\n")?;
     for used in missing {
         if let Some(why) = &used.missing {
             let get = if why.get.is_empty() { String::new() } else { format!(" To get it: {}", why.get) };
@@ -192,7 +299,7 @@ fn write_terms(out: &mut String, report: &Report) -> std::fmt::Result {
     if report.received.is_empty() && marked.is_empty() {
         return Ok(());
     }
-    writeln!(out, "## Equal terms\n")?;
+    writeln!(out, "### Equal terms\n")?;
     if unequal.is_empty() && !report.received.is_empty() {
         writeln!(out, "The origin received the same request from every system.\n")?;
     }
@@ -211,7 +318,7 @@ fn write_terms(out: &mut String, report: &Report) -> std::fmt::Result {
 
 fn write_provenance(out: &mut String, report: &Report) -> std::fmt::Result {
     let header = &report.header;
-    writeln!(out, "## How it was measured\n")?;
+    writeln!(out, "## {MEASURED}\n")?;
     for scaled in &header.scaled {
         writeln!(out, "- Scaled: {scaled}")?;
     }
@@ -242,6 +349,24 @@ fn write_provenance(out: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(seconds) = report.end {
         writeln!(out, "- It took {}", number::duration(seconds))?;
     }
-    writeln!(out, "\nRatios are taken within rounds; the ranges beside them are {}.", crate::INTERVALS)?;
     writeln!(out, "\nAgain:\n\n```\n{}\n```", header.command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_are_those_of_a_forge() {
+        let mut anchors = Anchors::default();
+        assert_eq!(
+            anchors.of("As published: Connection:Close without a space, 1,000 connections"),
+            "as-published-connectionclose-without-a-space-1000-connections"
+        );
+        assert_eq!(anchors.of("64 KiB — a `b`"), "64-kib--a-b");
+        assert_eq!(
+            (anchors.of("One"), anchors.of("One"), anchors.of("one")),
+            ("one".into(), "one-1".into(), "one-2".into())
+        );
+    }
 }

@@ -12,8 +12,6 @@ use unicode_width::UnicodeWidthStr;
 const NARROWEST: usize = 40;
 /// The smallest width of a column with words that wrap.
 const WORDS: usize = 12;
-/// Cores that other programs used before the run, from which the report says so at its head.
-const BUSY: f64 = 0.2;
 /// Spaces between columns.
 const GAP: usize = 2;
 
@@ -32,9 +30,8 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
         report.header.started,
         report.header.seed
     ));
-    if host.busy_at_start.is_some_and(|cores| cores > BUSY) {
-        let (_, text) = table::surroundings(host).pop().unwrap_or_default();
-        out.line(&format!("A busy machine: {text}"), style(Tone::Bad));
+    if let Some(busy) = table::busy(host) {
+        out.line(&busy, style(Tone::Bad));
     }
     if let Some(unfinished) = report.unfinished() {
         out.line(unfinished, style(Tone::Bad));
@@ -43,7 +40,7 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
         out.line(&format!("Scaled: {scaled}"), Style::new());
     }
     if let Some(decision) = &report.decision {
-        out.line(table::headline_text(decision).trim(), Style::new().bold());
+        out.line(&table::sentences_text(decision), Style::new().bold());
         for learned in &report.learned {
             out.line(learned, Style::new());
         }
@@ -88,6 +85,13 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
             let get = if why.get.is_empty() { String::new() } else { format!("; to get it: {}", why.get) };
             out.line(&format!("Missing, {}: {}{get}", used.title, why.reason), Style::new());
         }
+    }
+    if let Some(all) = table::of_systems(report.decision.as_ref()) {
+        out.table(&all);
+    }
+    out.title("Words of this report");
+    for (term, meaning) in table::glossary(&report) {
+        out.faint(&format!("{term}: {meaning}"));
     }
     out.faint(&format!("Again: {}", report.header.command));
     out.text

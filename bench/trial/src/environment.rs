@@ -276,3 +276,19 @@ pub fn tail(file: &Path, lines: usize) -> String {
     let all: Vec<&str> = text.lines().collect();
     all[all.len().saturating_sub(lines)..].join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_warns_at_its_start_if_other_programs_use_the_machine() {
+        assert_eq!(busy_warning("this machine", 0.1, Some(9.0)), None);
+        let warning = busy_warning("this machine", 1.3, Some(2.5)).unwrap();
+        assert!(
+            warning
+                .starts_with("this machine is busy: other programs use 1.3 of its cores (load average 2.5)"),
+            "{warning}"
+        );
+    }
+}

@@ -76,7 +76,7 @@ impl Run {
         if settings.tool() == "builtin" {
             let mut plan = plan(settings, aim, seconds, None);
             if let Some(file) = &settings.replay {
-                repeat(&mut plan, file, settings)?;
+                repeat(&mut plan, file, settings, environment.own_origin.is_none())?;
             }
             plan.warm_up = settings.warm_up();
             plan.seed = environment.arrivals();

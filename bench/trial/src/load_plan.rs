@@ -2,13 +2,15 @@
 //! and its [`Aim`].
 
 use crate::failure::Failure;
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tollgate_lab_load::{
     Expect, Length as PlanLength, Plan, Protocol, Request as PlanRequest, Tls, recording,
 };
+use tollgate_lab_origin::{ANSWER, LONGEST_ANSWER, body};
 use tollgate_lab_record::{LoadModel, Verification};
-use tollgate_lab_study::{Settings, Url, Verify};
+use tollgate_lab_study::{OriginKind, Settings, Url, Verify};
 use tollgate_lab_system::TlsFiles;
 use tollgate_lab_system::credentials::header_lines;
 use tollgate_lab_tools::{Header, HttpVersion, Length, Request};
@@ -167,19 +169,32 @@ pub fn check_plan(settings: &Settings, aim: Aim<'_>, count: u64) -> Plan {
     plan
 }
 
-/// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. Every system is held to the
-/// origin's answer, not to the recorded one, since the same origin is behind all of them. The host of the settings
-/// comes first, then the recorded host, then the host of the gateway's URL.
-pub(crate) fn repeat(plan: &mut Plan, file: &str, settings: &Settings) -> Result<(), Failure> {
+/// Makes a plan repeat a recording: its times, methods, hosts, paths and sizes of requests. The laboratory's built-in
+/// origin (`ours`) gives the recorded status and length when a request asks for them. Of every other origin the usual
+/// answer is expected, since the same origin is behind all systems. The host of the settings comes first, then the recorded host, then the
+/// host of the gateway's URL.
+pub(crate) fn repeat(plan: &mut Plan, file: &str, settings: &Settings, ours: bool) -> Result<(), Failure> {
     let read = recording::read(std::path::Path::new(file), settings.replay_speed()).map_err(Failure)?;
     let usual = plan.requests.swap_remove(0);
     plan.requests = read.requests;
+    let asks = ours && settings.origin() == OriginKind::Builtin && settings.answer.is_none();
+    let mut expected: HashMap<(u16, u32), Expect> = HashMap::new();
     for request in &mut plan.requests {
         request.headers.extend(usual.headers.iter().cloned());
         request.host = settings.host.clone().or(request.host.take()).or_else(|| usual.host.clone());
+        let wanted = if asks { answer_of(&request.expect) } else { None };
+        let expect = match wanted {
+            Some((status, bytes)) => {
+                request.headers.push((ANSWER.to_owned(), format!("{status} {bytes}")));
+                *expected
+                    .entry((status, bytes))
+                    .or_insert_with(|| Expect::exactly(status, &body(bytes as usize)))
+            }
+            None => usual.expect,
+        };
         request.expect = match request.method.as_str() {
-            "HEAD" => Expect { length: Some(0), digest: None, ..usual.expect },
-            _ => usual.expect,
+            "HEAD" => Expect { length: Some(0), digest: None, ..expect },
+            _ => expect,
         };
     }
     plan.replay = Some(read.replay);
@@ -188,6 +203,17 @@ pub(crate) fn repeat(plan: &mut Plan, file: &str, settings: &Settings) -> Result
         PlanLength::Requests(_) => plan.replay.as_ref().map_or(1.0, |replay| replay.period_us as f64 / 1e6),
     });
     Ok(())
+}
+
+/// Returns the status and the length of a recorded answer; `None` if the recording does not hold them, or if no origin gives
+/// such an answer.
+fn answer_of(recorded: &Expect) -> Option<(u16, u32)> {
+    let status = recorded.status.filter(|status| (200..=599).contains(status))?;
+    if matches!(status, 204 | 304) {
+        return Some((status, 0));
+    }
+    let bytes = recorded.length?.min(u64::from(LONGEST_ANSWER));
+    Some((status, u32::try_from(bytes).ok()?))
 }
 
 /// Returns the header lines of a known client if the settings ask for them; otherwise none.

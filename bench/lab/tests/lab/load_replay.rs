@@ -104,12 +104,16 @@ fn a_har_file_is_repeated_with_its_headers_and_bodies() {
 #[test]
 fn a_study_repeats_a_recording_against_every_system() {
     let bench = Bench::new();
-    let line = |millisecond: u32, method: &str, bytes: u32| {
+    let line = |millisecond: u32, method: &str, bytes: u32, answer: &str| {
         format!(
-            r#"{{"time":"2026-01-31T23:59:59.{millisecond:03}Z","method":"{method}","path":"/mine","host":"my.test","status":204,"bytes_in":{bytes},"total_ms":0}}"#
+            r#"{{"time":"2026-01-31T23:59:59.{millisecond:03}Z","method":"{method}","path":"/mine","host":"my.test","bytes_in":{bytes},"total_ms":0,{answer}}}"#
         )
     };
-    bench.write("access.log", &[line(0, "GET", 0), line(10, "POST", 5), line(20, "HEAD", 0)].join("\n"));
+    let (large, none) = (r#""status":404,"bytes_out":70000"#, r#""status":204,"bytes_out":0"#);
+    bench.write(
+        "access.log",
+        &[line(0, "GET", 0, large), line(10, "POST", 5, none), line(20, "HEAD", 0, large)].join("\n"),
+    );
     let study = "
 title: My traffic
 about: A recording.
@@ -126,9 +130,11 @@ sections:
     for name in ["direct", "wire"] {
         let trial = results.trials.iter().find(|trial| trial.system == name).unwrap();
         let load = trial.load.as_ref().unwrap();
-        // Three requests in 60 ms: the origin's answer is verified, not the recorded status.
+        // Three requests in 60 ms. The origin gives the recorded answers.
         assert_eq!(load.model, LoadModel::Constant { rps: 50.0 });
         assert_eq!((load.ok, load.failures.total()), (15, 0), "{name}: {load:?}");
+        assert_eq!(load.statuses, [(404, 10), (204, 5)].into(), "{name}");
+        assert_eq!(load.body_bytes, Some(5 * 70_000), "{name}");
     }
     for (wrong, words) in [
         ("replay: access.log", "rate: 5, replay: access.log"),

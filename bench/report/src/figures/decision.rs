@@ -5,9 +5,18 @@
 //! names a winner only if the interval of the ratio to **every** other system excludes 1 beyond the noise of
 //! the machine. Everything else is a [`Doubt`], which says between which systems no difference was shown.
 
-use super::{Call, CellReport, Metric, Row, Section, build};
+use super::{Call, CellReport, Metric, Row, Section, build, parts};
 use serde::Serialize;
 use tollgate_lab_record::{Results, Summary, VerdictKind};
+
+/// The systems that are no gateways, but what a gateway is compared with: no system at all, and one that passes bytes
+/// on without reading them.
+const REFERENCES: [&str; 3] = ["direct", "floor", "forwarder"];
+
+/// Returns whether a system is a reference for the others and no candidate itself.
+pub fn is_reference(system: &str) -> bool {
+    REFERENCES.contains(&system)
+}
 
 /// The decision table: one row for each system, from the cell that answers the study's question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,6 +25,8 @@ pub struct Decision {
     pub cell: String,
     /// The title of the cell and of its section.
     pub at: String,
+    /// The connections in words; `None` if the file does not hold them.
+    pub load: Option<String>,
     /// The offered rate of the cell in requests per second; `None` for a closed loop.
     pub offered: Option<f64>,
     /// The metric that orders the rows.
@@ -61,6 +72,8 @@ pub enum Headline {
     NoDifference {
         /// These systems, the best figure first.
         between: Vec<Entry>,
+        /// The systems that are worse than the best one beyond doubt.
+        worse: Vec<Entry>,
         /// The reason.
         why: Doubt,
     },
@@ -150,20 +163,26 @@ impl Decision {
             };
             order.then_with(|| b.row.figures().is_some().cmp(&a.row.figures().is_some()))
         });
-        // A direct run has no toll: it is the reference for the others, not a candidate.
-        if let Some(at) = rows.iter().position(|row| row.row.system == "direct")
-            && (by != Metric::Rps || baseline.is_some_and(|(name, _)| name == "direct"))
-        {
-            let direct = rows.remove(at);
-            rows.insert(0, direct);
-        }
+        // References come first. A direct run whose throughput the others are not compared with is one of the rows.
+        let apart = |row: &DecisionRow| {
+            let compared = by != Metric::Rps || baseline.is_some_and(|(name, _)| name == "direct");
+            is_reference(&row.row.system) && (row.row.system != "direct" || compared)
+        };
+        rows.sort_by_key(|row| (!apart(row), row.row.system != "direct" && apart(row)));
         // A study that also measures cells without a feature asks more than their price.
         let priced = sections.iter().filter(|section| !section.cells.is_empty());
         let only_priced = priced.into_iter().all(|section| !section.prices.is_empty());
         let prices = prices(sections, results).filter(|_| chosen.is_none() && only_priced);
         Some(Self {
             cell: cell.id.clone(),
-            at: format!("{} ({})", cell.title, section.title),
+            at: match cell.own_title() {
+                Some(title) => format!("{title} ({})", section.title),
+                None if cell.axis.as_ref().is_some_and(|(axis, _)| axis == "connections") => {
+                    format!("{}, {}", section.title, parts::count(cell))
+                }
+                None => format!("{}, {}", section.title, cell.title),
+            },
+            load: parts::load(cell),
             offered: cell.offered,
             by,
             rows,
@@ -180,7 +199,7 @@ fn most_attributed<'a>(
 ) -> Option<(&'a Section, &'a CellReport)> {
     let rank = |cell: &CellReport| {
         let by = if cell.offered.is_some() { Metric::Cpu } else { Metric::Rps };
-        let own = cell.rows.iter().filter(|row| row.system != "direct" && is_its_own(row, by));
+        let own = cell.rows.iter().filter(|row| !is_reference(&row.system) && is_its_own(row, by));
         let measured = cell.rows.iter().filter(|row| row.figures().is_some());
         (cell.offered.is_some(), own.count(), measured.count(), cell.offered.unwrap_or(0.0) as u64)
     };
@@ -218,7 +237,7 @@ fn better_first(by: Metric, a: f64, b: f64) -> std::cmp::Ordering {
 fn headline(results: &Results, cell: &CellReport, by: Metric) -> Headline {
     let mut own: Vec<(&Row, f64)> = Vec::new();
     let mut limited: Vec<(String, Option<f64>, &'static str)> = Vec::new();
-    for row in cell.rows.iter().filter(|row| row.system != "direct") {
+    for row in cell.rows.iter().filter(|row| !is_reference(&row.system)) {
         let hidden = by.is_latency() && row.verdict.is_some_and(|kind| !kind.has_latency());
         if hidden && row.figures().is_some_and(|figures| figures.keeps_its_rate()) {
             limited.push((row.title.clone(), None, row.verdict_name()));
@@ -249,13 +268,17 @@ fn headline(results: &Results, cell: &CellReport, by: Metric) -> Headline {
     let wanted = if by.lower_is_better() { Call::Lower } else { Call::Higher };
     let noise = best.0.control.filter(|_| by == Metric::Cpu);
     let mut between = vec![entry(best)];
+    let mut worse = Vec::new();
     let mut why = None;
     let mut first = None;
     for other in others {
         let ratio = build::pair(results, &cell.id, &best.0.system, &other.0.system, by);
         first = first.or(ratio);
         let doubt = match ratio.map(|ratio| (ratio, build::named(ratio, noise))) {
-            Some((_, call)) if call == wanted => continue,
+            Some((_, call)) if call == wanted => {
+                worse.push(entry(other));
+                continue;
+            }
             Some((ratio, Call::Open)) => Doubt::Rounds { rounds: ratio.rounds },
             Some(_) => Doubt::Noise,
             None => {
@@ -271,7 +294,7 @@ fn headline(results: &Results, cell: &CellReport, by: Metric) -> Headline {
     }
     match (why, first) {
         (None, Some(ratio)) => Headline::Winner { best: entry(best), next: entry(next), ratio },
-        (why, _) => Headline::NoDifference { between, why: why.unwrap_or(Doubt::NoRatio) },
+        (why, _) => Headline::NoDifference { between, worse, why: why.unwrap_or(Doubt::NoRatio) },
     }
 }
 
@@ -307,7 +330,7 @@ fn decision_row<'a>(
     cells: impl Iterator<Item = &'a CellReport>,
 ) -> DecisionRow {
     let mut out = DecisionRow { row: row.clone(), most: None, usable: 0, cells: 0, own_limit: 0 };
-    if !in_cell && row.figures().is_some() {
+    if !in_cell && !matches!(row.outcome, super::Outcome::Missing { .. }) {
         out.row.outcome = super::Outcome::Elsewhere;
         out.row.ratios.clear();
         out.row.verdict = None;

@@ -3,9 +3,11 @@
 
 mod build;
 mod decision;
+mod parts;
 
 pub(crate) use build::{named, pair, paired, rounds};
-pub use decision::{Decision, DecisionRow, Doubt, Headline, PriceList};
+pub use decision::{Decision, DecisionRow, Doubt, Headline, PriceList, is_reference};
+pub use parts::{Page, Part};
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -181,6 +183,12 @@ pub struct CellReport {
 }
 
 impl CellReport {
+    /// Returns the title; `None` if it only repeats the value of the axis, as the title of a point without one does.
+    pub fn own_title(&self) -> Option<&str> {
+        let repeated = self.axis.as_ref().map(|(axis, value)| format!("{axis} {value}"));
+        (repeated.as_ref() != Some(&self.title)).then_some(self.title.as_str())
+    }
+
     /// Returns the row of a system.
     pub fn row(&self, system: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.system == system)
@@ -301,6 +309,11 @@ impl Report {
     /// Returns the systems that could not be measured.
     pub fn missing(&self) -> impl Iterator<Item = &SystemUsed> {
         self.systems.iter().filter(|used| used.missing.is_some())
+    }
+
+    /// Returns the parts of all sections, in order.
+    pub fn parts(&self) -> Vec<Part> {
+        self.sections.iter().flat_map(Section::parts).collect()
     }
 
     /// Returns all rows with their cells.

@@ -1,19 +1,51 @@
 //! Embeds the figures in the page as JSON, for scripts and for the test that compares the page with the
-//! result file.
+//! result file. A row of the JSON is a system in a cell; its values have the order of `columns`. The rows of the page's
+//! tables name their place in it.
 
 use crate::figures::{Call, Metric, Report, Row};
 use crate::number::behind;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
 
-/// Returns the block `<script type="application/json" id="figures">`, with an element for each cell and
-/// system.
+/// The places of cells and systems in the JSON.
+pub(super) struct Places(Vec<(String, String)>);
+
+impl Places {
+    pub(super) fn new(report: &Report) -> Self {
+        Self(report.rows().map(|(cell, row)| (cell.id.clone(), row.system.clone())).collect())
+    }
+
+    /// Returns the place of a system in a cell.
+    pub(super) fn of(&self, cell: &str, system: &str) -> Option<usize> {
+        self.0.iter().position(|(one, other)| one == cell && other == system)
+    }
+}
+
+/// Returns the block `<script type="application/json" id="figures">`, with a row for each cell and system.
 pub(super) fn figures(report: &Report) -> Markup {
-    let rows: Vec<Value> = report.rows().map(|(cell, row)| figures_of(&cell.id, row)).collect();
+    let found: Vec<Map<String, Value>> = report.rows().map(|(cell, row)| figures_of(&cell.id, row)).collect();
+    let mut columns: Vec<&String> = Vec::new();
+    for name in found.iter().flat_map(Map::keys) {
+        if !columns.contains(&name) {
+            columns.push(name);
+        }
+    }
+    let rows: Vec<Vec<Value>> = found
+        .iter()
+        .map(|row| {
+            let mut values: Vec<Value> =
+                columns.iter().map(|name| row.get(*name).cloned().unwrap_or(Value::Null)).collect();
+            while values.last().is_some_and(Value::is_null) {
+                values.pop();
+            }
+            values
+        })
+        .collect();
     let all = json!({
         "study": report.header.study,
         "seed": report.header.seed,
         "baseline": report.baseline.as_ref().map(|(name, _)| name),
+        "columns": columns,
         "rows": rows,
     });
     // "</script>" within a text would end the block; JSON permits `<` as an escape.
@@ -21,14 +53,11 @@ pub(super) fn figures(report: &Report) -> Markup {
     html! { script type="application/json" id="figures" { (PreEscaped(text)) } }
 }
 
-fn figures_of(cell: &str, row: &Row) -> Value {
+fn figures_of(cell: &str, row: &Row) -> Map<String, Value> {
     let mut out = Map::new();
     out.insert("cell".into(), json!(cell));
     out.insert("system".into(), json!(row.system));
     out.insert("verdict".into(), json!(row.verdict_name()));
-    if let Some(why) = row.why_not() {
-        out.insert("why".into(), json!(why));
-    }
     if let Some(figures) = row.figures() {
         let mut put = |name: &str, value: Option<f64>| {
             if let Some(value) = value {
@@ -80,5 +109,5 @@ fn figures_of(cell: &str, row: &Row) -> Value {
             out.insert(format!("published-{}", ratio.metric.key()), json!(behind(published)));
         }
     }
-    Value::Object(out)
+    out
 }

@@ -10,16 +10,16 @@ use maud::{Markup, html};
 pub(super) fn terms(report: &Report) -> Markup {
     let marked = || report.systems.iter().filter(|used| used.marked.is_some() || !used.terms.is_empty());
     html! {
-        section id="terms" {
-            h2 { "Equal terms" }
+        div id="terms" {
+            h3 { "Equal terms" }
             p { "One and the same request was sent through every system, and what arrived at the origin was compared." }
             @if !report.received.is_empty() {
                 div class="scroll" role="region" tabindex="0" aria-label="What the origin received" {
                     table {
                         caption { "What the origin received" }
                         thead { tr {
-                            th scope="col" { "System" } th scope="col" { "Version" }
-                            th scope="col" class="n" { "Requests a connection" } th scope="col" { "Differences" }
+                            th scope="col" class="t" { "System" } th scope="col" class="t" { "Version" }
+                            th scope="col" { "Requests a connection" } th scope="col" class="t" { "Differences" }
                         } }
                         tbody {
                             @for one in &report.received {
@@ -28,12 +28,12 @@ pub(super) fn terms(report: &Report) -> Markup {
                                         (report.title_of(&one.system))
                                         @if !one.section.is_empty() { small class="faint" { " " (one.section) } }
                                     }
-                                    td { (one.version) }
-                                    td class="n" { (number::plain(one.requests as f64 / one.connections.max(1) as f64)) }
+                                    td class="t" { (one.version) }
+                                    td { (number::plain(one.requests as f64 / one.connections.max(1) as f64)) }
                                     @if one.differences.is_empty() {
-                                        td class="faint" { "none" }
+                                        td class="t faint" { "none" }
                                     } @else {
-                                        td { (prose::line(&one.differences.join("; "))) }
+                                        td class="t" { (prose::line(&one.differences.join("; "))) }
                                     }
                                 }
                             }
@@ -61,8 +61,8 @@ pub(super) fn terms(report: &Report) -> Markup {
 pub(super) fn missing(report: &Report) -> Markup {
     html! {
         @if report.missing().next().is_some() {
-            section id="missing" {
-                h2 { "Missing rows" }
+            div id="missing" {
+                h3 { "Missing rows" }
                 ul {
                     @for used in report.missing() {
                         @if let Some(why) = &used.missing {
@@ -83,7 +83,7 @@ pub(super) fn provenance(report: &Report) -> Markup {
     let header = &report.header;
     let host = &header.host;
     html! {
-        section id="provenance" {
+        section id="provenance" class="page" {
             h2 { "How it was measured" }
             p { "This runs it again:" }
             pre class="command" { code { (header.command) } }

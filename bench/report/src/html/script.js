@@ -1,5 +1,16 @@
 "use strict";
-// The page is complete without this: tables become sortable, legends become switches.
+// The page is complete without this: tables become sortable, legends become switches, and the list of pages marks the
+// one that is shown.
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const mark = () => {
+  const at = location.hash.slice(1).split("-")[0] || "overview";
+  for (const link of document.querySelectorAll(".contents a")) {
+    if (link.hash === `#${at}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+};
+addEventListener("hashchange", mark);
+mark();
 for (const table of document.querySelectorAll("table.sortable")) {
   table.querySelectorAll("thead th").forEach((head, column) => {
     const button = document.createElement("button");
@@ -12,8 +23,13 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const key = (row) => {
         const cell = row.cells[column];
         if (!cell) return null;
-        if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
-        return head.classList.contains("n") ? null : cell.textContent;
+        if (head.classList.contains("t")) return cell.textContent;
+        // A number has its exact value in the JSON; others are read from the text.
+        const values = figures.rows[row.dataset.row];
+        const exact = values && values[figures.columns.indexOf(head.dataset.figure)];
+        if (typeof exact === "number") return exact;
+        const read = Number.parseFloat(cell.lastChild.textContent.replaceAll(",", "").replace("−", "-"));
+        return Number.isNaN(read) ? null : read;
       };
       const order = (a, b) => {
         const [x, y] = [key(a), key(b)];

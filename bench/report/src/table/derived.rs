@@ -42,10 +42,7 @@ pub fn of_prices(report: &Report, section: &Section) -> Option<Table> {
         caption: format!("{}: what features add", section.title),
         columns,
         groups: vec![Group { title: None, rows }],
-        footnotes: vec![format!(
-            "Faint: no price was shown, since the interval holds 0 or there are fewer than {} rounds.",
-            crate::FEWEST_ROUNDS
-        )],
+        footnotes: Vec::new(),
     })
 }
 

@@ -2,21 +2,25 @@
 //! may carry the exact number behind it ([`Source`]), which the HTML page exposes and its test compares with
 //! the result file.
 
-mod decision;
 mod derived;
-mod headline;
+mod glossary;
+mod overview;
+mod plot;
 mod published;
 mod section;
+mod sentences;
 
-pub use decision::of_decision;
 pub(crate) use derived::signed;
 pub use derived::{of_own, of_prices, steady};
-pub(crate) use headline::headline_text;
-pub use headline::{Piece, headline};
+pub use glossary::glossary;
+pub use overview::{of_decision, of_systems};
+pub use plot::{Plot, PlotBar, plot};
 pub use published::of_published;
 pub use section::{of_more, of_section};
+pub(crate) use sentences::sentences_text;
+pub use sentences::{Piece, Sentence, sentences};
 
-use crate::figures::{Call, CellReport, Figures, Metric, Ratio, Row};
+use crate::figures::{Call, CellReport, Figures, Ratio, Row};
 use crate::number;
 use tollgate_lab_record::{Host, Summary, VerdictKind};
 
@@ -131,6 +135,28 @@ pub struct Table {
     pub footnotes: Vec<String>,
 }
 
+impl Table {
+    /// Returns the table without the columns in which every text is "–".
+    fn without_empty_columns(mut self) -> Self {
+        let is_empty = |at: usize| {
+            let mut texts = self.groups.iter().flat_map(|group| &group.rows).filter_map(|row| row.get(at));
+            texts.all(|text| text.text == "–" && text.span == 1)
+        };
+        let kept: Vec<bool> = (0..self.columns.len()).map(|at| at == 0 || !is_empty(at)).collect();
+        let keep = |at: &mut usize| {
+            *at += 1;
+            kept[*at - 1]
+        };
+        let mut at = 0;
+        self.columns.retain(|_| keep(&mut at));
+        for row in self.groups.iter_mut().flat_map(|group| &mut group.rows) {
+            let mut at = 0;
+            row.retain(|_| keep(&mut at));
+        }
+        self
+    }
+}
+
 fn column(head: impl Into<String>, number: bool, drop: u8) -> Column {
     Column { head: head.into(), number, drop }
 }
@@ -221,12 +247,6 @@ fn limit(row: &Row) -> Text {
     }
 }
 
-/// Returns the 99th percentile of a typical round; over all requests if the rounds have none.
-fn p99(place: &Place<'_>, figures: &Figures) -> Text {
-    let mark = if figures.corrected { "" } else { "†" };
-    place.number("p99_us", figures.of(Metric::P99), |us| format!("{}{mark}", number::time(us)))
-}
-
 /// Returns the interval of the 99th percentile over the rounds, in words; `None` if they show no spread.
 fn p99_range(figures: &Figures) -> Option<String> {
     let rounds = figures.p99_rounds_us.filter(|rounds| rounds.rounds > 1 && rounds.low < rounds.high)?;
@@ -251,10 +271,29 @@ fn verdict(row: &Row) -> Text {
     }
 }
 
+/// Returns the findings of a row that [`verdict`] and [`reason`] do not show.
+pub fn further_findings(row: &Row) -> &[String] {
+    match row.verdict {
+        _ if row.figures().is_none() => &[],
+        Some(VerdictKind::Nothing) => &row.findings,
+        _ => row.findings.get(1..).unwrap_or_default(),
+    }
+}
+
 /// Returns a reason in place of figures.
 fn reason(row: &Row, why: &str, span: usize) -> Text {
     let tone = if row.verdict.is_some() { Tone::Bad } else { Tone::Faint };
     Text { span, ..Text::new(format!("{}: {why}", row.verdict_name())).tone(tone) }
+}
+
+/// Cores that other programs used before the run, from which a report says so at its head.
+const BUSY: f64 = 0.2;
+
+/// Returns a warning if other programs used the machine when the run began.
+pub fn busy(host: &Host) -> Option<String> {
+    host.busy_at_start.filter(|cores| *cores > BUSY)?;
+    let (_, text) = surroundings(host).pop()?;
+    Some(format!("A busy machine: {text}."))
 }
 
 /// Returns what the figures of a run depend on besides CPU and kernel: a name and a text each. Empty for a file

@@ -1,6 +1,6 @@
 //! The figures that the original published, next to the measured ones.
 
-use super::{Group, Table, Text, Tone, column};
+use super::{Column, Group, Table, Text, Tone, column};
 use crate::figures::{CellReport, Figures, Report, Row, Section};
 use crate::{estimate, number};
 use tollgate_lab_record::Published;
@@ -80,75 +80,90 @@ const FIGURES: [Figure; 7] = [
 ];
 
 /// Returns the section's published figures next to the measured ones, and each as a ratio to the same
-/// system's. That system is the baseline, or the first one of the cell if the original has no run of the
-/// baseline. Systems that are missing here are included. Returns `None` if nothing was published.
+/// system's: a group of rows for each figure of a cell. That system is the baseline, or the first one of the cell if the
+/// original has no run of the baseline. Systems that are missing here are included. Returns `None` if nothing was
+/// published.
 pub fn of_published(report: &Report, section: &Section) -> Option<Table> {
-    let rows = || section.cells.iter().flat_map(|cell| &cell.rows);
-    let figures: Vec<&Figure> =
-        FIGURES.iter().filter(|figure| rows().any(|row| figure.printed(row).is_some())).collect();
-    if figures.is_empty() {
-        return None;
-    }
     let baseline = report.baseline.as_ref().map(|(name, _)| name.as_str());
-    let adds = section
-        .cells
-        .iter()
-        .any(|cell| base(cell, baseline).is_some_and(|base| is_direct(base) && MEAN.printed(base).is_some()));
-    let mut columns = vec![column("System", false, 0)];
-    for figure in &figures {
-        columns.push(column(figure.name, true, 0));
-        columns.push(column(format!("{}, published", figure.name), true, 0));
-        if figure.compares {
-            columns.push(column(format!("{} ratio", figure.name), true, 1));
-            columns.push(column(format!("{} ratio, published", figure.name), true, 1));
+    let mut groups = Vec::new();
+    for cell in &section.cells {
+        let Some(base) = base(cell, baseline) else { continue };
+        let title = |name: &str| match section.cells.len() {
+            1 => name.to_owned(),
+            _ => format!("{}: {name}", cell.title),
+        };
+        let rows = || cell.rows.iter().filter(|row| row.published.is_some());
+        // Failures that neither had say nothing.
+        let says = |figure: &&Figure| {
+            let found =
+                || rows().filter_map(|row| figure.printed(row).map(|theirs| (figure.of(row), theirs)));
+            found().any(|(ours, theirs)| theirs != 0.0 || ours.is_some_and(|ours| ours != 0.0))
+        };
+        for figure in FIGURES.iter().filter(says) {
+            let compared = rows().filter(|row| figure.of(row).or(figure.printed(row)).is_some());
+            let compared = compared.map(|row| figure_row(figure, row, base)).collect();
+            groups.push(Group { title: Some(title(figure.name)), rows: compared });
         }
-    }
-    if adds {
-        columns.push(column("Mean added a proxy", true, 1));
-        columns.push(column("Mean added a proxy, published", true, 1));
-    }
-    let row_of = |cell: &CellReport, base: &Row, row: &Row| {
-        let proxies = cell.settings.get("chain").and_then(|text| text.parse().ok()).unwrap_or(1.0);
-        let is_base = row.system == base.system;
-        let mut texts = vec![Text::new(&row.title)];
-        for figure in &figures {
-            let (ours, theirs) = (figure.of(row), figure.printed(row));
-            texts.push(plain(ours, figure.write));
-            texts.push(plain(theirs, figure.write));
-            if figure.compares && is_base {
-                texts.extend([ours, theirs].map(|value| match value {
-                    Some(_) => Text::new("1").tone(Tone::Faint),
-                    None => plain(None, number::ratio),
-                }));
-            } else if figure.compares {
-                texts.push(plain(over(ours, figure.of(base)), number::ratio));
-                texts.push(plain(over(theirs, figure.printed(base)), number::ratio));
+        if is_direct(base) && MEAN.printed(base).is_some() {
+            let others = rows().filter(|row| row.system != base.system);
+            let added: Vec<_> = others.map(|row| added_row(cell, row, base)).collect();
+            if !added.is_empty() {
+                groups.push(Group { title: Some(title("Mean added a proxy")), rows: added });
             }
         }
-        if adds {
-            let added = |one: Option<f64>, base: Option<f64>| {
-                one.zip(base).filter(|_| !is_base).map(|(one, base)| (one - base) / proxies)
-            };
-            texts.push(plain(added(MEAN.of(row), MEAN.of(base)), number::time));
-            texts.push(plain(added(MEAN.printed(row), MEAN.printed(base)), number::time));
-        }
-        texts
+    }
+    // A single group has no heading of its own.
+    let what = match groups.as_slice() {
+        [] => return None,
+        [Group { title: Some(title), .. }] => format!(", {title}"),
+        _ => String::new(),
     };
-    let groups = section.cells.iter().filter_map(|cell| {
-        let base = base(cell, baseline)?;
-        let rows = cell.rows.iter().filter(|row| row.published.is_some());
-        let rows = rows.map(|row| row_of(cell, base, row)).collect();
-        Some(Group { title: Some(cell.title.clone()), rows })
-    });
-    Some(Table {
-        caption: format!("{}: beside the original", section.title),
-        columns,
-        groups: groups.collect(),
-        footnotes: vec![
-            "Ratios are to the row that says 1: machines differ, so absolute figures do not carry over."
-                .to_owned(),
-        ],
-    })
+    let caption = format!("Beside the original{what}");
+    Some(Table { caption, columns: columns(), groups, footnotes: Vec::new() })
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        column("System", false, 0),
+        column("Here", true, 0),
+        column("Published", true, 0),
+        column("Ratio to the 1, here", true, 1),
+        column("Published", true, 1),
+    ]
+}
+
+/// Returns a figure here and in the original, and its ratios to the base.
+fn figure_row(figure: &Figure, row: &Row, base: &Row) -> Vec<Text> {
+    let (ours, theirs) = (figure.of(row), figure.printed(row));
+    let ratios = if !figure.compares {
+        [None, None].map(|none| plain(none, number::ratio))
+    } else if row.system == base.system {
+        [ours, theirs].map(|value| match value {
+            Some(_) => Text::new("1").tone(Tone::Faint),
+            None => plain(None, number::ratio),
+        })
+    } else {
+        [over(ours, figure.of(base)), over(theirs, figure.printed(base))]
+            .map(|value| plain(value, number::ratio))
+    };
+    let mut texts = vec![Text::new(&row.title), plain(ours, figure.write), plain(theirs, figure.write)];
+    texts.extend(ratios);
+    texts
+}
+
+/// Returns the mean latency that each proxy on the path adds, here and in the original.
+fn added_row(cell: &CellReport, row: &Row, base: &Row) -> Vec<Text> {
+    let proxies = cell.settings.get("chain").and_then(|text| text.parse().ok()).unwrap_or(1.0);
+    let added = |one: Option<f64>, base: Option<f64>| {
+        one.zip(base).map(|(one, base): (f64, f64)| (one - base) / proxies)
+    };
+    let mut texts = vec![
+        Text::new(&row.title),
+        plain(added(MEAN.of(row), MEAN.of(base)), number::time),
+        plain(added(MEAN.printed(row), MEAN.printed(base)), number::time),
+    ];
+    texts.extend([None, None].map(|none| plain(none, number::ratio)));
+    texts
 }
 
 /// Returns the row that the cell's ratios refer to; `None` if the original published nothing for this cell.

@@ -1,7 +1,7 @@
 //! The tables of a section: the deciding figures, and the others.
 
-use super::{Column, Group, Place, Table, Text, Tone, column, p99, parts, reason, verdict};
-use crate::figures::{Call, CellReport, Figures, Metric, Report, Row, Section};
+use super::{Column, Group, Place, Table, Text, Tone, column, p99_range, parts, reason, verdict};
+use crate::figures::{CellReport, Figures, Metric, Report, Row, Section};
 use crate::number;
 
 /// Returns a section's table: its cells one below another, with a row for each system. `None` for a section
@@ -20,8 +20,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
             rows: cell.rows.iter().map(|row| layout.row(cell, row, columns.len())).collect(),
         })
         .collect();
-    let footnotes = footnotes(section, layout.baseline.is_some(), layout.has_cost);
-    Some(Table { caption: section.title.clone(), columns, groups, footnotes })
+    Some(Table { caption: section.title.clone(), columns, groups, footnotes: Vec::new() })
 }
 
 /// The columns of a section's table.
@@ -31,46 +30,78 @@ struct Layout<'a> {
     has_cost: bool,
     /// Whether the cost is also given as user and system time.
     has_parts: bool,
-    /// The metrics with a ratio to the baseline, each with whether the original published that ratio, too.
-    ratios: Vec<(Metric, bool)>,
+    /// Which costs are those of a closed loop.
+    own_rate: Extent,
+    /// Which latencies count from the real sending.
+    from_sending: Extent,
+    /// The metrics with a ratio to the baseline.
+    ratios: Vec<Metric>,
+}
+
+/// Of how many rows something holds: the head of a column says it for all of them, and otherwise each text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    None,
+    Some,
+    All,
+}
+
+impl Extent {
+    fn of(mut found: impl Iterator<Item = bool>) -> Self {
+        let Some(first) = found.next() else { return Self::None };
+        match (first, found.all(|other| other == first)) {
+            (true, true) => Self::All,
+            (false, true) => Self::None,
+            _ => Self::Some,
+        }
+    }
+
+    /// Returns the head of a column, with a word if it is true of all rows.
+    fn head(self, name: &str, word: &str) -> String {
+        if self == Self::All { format!("{name} {word}") } else { name.to_owned() }
+    }
+
+    /// Returns the word for a row, if it is true of that row and not of all.
+    fn word(self, holds: bool, word: &'static str) -> Option<&'static str> {
+        (self == Self::Some && holds).then_some(word)
+    }
 }
 
 impl<'a> Layout<'a> {
     fn of(report: &'a Report, section: &Section) -> Self {
-        let published = |metric: Metric| {
-            rows(section).any(|row| {
-                row.ratio(metric).is_some_and(|ratio| ratio.published.is_some_and(|value| value != 1.0))
-            })
-        };
         let baseline = report.baseline.as_ref();
         let compared_by = section.compared_by.iter().filter(|_| baseline.is_some());
+        let costs = measured(section).filter(|figures| figures.cpu_us.is_some());
+        let timed = measured(section).filter(|figures| figures.p99_us.or(figures.p50_us).is_some());
         Self {
             baseline,
             has_cost: measured(section).any(|figures| figures.cpu_us.is_some()),
             has_parts: measured(section).any(|figures| figures.user_us.is_some()),
-            ratios: compared_by.map(|metric| (*metric, published(*metric))).collect(),
+            own_rate: Extent::of(costs.map(|figures| figures.offered.is_none())),
+            from_sending: Extent::of(timed.map(|figures| !figures.corrected)),
+            ratios: compared_by.copied().collect(),
         }
     }
 
     fn columns(&self) -> Vec<Column> {
         let mut columns = vec![column("System", false, 0)];
         if self.has_cost {
-            columns.push(column("CPU µs/req", true, 0));
+            columns.push(column(self.own_rate.head("CPU µs/req", "at its own rate"), true, 0));
             if self.has_parts {
                 columns.push(column("user + system", true, 5));
             }
         }
-        columns.extend([column("req/s", true, 0), column("p50", true, 4), column("p99", true, 0)]);
+        let latency = |name: &str| self.from_sending.head(name, "from sending");
+        columns.extend([
+            column("req/s", true, 0),
+            column(latency("p50"), true, 4),
+            column(latency("p99"), true, 0),
+        ]);
         if self.has_cost {
             columns.push(column("Memory", true, 3));
         }
         if let Some((_, title)) = self.baseline {
-            for (metric, is_published) in &self.ratios {
-                columns.push(column(format!("{} ÷ {title}", metric.title()), true, 0));
-                if *is_published {
-                    columns.push(column(format!("{} ÷ {title}, published", metric.title()), true, 1));
-                }
-            }
+            columns.extend(self.ratios.iter().map(|by| column(format!("{} ÷ {title}", by.title()), true, 0)));
         }
         columns.push(column("Limited by", false, 0));
         columns
@@ -85,31 +116,29 @@ impl<'a> Layout<'a> {
             return texts;
         };
         if self.has_cost {
-            let own_rate = figures.cpu_us.is_some() && cell.offered.is_none();
+            let own_rate = figures.cpu_us.is_some() && figures.offered.is_none();
             let cost = place.number("cpu_us", figures.cpu_us.map(|cpu| cpu.estimate), number::plain);
-            texts.push(if own_rate {
-                Text { text: format!("{}*", cost.text), ..cost }.tone(Tone::Faint)
-            } else {
-                cost
-            });
+            let cost = match self.own_rate.word(own_rate, "own rate") {
+                Some(word) => cost.beside(word),
+                None => cost,
+            };
+            texts.push(if own_rate { cost.tone(Tone::Faint) } else { cost });
             if self.has_parts {
                 texts.push(parts(figures));
             }
         }
         texts.push(place.number("rps", Some(figures.rps.estimate), number::whole));
         texts.push(place.number("p50_us", figures.p50_us, number::time));
-        texts.push(p99(&place, figures));
+        let tail = place.number("p99_us", figures.of(Metric::P99), number::time);
+        let uncorrected = figures.p99_us.is_some() && !figures.corrected;
+        let marked = self.from_sending.word(uncorrected, "from sending");
+        let beside: Vec<String> = marked.map(str::to_owned).into_iter().chain(p99_range(figures)).collect();
+        texts.push(if beside.is_empty() { tail } else { tail.beside(beside.join(", ")) });
         if self.has_cost {
             texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
         }
         let is_baseline = self.baseline.is_some_and(|(name, _)| row.system == *name);
-        for (metric, is_published) in &self.ratios {
-            texts.push(place.ratio(row.ratio(*metric), is_baseline));
-            if *is_published {
-                let theirs = row.ratio(*metric).and_then(|ratio| ratio.published);
-                texts.push(place.number(&format!("published-{}", metric.key()), theirs, number::ratio));
-            }
-        }
+        texts.extend(self.ratios.iter().map(|metric| place.ratio(row.ratio(*metric), is_baseline)));
         texts.push(verdict(row));
         texts
     }
@@ -124,70 +153,10 @@ fn measured(section: &Section) -> impl Iterator<Item = &Figures> {
     rows(section).filter_map(Row::figures)
 }
 
-/// Returns the footnotes that the figures of a section's table need.
-fn footnotes(section: &Section, has_baseline: bool, has_cost: bool) -> Vec<String> {
-    let mut footnotes = Vec::new();
-    if has_cost && section.cells.iter().any(|cell| cell.offered.is_none()) {
-        footnotes.push(
-            "* at the system's own rate: busy systems batch and look cheaper, so these costs do not compare."
-                .to_owned(),
-        );
-    }
-    let of_rounds = measured(section).filter_map(|figures| figures.p99_rounds_us);
-    if of_rounds.into_iter().any(|p99| p99.low < p99.high) {
-        footnotes.push("p99 is the one of a typical round.".to_owned());
-    }
-    if measured(section).any(|figures| figures.p99_us.is_some() && !figures.corrected) {
-        footnotes.push(
-            "† from the real send time: a generator that waits for an answer does not see the requests it held back."
-                .to_owned(),
-        );
-    }
-    if measured(section).any(|figures| figures.dropped > 0) {
-        footnotes.push("A round that is void for one system is dropped for all of its cell.".to_owned());
-    }
-    let hidden = rows(section).any(|row| {
-        row.figures().is_some_and(|figures| figures.offered.is_some())
-            && row.verdict.is_some_and(|kind| !kind.has_latency())
-    });
-    if hidden {
-        footnotes.push(
-            "No latency stands where the generator's side or the origin caused it: that latency is not the system's."
-                .to_owned(),
-        );
-    }
-    let fewest = measured(section).map(|figures| figures.rounds).min().unwrap_or(0);
-    if fewest == 1 {
-        footnotes.push(format!(
-            "Rows of one round have no interval, and no difference is named from fewer than {} rounds.",
-            crate::FEWEST_ROUNDS
-        ));
-    } else if has_baseline && (2..crate::FEWEST_ROUNDS).contains(&fewest) {
-        footnotes.push(format!(
-            "Rows of {fewest} rounds: {} % confidence intervals; a difference is named from {} rounds on.",
-            number::plain(crate::estimate::level(fewest) * 100.0),
-            crate::FEWEST_ROUNDS
-        ));
-    }
-    let beyond = rows(section).any(|row| {
-        section
-            .compared_by
-            .iter()
-            .any(|metric| row.ratio(*metric).is_some_and(|ratio| ratio.call == Some(Call::Beyond)))
-    });
-    if beyond {
-        footnotes.push(
-            "limit (beyond direct): no gateway is faster than the same load without one, so the direct run was at a limit of \
-             its own or disturbed, and the ratio is no figure of the system."
-                .to_owned(),
-        );
-    }
-    footnotes
-}
-
 /// Returns the section's other figures, with a row for each system that has some: mean and maximum latency,
 /// the uncorrected percentile, cores of system and origin, connections, failures, throttling by a quota.
-/// `None` for a section without figures.
+/// Columns in which no system has a figure are left
+/// out. `None` for a section without figures.
 pub fn of_more(section: &Section) -> Option<Table> {
     let columns = vec![
         column("System", false, 0),
@@ -240,10 +209,8 @@ pub fn of_more(section: &Section) -> Option<Table> {
         })
         .filter(|group: &Group| !group.rows.is_empty())
         .collect();
-    (!groups.is_empty()).then(|| Table {
-        caption: format!("{}: more figures", section.title),
-        columns,
-        groups,
-        footnotes: Vec::new(),
+    (!groups.is_empty()).then(|| {
+        let caption = format!("{}: more figures", section.title);
+        Table { caption, columns, groups, footnotes: Vec::new() }.without_empty_columns()
     })
 }

@@ -137,3 +137,35 @@ pub fn results() -> Results {
         LazyLock::new(|| read(&bytes()[..]).expect("the canned lines are a result file"));
     ONCE.clone()
 }
+
+/// A figure's key: cell, system, and the figure's name.
+pub type Key = (String, String, String);
+
+/// Returns the numbers of a page's JSON, row by row in its order.
+pub fn embedded_rows(page: &str) -> Vec<Vec<(Key, f64)>> {
+    let (_, rest) =
+        page.split_once("<script type=\"application/json\" id=\"figures\">").expect("the block of figures");
+    let (json, _) = rest.split_once("</script>").expect("its end");
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    let columns: Vec<&str> =
+        json["columns"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+    let place = |name: &str| columns.iter().position(|column| *column == name).unwrap();
+    let (cell, system) = (place("cell"), place("system"));
+    let rows = json["rows"].as_array().unwrap().iter().map(|row| {
+        let row = row.as_array().unwrap();
+        let text = |at: usize| row[at].as_str().unwrap().to_owned();
+        let numbers = columns.iter().zip(row).filter_map(|(name, value)| {
+            Some(((text(cell), text(system), (*name).to_owned()), value.as_f64()?))
+        });
+        numbers.collect()
+    });
+    rows.collect()
+}
+
+/// Returns a figure of a page's JSON; `None` if the page has none.
+pub fn embedded(page: &str, cell: &str, system: &str, figure: &str) -> Option<f64> {
+    let all = embedded_rows(page).into_iter().flatten();
+    all.into_iter()
+        .find(|((one, two, three), _)| one == cell && two == system && three == figure)
+        .map(|(_, value)| value)
+}

@@ -262,6 +262,25 @@ fn identical_programs_on_two_days_show_no_difference() {
     }
 }
 
+/// One of many conclusions is wrong by chance more often than a single one, so that each needs a wider interval.
+#[test]
+fn a_conclusion_among_many_needs_a_larger_difference() {
+    let called = |factor: f64, systems: &[String]| {
+        let choice = Choice { reference: Some("nginx"), systems };
+        let after = more_expensive("tollgate", factor);
+        let comparison = tollgate_lab_report::compare(&canned::results(), &after, &choice);
+        let cost = comparison.changes.into_iter().find(|one| {
+            (one.cell.as_str(), one.system.as_str(), one.metric) == ("toll-64", "tollgate", Metric::Cpu)
+        });
+        cost.expect("a cost").call == Call::Higher
+    };
+    let factors = (0..20).map(|step| 1.01 + 0.002 * f64::from(step));
+    let seen: Vec<(bool, bool)> =
+        factors.map(|factor| (called(factor, &["tollgate".to_owned()]), called(factor, &[]))).collect();
+    assert!(seen.contains(&(true, false)), "alone and among all others: {seen:?}");
+    assert!(!seen.contains(&(false, true)) && seen.last() == Some(&(true, true)), "{seen:?}");
+}
+
 #[test]
 fn the_reference_can_be_chosen() {
     let after = more_expensive("nginx", 1.3);

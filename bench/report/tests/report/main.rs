@@ -2,7 +2,7 @@
 
 mod browser;
 mod canned;
-mod headline;
 mod held;
 mod outputs;
 mod published;
+mod sentences;

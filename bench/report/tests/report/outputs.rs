@@ -59,9 +59,9 @@ fn what_is_invalid_has_no_number_anywhere() {
     assert_eq!(words.join(" "), why);
     let page = html(&results);
     for (cell, system) in [("toll-64k", "pingora"), ("connections-6400", "envoy")] {
-        let figure = format!("data-cell=\"{cell}\" data-system=\"{system}\" data-figure=\"rps\"");
-        assert!(!page.contains(&figure), "{system} has figures in {cell}");
+        assert_eq!(canned::embedded(&page, cell, system, "rps"), None, "{system} has figures in {cell}");
     }
+    assert!(canned::embedded(&page, "toll-64k", "nginx", "rps").is_some());
 }
 
 fn row(results: &tollgate_lab_record::Results, system: &str) -> tollgate_lab_report::figures::Row {
@@ -118,8 +118,8 @@ fn latency_stands_nowhere_if_the_generator_side_was_full() {
     assert!(row.ratio(Metric::P99).is_none());
     let page = html(&results);
     for figure in ["p50_us", "p99_us", "max_us"] {
-        let place = format!("data-cell=\"toll-64\" data-system=\"tollgate\" data-figure=\"{figure}\"");
-        assert!(!page.contains(&place), "{figure}");
+        assert_eq!(canned::embedded(&page, "toll-64", "tollgate", figure), None, "{figure}");
+        assert!(canned::embedded(&page, "toll-64", "nginx", figure).is_some(), "{figure}");
     }
     assert!(page.contains("generator side full") && page.contains("that latency is not the system's"));
 }
@@ -137,15 +137,17 @@ fn published_figures_stand_beside_ours_as_ratios() {
     );
     assert!(ratio.ours.unwrap().estimate < 0.35);
     let text = markdown(&results);
-    assert!(text.contains("req/s ÷ nginx, published"), "{text}");
-    assert!(text.contains("| 0.88 |"));
+    // Here, published, and both as ratios to nginx.
+    assert!(text.contains("| System | Here | Published | Ratio to the 1, here | Published |"), "{text}");
+    assert!(text.lines().any(|line| line.contains("| Envoy |") && line.ends_with("| 0.88 |")), "{text}");
 }
 
 #[test]
 fn what_the_original_printed_stands_there_for_systems_that_are_missing_too() {
     let text = markdown(&canned::results());
     let lines: Vec<&str> = text.lines().collect();
-    let at = lines.iter().position(|line| line.ends_with(": beside the original**")).expect("a table");
+    let at = lines.iter().position(|line| *line == "Beside the original, req/s:");
+    let at = at.expect("a table");
     let row = lines[at..].iter().find(|line| line.contains("| Kong |")).expect("a row");
     // Measured, published, and both as ratios to nginx, the baseline: 42,242, the median of three runs.
     assert!(row.ends_with("| Kong | – | 32,576 | – | 0.77 |"), "{row}");
@@ -214,6 +216,19 @@ fn a_run_that_has_just_begun_can_be_printed() {
     results.cells.clear();
     results.systems.clear();
     assert!(html(&results).contains("Nothing was measured yet."));
+}
+
+#[test]
+fn a_machine_that_was_busy_at_the_start_is_said_at_the_head() {
+    let mut results = canned::results();
+    let words = "A busy machine: other programs used 0.60 cores, load average 1.50.";
+    results.header.host.load_at_start = 1.5;
+    for (cores, said) in [(None, false), (Some(0.1), false), (Some(0.6), true)] {
+        results.header.host.busy_at_start = cores;
+        for out in [terminal(&results, 200, false), markdown(&results), html(&results)] {
+            assert_eq!(out.contains(words), said, "{cores:?}: {:.900}", out);
+        }
+    }
 }
 
 #[test]

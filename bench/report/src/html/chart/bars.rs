@@ -5,7 +5,8 @@ use super::{at, clip};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 760.0;
-const RIGHT: f64 = 640.0;
+/// The room at the right that a value takes.
+pub(in crate::html) const ROOM: f64 = 120.0;
 /// Width of a label's letter, at the size for phones.
 const LETTER: f64 = 8.3;
 /// The longest label in letters; longer ones are cut.
@@ -48,6 +49,8 @@ pub(in crate::html) struct Bars {
     pub(in crate::html) bars: Vec<Bar>,
     /// A value to mark by a line, with its name.
     pub(in crate::html) rule: Option<(f64, String)>,
+    /// The room at the right for the texts after the longest bar.
+    pub(in crate::html) room: f64,
 }
 
 impl Bars {
@@ -58,11 +61,12 @@ impl Bars {
         }
         let letters = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(LONGEST);
         let left = 14.0 + (letters.max(8) as f64) * LETTER;
+        let right = WIDTH - self.room;
         let ends = self.bars.iter().flat_map(|bar| {
             let sum: f64 = bar.parts.iter().map(|(_, value)| value).sum();
             [sum].into_iter().chain(bar.whisker.into_iter().flat_map(|(low, high)| [low, high]))
         });
-        let x = Scale::around(Kind::Linear, &ends.collect::<Vec<_>>(), left, RIGHT);
+        let x = Scale::around(Kind::Linear, &ends.collect::<Vec<_>>(), left, right);
         let mut y = TOP;
         let mut places = Vec::new();
         for bar in &self.bars {
@@ -91,7 +95,7 @@ impl Bars {
                         @for tick in x.ticks() {
                             text x=(at(x.at(tick))) y=(at(bottom + 17.0)) text-anchor="middle" { (x.label(tick)) }
                         }
-                        text class="name" x=(at((left + RIGHT) / 2.0)) y=(at(bottom + 38.0)) text-anchor="middle" { (self.axis) }
+                        text class="name" x=(at((left + right) / 2.0)) y=(at(bottom + 38.0)) text-anchor="middle" { (self.axis) }
                     }
                     @if let Some((value, name)) = self.rule.as_ref().filter(|(value, _)| *value <= x.high()) {
                         g class="rule" {

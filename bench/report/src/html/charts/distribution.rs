@@ -27,17 +27,12 @@ fn with_values(mut series: Series, furthest: f64) -> Series {
 
 impl Charts<'_> {
     pub(super) fn curves(&self) -> Vec<Markup> {
-        let decided = self.report.decision.as_ref().map(|decision| decision.cell.as_str());
-        match self.drawn_cell(&self.report.curves) {
-            // The head of the page shows them.
-            Some((cell, _)) if Some(cell.id.as_str()) == decided => Vec::new(),
-            Some((cell, curves)) => self.curves_of(cell, curves),
-            None => Vec::new(),
-        }
+        self.drawn_cell(&self.report.curves)
+            .map_or_else(Vec::new, |(cell, curves)| self.curves_of(cell, curves))
     }
 
     /// Returns the percentile curves of a cell.
-    pub(super) fn curves_of(&self, cell: &CellReport, curves: &[Curve]) -> Vec<Markup> {
+    fn curves_of(&self, cell: &CellReport, curves: &[Curve]) -> Vec<Markup> {
         let rich = |points: &[(f64, f64)]| points.len() >= FEWEST_CURVE_POINTS;
         let all: Vec<f64> = curves
             .iter()
@@ -171,8 +166,8 @@ impl Charts<'_> {
                 figure class="beside" {
                     table {
                         caption { "When each was steady" }
-                        thead { tr { th scope="col" { "System" } th scope="col" { "Steady" } } }
-                        tbody { @for (title, text) in rows { tr { th scope="row" { (title) } td { (text) } } } }
+                        thead { tr { th scope="col" class="t" { "System" } th scope="col" class="t" { "Steady" } } }
+                        tbody { @for (title, text) in rows { tr { th scope="row" { (title) } td class="t" { (text) } } } }
                     }
                 }
             }

@@ -1,7 +1,8 @@
-//! Chooses the charts of a section and fills them.
+//! Chooses the charts of the overview, of a part and of a page, and fills them.
 
 mod axis;
 mod distribution;
+mod overview;
 mod prices;
 mod toll;
 
@@ -11,17 +12,37 @@ use crate::figures::{CellReport, Report, Section};
 use maud::Markup;
 use std::collections::BTreeMap;
 
-/// The charts of a section.
+pub(super) use overview::overview;
+
+/// The classes of a bar in a system's colour, and in the same colour if the value is not the system's or not beyond
+/// chance.
+const FILL: [&str; 8] =
+    ["fill c0", "fill c1", "fill c2", "fill c3", "fill c4", "fill c5", "fill c6", "fill c7"];
+const PALE: [&str; 8] = [
+    "fill pale c0",
+    "fill pale c1",
+    "fill pale c2",
+    "fill pale c3",
+    "fill pale c4",
+    "fill pale c5",
+    "fill pale c6",
+    "fill pale c7",
+];
+
+/// The charts of a part of the report, or of one page of it.
 pub(super) struct Charts<'a> {
     pub(super) report: &'a Report,
+    /// The cells of the whole part.
+    pub(super) part: &'a Section,
+    /// The cells to draw: those of the part, or of a page.
     pub(super) section: &'a Section,
     /// A prefix of ids, unique on the page.
     pub(super) id: String,
 }
 
 impl Charts<'_> {
-    /// Returns the charts as figures in reading order. The figures of one group are next to each other.
-    pub(super) fn draw(&self) -> Vec<Vec<Markup>> {
+    /// Returns the charts that run over the part's numbers of connections, or another setting.
+    pub(super) fn of_part(&self) -> Vec<Vec<Markup>> {
         if self.is_direct_alone() {
             return Vec::new();
         }
@@ -30,14 +51,19 @@ impl Charts<'_> {
             _ if !self.section.prices.is_empty() => Vec::new(),
             Some("rate") => self.along_rate(),
             Some(axis) => self.along(axis),
-            None => self.tolls(),
+            None => Vec::new(),
         };
-        let mut groups = vec![first, self.prices(), self.curves(), self.traces()];
-        for group in &mut groups {
-            group.retain(|figure| !figure.0.is_empty());
+        drawn(vec![first, self.prices()])
+    }
+
+    /// Returns the charts of single cells.
+    pub(super) fn of_cells(&self) -> Vec<Vec<Markup>> {
+        if self.is_direct_alone() {
+            return Vec::new();
         }
-        groups.retain(|group| !group.is_empty());
-        groups
+        let lines_show_it = self.part.axis().is_some() || !self.part.prices.is_empty();
+        let tolls = if lines_show_it { Vec::new() } else { self.tolls() };
+        drawn(vec![tolls, self.curves(), self.traces()])
     }
 
     /// Returns whether only the direct run has figures in this section, so that there is nothing to compare.
@@ -47,28 +73,34 @@ impl Charts<'_> {
             && rows().filter(|row| row.figures().is_some()).all(|row| row.system == "direct")
     }
 
-    /// Returns the percentile curves of one cell of the section.
-    pub(super) fn percentiles(&self, cell: &str) -> Vec<Markup> {
-        let here = self.section.cells.iter().find(|one| one.id == cell);
-        let Some((cell, curves)) = here.zip(self.report.curves.get(cell)) else { return Vec::new() };
-        let mut figures = self.curves_of(cell, curves);
-        figures.retain(|figure| !figure.0.is_empty());
-        figures
-    }
-
     fn look(&self, system: &str) -> Look {
-        let names: Vec<String> = self.report.systems.iter().map(|used| used.name.clone()).collect();
-        Look::of(system, &names)
+        look(self.report, system)
     }
 
-    /// Returns the cell of this section whose raw data is drawn: the decision table's cell if it is in this
-    /// section, otherwise the first cell with such data.
+    /// Returns the cell whose raw data is drawn, if it is one of these cells: the one of the decision table if the part
+    /// has it, otherwise the part's first cell with such data.
     fn drawn_cell<'a, T>(&self, all: &'a BTreeMap<String, Vec<T>>) -> Option<(&CellReport, &'a Vec<T>)> {
         let decided = self.report.decision.as_ref().map(|decision| decision.cell.as_str());
-        let here = || self.section.cells.iter().filter(|cell| all.contains_key(&cell.id));
-        let cell = here().find(|cell| Some(cell.id.as_str()) == decided).or_else(|| here().next())?;
+        let known = || self.part.cells.iter().filter(|cell| all.contains_key(&cell.id));
+        let chosen = known().find(|cell| Some(cell.id.as_str()) == decided).or_else(|| known().next())?;
+        let cell = self.section.cells.iter().find(|cell| cell.id == chosen.id)?;
         Some((cell, &all[&cell.id]))
     }
+}
+
+/// Returns the groups of figures without those that have nothing to draw.
+fn drawn(mut groups: Vec<Vec<Markup>>) -> Vec<Vec<Markup>> {
+    for group in &mut groups {
+        group.retain(|figure| !figure.0.is_empty());
+    }
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+/// Returns a system's look, which is the same in all charts.
+fn look(report: &Report, system: &str) -> Look {
+    let names: Vec<String> = report.systems.iter().map(|used| used.name.clone()).collect();
+    Look::of(system, &names)
 }
 
 /// Returns the largest x of all points.

@@ -1,23 +1,10 @@
 //! Charts of the costs that features add.
 
-use super::Charts;
-use crate::html::chart::bars::{Bar, Bars};
+use super::{Charts, FILL, PALE};
+use crate::html::chart::bars::{Bar, Bars, ROOM};
 use crate::{number, table};
 use maud::Markup;
 use tollgate_lab_record::{Price, Summary};
-
-const PALE: [&str; 8] = [
-    "fill pale c0",
-    "fill pale c1",
-    "fill pale c2",
-    "fill pale c3",
-    "fill pale c4",
-    "fill pale c5",
-    "fill pale c6",
-    "fill pale c7",
-];
-const COLOUR: [&str; 8] =
-    ["fill c0", "fill c1", "fill c2", "fill c3", "fill c4", "fill c5", "fill c6", "fill c7"];
 
 /// A chart of prices: its name, title, axis, the figure, and how the figure is formatted.
 type Drawn = (&'static str, &'static str, &'static str, fn(&Price) -> Option<Summary>, fn(f64) -> String);
@@ -67,12 +54,12 @@ impl Charts<'_> {
                 seen.clone_from(&price.feature);
                 let text = table::signed(value, write);
                 let system = self.report.title_of(&price.system);
-                let colour = self.look(&price.system).colour.min(COLOUR.len() - 1);
+                let colour = self.look(&price.system).colour.min(FILL.len() - 1);
                 Some(Bar {
                     system: price.system.clone(),
                     label: system.to_owned(),
                     heading,
-                    parts: vec![(if none { PALE } else { COLOUR }[colour], value)],
+                    parts: vec![(if none { PALE } else { FILL }[colour], value)],
                     whisker: (found.low < found.high).then_some((found.low, found.high)),
                     says: format!("{system}, {}: {text}", price.feature),
                     value: text,
@@ -90,6 +77,7 @@ impl Charts<'_> {
             key: Vec::new(),
             bars,
             rule: None,
+            room: ROOM,
         }
         .draw()
     }

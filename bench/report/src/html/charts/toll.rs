@@ -2,7 +2,7 @@
 
 use super::Charts;
 use crate::figures::{CellReport, Metric, Row};
-use crate::html::chart::bars::{Bar, Bars};
+use crate::html::chart::bars::{Bar, Bars, ROOM};
 use crate::{number, table};
 use maud::Markup;
 
@@ -41,6 +41,7 @@ impl Charts<'_> {
             key,
             bars,
             rule,
+            room: ROOM,
         }
         .draw()
     }

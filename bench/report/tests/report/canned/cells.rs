@@ -248,10 +248,10 @@ fn cell(id: &str, title: &str, section: &str, axis: Option<(&str, f64)>, systems
         title: title.into(),
         section: section.into(),
         axis: axis.map(|(name, value)| (name.to_owned(), value)),
-        settings: BTreeMap::from([
-            ("body".to_owned(), "2".to_owned()),
-            ("workers".to_owned(), "1".to_owned()),
-        ]),
+        settings: BTreeMap::from(
+            [("body", "2"), ("connections", "64"), ("keep-alive", "yes"), ("workers", "1")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        ),
         systems: systems.iter().map(|name| (*name).to_owned()).collect(),
         published: BTreeMap::new(),
     }

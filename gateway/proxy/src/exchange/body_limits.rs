@@ -67,8 +67,11 @@ impl BodyLimits {
     ) -> Poll<Result<(), Reason>> {
         let now = tollgate_net::now;
         let mut passed = client.deadline.poll_passed(cx).is_ready();
-        if passed && !client.stream.may_send() && self.pace.is_over(now()) && !self.total.is_over() {
-            // The client cannot send: other streams have used up the window of its connection.
+        let is_held_up = client.stream.is_request_paced()
+            || !client.stream.may_send() && self.pace.is_over(now());
+        if passed && is_held_up && !self.total.is_over() {
+            // The client cannot send: the rate of the body is limited, or other streams have used up the window of
+            // its connection.
             self.pace.excuse();
             client.deadline.set(now(), self.total.within(now(), self.each));
             passed = client.deadline.poll_passed(cx).is_ready();

@@ -32,7 +32,7 @@ fn an_endpoint_that_takes_a_collected_body_slowly_is_waited_for() {
     let gateway = Gateway::to(
         &origin.to(),
         ", buffer: {request: 20MiB}",
-        "timeouts: {body: 500ms, response_body: 500ms}",
+        "timeouts: {body: 500ms, send: 500ms}",
     );
     let mut client = gateway.client();
     client.send(format!("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 12 << 20));

@@ -69,20 +69,7 @@ pub fn convert(mut fields: ObjectFields) -> Result<ConvertedUpstream, String> {
     };
     out.extend(balance.map(|balance| ("balance".to_owned(), balance)));
     out.extend(checks.into_iter().flatten());
-    if let Some(retries) = fields.number("retries")? {
-        let retry = match retries {
-            0 => json!("off"),
-            1..=15 => json!({ "attempts": retries + 1 }),
-            _ => return Err(fields.wrong("retries", "a number from 0 to 15")),
-        };
-        out.insert("retry".to_owned(), retry);
-    }
-    if fields.take("retry_timeout").is_some_and(|time| time.as_f64() != Some(0.0)) {
-        return Err(format!(
-            "{}: no time bounds retries alone; write `timeouts.total` of the route, over /api/v1",
-            fields.place("retry_timeout")
-        ));
-    }
+    out.extend(retry(&mut fields)?.map(|retry| ("retry".to_owned(), retry)));
     out.extend(timeouts(&mut fields)?.map(|timeouts| ("timeouts".to_owned(), timeouts)));
     if let Some(pool) = fields.take("keepalive_pool") {
         out.insert("pool".to_owned(), convert_pool(ObjectFields::of(pool, "upstream/keepalive_pool")?)?);
@@ -106,6 +93,38 @@ pub fn convert(mut fields: ObjectFields) -> Result<ConvertedUpstream, String> {
     Ok(ConvertedUpstream { resource: Value::Object(out), host })
 }
 
+/// Converts `retries` and `retry_timeout`, which is in seconds; 0 is no limit.
+fn retry(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
+    let attempts = match fields.number("retries")? {
+        None => None,
+        Some(retries @ 0..=15) => Some(retries + 1),
+        Some(_) => return Err(fields.wrong("retries", "a number from 0 to 15")),
+    };
+    let seconds = fields.take("retry_timeout").map_or(Some(0.0), |time| time.as_f64());
+    let seconds = seconds.filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or_else(|| fields.wrong("retry_timeout", "seconds"))?;
+    if attempts == Some(1) {
+        return Ok(Some(json!("off")));
+    }
+    let mut out = Map::new();
+    out.extend(attempts.map(|attempts| ("attempts".to_owned(), json!(attempts))));
+    if seconds > 0.0 {
+        out.insert("within".to_owned(), json!(milliseconds(seconds)));
+    }
+    Ok((!out.is_empty()).then_some(Value::Object(out)))
+}
+
+/// Returns a time in seconds as the gateway writes it.
+fn milliseconds(seconds: f64) -> String {
+    format!("{}ms", (seconds * 1000.0).round().max(1.0))
+}
+
+/// Returns the seconds of a time that [`milliseconds`] has written.
+fn seconds(time: &Value) -> Option<f64> {
+    let milliseconds: f64 = time.as_str()?.strip_suffix("ms")?.parse().ok()?;
+    Some(milliseconds / 1000.0)
+}
+
 /// Converts `keepalive_pool`.
 fn convert_pool(mut pool: ObjectFields) -> Result<Value, String> {
     let size = pool.number("size")?.unwrap_or(320);
@@ -118,7 +137,7 @@ fn convert_pool(mut pool: ObjectFields) -> Result<Value, String> {
     // In APISIX, an idle timeout of 0 keeps no connections.
     match idle {
         0.0 => out["max_idle"] = json!(0),
-        idle => out["idle_timeout"] = json!(format!("{}ms", (idle * 1000.0).round().max(1.0))),
+        idle => out["idle_timeout"] = json!(milliseconds(idle)),
     }
     Ok(out)
 }
@@ -250,17 +269,17 @@ fn balance(on: Option<&str>, key: Option<&str>, fields: &ObjectFields) -> Result
 /// Converts `timeout`, which is in seconds.
 pub fn timeouts(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
     let Some(value) = fields.take("timeout") else { return Ok(None) };
-    let mut timeout = ObjectFields::of(value.clone(), "timeout")?;
-    // The gateway has one timeout for both directions.
-    if let Some(send) = timeout.take("send").filter(|send| *send != value["read"]) {
-        return Err(format!("`timeout/send` is {send}: it can only be what `timeout/read` is here"));
-    }
+    let mut timeout = ObjectFields::of(value, "timeout")?;
     let mut out = Map::new();
-    for (theirs, ours) in [("connect", &["connect"][..]), ("read", &["response_header", "response_body"])] {
+    for (theirs, ours) in [
+        ("connect", &["connect"][..]),
+        ("send", &["send"]),
+        ("read", &["response_header", "response_body"]),
+    ] {
         let Some(value) = timeout.take(theirs) else { continue };
         let seconds = value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
         let seconds = seconds.ok_or_else(|| timeout.wrong(theirs, "seconds"))?;
-        let time = format!("{}ms", (seconds * 1000.0).round().max(1.0));
+        let time = milliseconds(seconds);
         out.extend(ours.iter().map(|key| ((*key).to_owned(), json!(time))));
     }
     timeout.end()?;
@@ -310,7 +329,12 @@ pub fn to_apisix(resource: &Value) -> Option<Map<String, Value>> {
     match &resource["retry"] {
         Value::Null => {}
         Value::String(_) => drop(out.insert("retries".to_owned(), json!(0))),
-        retry => drop(out.insert("retries".to_owned(), json!(retry["attempts"].as_u64()?.checked_sub(1)?))),
+        retry => {
+            if let Some(attempts) = retry["attempts"].as_u64() {
+                out.insert("retries".to_owned(), json!(attempts.checked_sub(1)?));
+            }
+            out.extend(seconds(&retry["within"]).map(|time| ("retry_timeout".to_owned(), json!(time))));
+        }
     }
     out.extend(timeout_to_apisix(&resource["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
     Some(out)
@@ -319,10 +343,10 @@ pub fn to_apisix(resource: &Value) -> Option<Map<String, Value>> {
 /// Converts timeouts that [`timeouts`] has made back to APISIX's form.
 pub fn timeout_to_apisix(timeouts: &Value) -> Option<Value> {
     let mut out = Map::new();
-    for (ours, theirs) in [("connect", "connect"), ("response_header", "read")] {
-        let Some(text) = timeouts[ours].as_str() else { continue };
-        let milliseconds: f64 = text.strip_suffix("ms")?.parse().ok()?;
-        out.insert(theirs.to_owned(), json!(milliseconds / 1000.0));
+    for (ours, theirs) in [("connect", "connect"), ("send", "send"), ("response_header", "read")] {
+        if timeouts[ours].is_string() {
+            out.insert(theirs.to_owned(), json!(seconds(&timeouts[ours])?));
+        }
     }
     (!out.is_empty()).then_some(Value::Object(out))
 }

@@ -12,7 +12,7 @@ use tollgate_tests::{
     tollgate,
 };
 
-const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const ASK: &str = "GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
 const KIB: usize = 1024;
 
 /// Bytes that differ at every place.
@@ -152,7 +152,7 @@ fn each_source_of_a_response_has_the_rate() {
         // A miss, which is stored although its client is slow; then hits.
         check(&gateway, &body, LEAST, "a miss and a hit");
         assert_eq!(origin.count(), before + 1);
-        let ranged = gateway.client().ask("GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=100-199\r\n\r\n");
+        let ranged = gateway.client().ask("GET / HTTP/1.1\r\nHost: a.example\r\nRange: bytes=100-199\r\n\r\n");
         assert!(ranged.status == 206 && ranged.body == body[100..200]);
         if !file.is_empty() {
             gateway.signal(Signal::TERM);
@@ -190,7 +190,7 @@ fn a_fetch_does_not_wait_for_its_client() {
     let mut slow = gateway.client();
     slow.send(ASK);
     let mut head = slow.head();
-    let end = gateway.client().ask("GET / HTTP/1.1\r\nHost: a\r\nRange: bytes=262044-262143\r\n\r\n");
+    let end = gateway.client().ask("GET / HTTP/1.1\r\nHost: a.example\r\nRange: bytes=262044-262143\r\n\r\n");
     assert!(end.status == 206 && end.body == body[262_044..], "{}", end.status);
     let took = start.elapsed();
     slow.try_body(&mut head).expect("a whole body");

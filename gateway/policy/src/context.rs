@@ -11,9 +11,10 @@ use std::time::Instant;
 
 use tollgate_observe::Reason;
 
+use crate::bandwidth::limits::Bandwidth;
 use crate::cache::active::CacheUse;
 use crate::response::then;
-use crate::{BandwidthRules, BodyKind, RequestCopy, Reserved, Response, Transform};
+use crate::{BodyKind, RequestCopy, Reserved, Response, Transform};
 
 /// A client that an authentication policy has identified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub struct Context {
     /// The transform of the request's body.
     transform: Option<Box<dyn Transform>>,
     /// The largest rates of the bodies.
-    bandwidth: BandwidthRules,
+    bandwidth: Bandwidth,
     /// Guards that are dropped when the exchange ends, however it ends.
     held: Vec<Box<dyn Any>>,
 }
@@ -236,12 +237,12 @@ impl Context {
     }
 
     /// Limits the rates of the bodies. Of several limits of one body, the lowest applies.
-    pub fn limit_bandwidth(&mut self, rules: BandwidthRules) {
-        self.bandwidth = self.bandwidth.and(rules);
+    pub fn limit_bandwidth(&mut self, limits: Bandwidth) {
+        self.bandwidth = self.take_bandwidth().and(limits);
     }
 
     /// Takes the limits of the bodies' rates.
-    pub fn take_bandwidth(&mut self) -> BandwidthRules {
+    pub fn take_bandwidth(&mut self) -> Bandwidth {
         std::mem::take(&mut self.bandwidth)
     }
 
@@ -297,7 +298,7 @@ impl Context {
             held,
         } = self;
         (*consumer, *span, *upstream, *note, *transform) = (None, None, None, None, None);
-        (*is_personal, *cache, *bandwidth) = (false, None, BandwidthRules::default());
+        (*is_personal, *cache, *bandwidth) = (false, None, Bandwidth::default());
         cache_key.clear();
         reserved.clear();
         response_actions.clear();
@@ -323,7 +324,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     use super::*;
-    use crate::TransferRate;
+    use crate::{BodyLimit, TransferRate};
 
     /// Appends one byte at the end of a body.
     struct Ends(u8);
@@ -385,7 +386,8 @@ mod tests {
         context.hold(held.clone());
         context.transform(Box::new(Ends(b'1')));
         let rate = TransferRate { bytes_per_second: NonZeroU64::MIN, free_bytes: 0 };
-        context.limit_bandwidth(BandwidthRules { response: Some(rate), request: None });
+        let limit = BodyLimit { rate, share: None };
+        context.limit_bandwidth(Bandwidth { response: Some(limit), request: None });
         context.clear();
         assert_eq!(std::rc::Rc::strong_count(&held), 1, "it is let go");
         let Context { consumer, span, upstream, note, .. } = &context;

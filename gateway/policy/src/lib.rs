@@ -78,7 +78,8 @@ mod trace;
 
 pub use authenticator::Authenticator;
 pub use background::{BackgroundIo, BackgroundTask};
-pub use bandwidth::{BandwidthRules, TransferRate};
+pub use bandwidth::limits::{Bandwidth, BodyLimit, TransferRate};
+pub use bandwidth::{BandwidthRules, Share};
 pub use basic::{hash_password, is_password_hash};
 pub use cache::{
     ActiveCache, CacheIntent, CacheOutcome, CacheRules, CacheUse, KEY_SEPARATOR, StaleTimes, bypasses_cache,

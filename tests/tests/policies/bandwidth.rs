@@ -152,7 +152,8 @@ fn each_source_of_a_response_has_the_rate() {
         // A miss, which is stored although its client is slow; then hits.
         check(&gateway, &body, LEAST, "a miss and a hit");
         assert_eq!(origin.count(), before + 1);
-        let ranged = gateway.client().ask("GET / HTTP/1.1\r\nHost: a.example\r\nRange: bytes=100-199\r\n\r\n");
+        let ranged =
+            gateway.client().ask("GET / HTTP/1.1\r\nHost: a.example\r\nRange: bytes=100-199\r\n\r\n");
         assert!(ranged.status == 206 && ranged.body == body[100..200]);
         if !file.is_empty() {
             gateway.signal(Signal::TERM);
@@ -180,7 +181,8 @@ fn each_source_of_a_response_has_the_rate() {
 #[test]
 fn a_fetch_does_not_wait_for_its_client() {
     let body = content(256 * KIB);
-    let stored = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 262144\r\n\r\n".as_slice();
+    let stored =
+        b"HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: 262144\r\n\r\n".as_slice();
     let origin = Origin::fixed([stored, &body].concat());
     let gateway = Gateway::start(&format!(
         "routes: [{{match: \"/*\", to: \"{}\", policies: {{cache: on, bandwidth: 32KiB}}}}]\n",
@@ -217,7 +219,10 @@ fn the_delay_of_a_response_is_not_the_clients() {
         ));
         check(&gateway, &body, Duration::from_millis(1000), other);
         let records = gateway.wait_records(2);
-        assert!(records.iter().all(|record| record["reason"].is_null() || record["reason"] == "-"), "{records:?}");
+        assert!(
+            records.iter().all(|record| record["reason"].is_null() || record["reason"] == "-"),
+            "{records:?}"
+        );
     }
 }
 
@@ -331,7 +336,9 @@ fn what_a_transform_makes_has_the_rate_over_tls_too() {
     // A megabyte of one letter is about a kilobyte when it is compressed.
     let letters = vec![b'a'; 1 << 20];
     let plain = content(64 * KIB);
-    let head = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n");
+    let head = |length: usize| {
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n")
+    };
     let answers = [
         [head(letters.len()).as_bytes(), &letters].concat(),
         [head(plain.len()).as_bytes(), &plain].concat(),
@@ -352,7 +359,9 @@ fn what_a_transform_makes_has_the_rate_over_tls_too() {
         let mut client =
             TlsPeer::trusting(&authority).connect(gateway.address(), "localhost").expect("a handshake");
         let start = Instant::now();
-        client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{line}\r\n").as_bytes());
+        client.send(
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{line}\r\n").as_bytes(),
+        );
         let answer = client.rest().expect("an answer");
         (answer, start.elapsed())
     };
@@ -363,6 +372,36 @@ fn what_a_transform_makes_has_the_rate_over_tls_too() {
     let (answer, took) = ask("/letters", "Accept-Encoding: gzip\r\n");
     assert!(answer.len() < 64 * KIB && took < Duration::from_secs(8), "{} bytes took {took:?}", answer.len());
     std::fs::remove_dir_all(&folder).expect("it is there");
+}
+
+#[test]
+fn requests_of_a_key_share_the_rate() {
+    let body = content(64 * KIB);
+    let origin = Origin::fixed(framed("length", &body));
+    let to = origin.address().to_string();
+    let gateway = gateway(&to, "{rate: 64KiB, by: header X-A}", "", "workers: 2");
+    let start = Instant::now();
+    let mut clients: Vec<_> = ["a", "a", "b"].map(|key| (gateway.client(), key)).into();
+    for (client, key) in &mut clients {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\nX-A: {key}\r\n\r\n"));
+    }
+    let took = |(mut client, _): (tollgate_tests::Client, &str)| {
+        assert!(client.response().body == body);
+        start.elapsed()
+    };
+    // Each in a thread, so that none is read later than it arrives.
+    let took: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = clients.into_iter().map(|client| scope.spawn(move || took(client))).collect();
+        all.into_iter().map(|one| one.join().expect("no panic")).collect()
+    });
+    // 128 KiB for `a`, except for the first interval's bytes.
+    let later = took[0].max(took[1]);
+    assert!(later >= Duration::from_millis(1700), "{took:?}");
+    assert!(took[2] >= LEAST && took[2] < later, "{took:?}");
+    // The rate is free again.
+    let start = Instant::now();
+    let response = gateway.client().ask("GET / HTTP/1.1\r\nHost: a.example\r\nX-A: a\r\n\r\n");
+    assert!(response.body == body && start.elapsed() < later, "{:?} of {later:?}", start.elapsed());
 }
 
 #[test]
@@ -379,7 +418,10 @@ fn uploads_move_at_their_rate() {
         let gateway = gateway(&origin.address().to_string(), "{upload: 64KiB}", route, SHORT_TIMES);
         // The body comes after the head, whose part of it would not be delayed.
         let mut client = gateway.client();
-        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n", body.len()));
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+            body.len()
+        ));
         if !route.is_empty() {
             assert_eq!(client.interim().status, 100);
         } else {
@@ -420,7 +462,9 @@ fn an_upload_that_stalls_is_still_a_timeout() {
 fn the_bytes_of_another_protocol_are_not_delayed() {
     let origin = Origin::play(|conn| {
         if conn.request().is_some() {
-            conn.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n");
+            conn.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            );
             conn.echo_bytes();
         }
     });

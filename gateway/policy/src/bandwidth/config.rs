@@ -7,12 +7,14 @@ use tollgate_config::section::{
     Field, Fields, KeySpec, Problem, Reader, Section, Shape, Value, from_one_key,
 };
 
-use super::{BandwidthRules, TransferRate};
-use crate::Planned;
+use super::BandwidthRules;
+use super::limits::TransferRate;
+use crate::counting::{BY, by};
 use crate::policy_config::{Compilation, PolicyConfig, policy_key};
+use crate::{CountKey, Planned};
 
 /// Limits how fast the bodies of one request move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Section)]
+#[derive(Clone, Debug, PartialEq, Eq, Section)]
 #[section(name = "bandwidth_policy", noun = "`bandwidth`", own_forms, check = check)]
 pub(crate) struct BandwidthSettings {
     /// Maximum bytes per second of a response body.
@@ -27,6 +29,22 @@ pub(crate) struct BandwidthSettings {
     /// Maximum bytes per second of a request body.
     #[key(size = "1KiB"..="1TiB", also = ["request", "request_rate", "upload_rate"])]
     upload: Option<u64>,
+    /// The requests that share the rates equally: those with the same key, such as `address`. Default: each request
+    /// has the rates by itself.
+    #[key(also = ["key", "share", "shared_by", "limit_by", "per"])]
+    by: Option<ShareKey>,
+}
+
+/// The key by which requests share rates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ShareKey(CountKey);
+
+impl Value for ShareKey {
+    const SHAPE: Shape = BY;
+
+    fn read(reader: &mut Reader, field: Field<'_>) -> Option<Self> {
+        by(reader, field).map(Self)
+    }
 }
 
 const RATE: Shape = BandwidthSettings::KEYS[0].shape;
@@ -44,21 +62,19 @@ impl Value for BandwidthSettings {
 }
 
 impl PolicyConfig for BandwidthSettings {
-    const KEY: KeySpec =
-        policy_key::<Self>("bandwidth", "Limits how fast the bodies of one request move.").aliases(&[
-            "limit_rate",
-            "limit-rate",
-            "bandwidth_limit",
-            "bwlim",
-            "speed",
-        ]);
+    const KEY: KeySpec = policy_key::<Self>("bandwidth", "Limits how fast the bodies of one request move.")
+        .aliases(&["limit_rate", "limit-rate", "bandwidth_limit", "bwlim", "speed"]);
 
     fn compile(&self, _: &mut Compilation<'_>) -> Arc<dyn Planned> {
         let rate = |bytes_per_second: Option<u64>, free_bytes| {
             let bytes_per_second = NonZeroU64::new(bytes_per_second?)?;
             Some(TransferRate { bytes_per_second, free_bytes })
         };
-        Arc::new(BandwidthRules { response: rate(self.rate, self.after), request: rate(self.upload, 0) })
+        Arc::new(BandwidthRules {
+            response: rate(self.rate, self.after),
+            request: rate(self.upload, 0),
+            by: self.by.as_ref().map(|by| by.0.clone()),
+        })
     }
 }
 

@@ -1,16 +1,16 @@
-//! Delays a body so that it moves at a rate: the [`Pacer`].
+//! Delays a body so that it moves at a rate, or at its share of one: the [`Pacer`].
 //!
 //! [`TransformingClient`](super::transforming_client) asks its pacers before it passes a piece of a body on. A pacer
 //! has one state, the time at which the bytes that have moved are due at the rate. While that is close to the present,
 //! more may move; afterwards the body waits for a deadline of the worker's timers. Invariant: within a time `t`, at most
 //! the free bytes, the bytes of `t` at the rate, and those of two [intervals](INTERVAL_MIN) move.
 
-use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tollgate_net::Deadline;
-use tollgate_policy::TransferRate;
+use tollgate_policy::{BodyLimit, Share, TransferRate};
 
 /// The bytes of an interval move at once. The interval is long enough that timers, which are up to 16 ms late, do not
 /// lower the rate, and that a fast body needs few wake-ups.
@@ -23,8 +23,9 @@ const PIECE_MIN_BYTES: u64 = 4096;
 /// Delays a body so that it moves at a rate.
 #[derive(Debug)]
 pub(super) struct Pacer {
-    bytes_per_second: NonZeroU64,
-    interval: Duration,
+    bytes_per_second: u64,
+    /// The request's share of the rate, if others have one too.
+    share: Option<Arc<Share>>,
     /// Bytes that move at full speed.
     free_bytes: u64,
     /// The time at which the bytes that have moved are due; `None`: none has moved.
@@ -34,10 +35,27 @@ pub(super) struct Pacer {
 }
 
 impl Pacer {
-    pub fn new(rate: TransferRate, deadline: Deadline) -> Self {
+    pub fn new(BodyLimit { rate, share }: BodyLimit, deadline: Deadline) -> Self {
         let TransferRate { bytes_per_second, free_bytes } = rate;
-        let interval = time(PIECE_MIN_BYTES, bytes_per_second).clamp(INTERVAL_MIN, INTERVAL_MAX);
-        Self { bytes_per_second, interval, free_bytes, due: None, deadline, is_waiting: false }
+        let bytes_per_second = bytes_per_second.get();
+        Self { bytes_per_second, share, free_bytes, due: None, deadline, is_waiting: false }
+    }
+
+    /// Returns the number of requests that share the rate.
+    fn sharers(&self) -> u64 {
+        self.share.as_ref().map_or(1, |share| share.requests())
+    }
+
+    /// Returns the time that bytes take.
+    fn time(&self, bytes: u64) -> Duration {
+        let shared = u128::from(bytes) * u128::from(self.sharers());
+        let nanoseconds = shared * NANOSECONDS / u128::from(self.bytes_per_second);
+        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the time whose bytes move at once.
+    fn interval(&self) -> Duration {
+        self.time(PIECE_MIN_BYTES).clamp(INTERVAL_MIN, INTERVAL_MAX)
     }
 
     /// Returns whether the body waits for its rate.
@@ -65,15 +83,17 @@ impl Pacer {
     /// Returns how many bytes may move now. `ahead` is the time until the moved bytes are due. A body below its rate is
     /// not delayed. A body above it waits until the bytes of a whole interval may move.
     fn allowance(&self, ahead: Duration) -> Option<usize> {
-        let room = self.interval.saturating_sub(ahead);
-        let paced = if room >= self.interval / 4 { self.bytes_in(room) } else { 0 };
+        let interval = self.interval();
+        let room = interval.saturating_sub(ahead);
+        let paced = if room >= interval / 4 { self.bytes_in(room) } else { 0 };
         let bytes = self.free_bytes.saturating_add(paced);
         (bytes > 0).then(|| usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// Returns the bytes of this time at the rate: at least one.
     fn bytes_in(&self, time: Duration) -> u64 {
-        let bytes = time.as_nanos() * u128::from(self.bytes_per_second.get()) / NANOSECONDS;
+        let bytes =
+            time.as_nanos() * u128::from(self.bytes_per_second) / NANOSECONDS / u128::from(self.sharers());
         u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
     }
 
@@ -84,9 +104,9 @@ impl Pacer {
         self.free_bytes -= free;
         if bytes > free {
             let now = tollgate_net::now();
-            let earliest = now.checked_sub(self.interval).unwrap_or(now);
+            let earliest = now.checked_sub(self.interval()).unwrap_or(now);
             let from = self.due.map_or(now, |due| due.max(earliest));
-            self.due = Some(from.checked_add(time(bytes - free, self.bytes_per_second)).unwrap_or(from));
+            self.due = Some(from.checked_add(self.time(bytes - free)).unwrap_or(from));
         }
     }
 
@@ -98,15 +118,10 @@ impl Pacer {
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// Returns the time that bytes take.
-fn time(bytes: u64, bytes_per_second: NonZeroU64) -> Duration {
-    let nanoseconds = u128::from(bytes) * NANOSECONDS / u128::from(bytes_per_second.get());
-    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::num::NonZeroU64;
 
     use tollgate_net::{Runtime, Timers};
 
@@ -114,7 +129,8 @@ mod tests {
 
     fn pacer(bytes_per_second: u64, free_bytes: u64, timers: &Timers) -> Pacer {
         let bytes_per_second = NonZeroU64::new(bytes_per_second).expect("a rate");
-        Pacer::new(TransferRate { bytes_per_second, free_bytes }, timers.deadline())
+        let rate = TransferRate { bytes_per_second, free_bytes };
+        Pacer::new(BodyLimit { rate, share: None }, timers.deadline())
     }
 
     /// Moves the bytes that `pacer` lets through within `time`, in pieces of at most `most` bytes. Returns the number of

@@ -13,7 +13,7 @@ use std::task::{Context as Task, Poll, ready};
 use tollgate_http::Version;
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_net::{Negotiated, Timers};
-use tollgate_policy::{BandwidthRules, Transform};
+use tollgate_policy::{Bandwidth, Transform};
 
 use super::body_transform::BodyTransform;
 use super::pacer::Pacer;
@@ -64,9 +64,9 @@ impl<'a> TransformingClient<'a> {
     }
 
     /// Limits the rates of the bodies from now on.
-    pub fn limit_bandwidth(&mut self, rules: BandwidthRules, timers: &Timers) {
-        self.response_pacer = rules.response.map(|rate| Pacer::new(rate, timers.deadline()));
-        self.request_pacer = rules.request.map(|rate| Pacer::new(rate, timers.deadline()));
+    pub fn limit_bandwidth(&mut self, Bandwidth { response, request }: Bandwidth, timers: &Timers) {
+        self.response_pacer = response.map(|limit| Pacer::new(limit, timers.deadline()));
+        self.request_pacer = request.map(|limit| Pacer::new(limit, timers.deadline()));
     }
 
     /// Sets the transform of the request's body.

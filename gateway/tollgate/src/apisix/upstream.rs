@@ -271,11 +271,9 @@ pub fn timeouts(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
     let Some(value) = fields.take("timeout") else { return Ok(None) };
     let mut timeout = ObjectFields::of(value, "timeout")?;
     let mut out = Map::new();
-    for (theirs, ours) in [
-        ("connect", &["connect"][..]),
-        ("send", &["send"]),
-        ("read", &["response_header", "response_body"]),
-    ] {
+    for (theirs, ours) in
+        [("connect", &["connect"][..]), ("send", &["send"]), ("read", &["response_header", "response_body"])]
+    {
         let Some(value) = timeout.take(theirs) else { continue };
         let seconds = value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
         let seconds = seconds.ok_or_else(|| timeout.wrong(theirs, "seconds"))?;

@@ -91,16 +91,16 @@ fn settings_without_a_counterpart_are_rejected_by_name() {
             json!({"uri": "/a", "upstream": {"nodes": nodes, "pass_host": "rewrite"}}),
             "`upstream/upstream_host`",
         ),
-        (json!({"uri": "/a", "upstream": {"nodes": nodes, "retry_timeout": "3s"}}), "`upstream/retry_timeout`"),
+        (
+            json!({"uri": "/a", "upstream": {"nodes": nodes, "retry_timeout": "3s"}}),
+            "`upstream/retry_timeout`",
+        ),
         (json!({"uri": "/a", "upstream": {"nodes": nodes, "type": "ewma"}}), "`upstream/type`"),
         (
             json!({"uri": "/a", "upstream": {"nodes": [{"host": "h", "weight": 1, "metadata": {}}]}}),
             "`upstream/nodes/0/metadata`",
         ),
-        (
-            json!({"uri": "/a", "timeout": {"send": 0}, "upstream": {"nodes": nodes}}),
-            "`timeout/send`",
-        ),
+        (json!({"uri": "/a", "timeout": {"send": 0}, "upstream": {"nodes": nodes}}), "`timeout/send`"),
         (json!({"uri": "/a", "status": 2, "upstream": {"nodes": nodes}}), "`status`"),
         (json!({"uri": "/a", "priority": 7, "upstream": {"nodes": nodes}}), "`priority`"),
         (json!({"uri": "/a", "service_id": "s"}), "`service_id`"),

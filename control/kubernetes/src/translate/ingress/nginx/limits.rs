@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn the_rate_of_responses_is_in_kibibytes() {
-        let bandwidth = |annotations: &[(&str, &str)]| read_all(annotations).wanted.policies.get("bandwidth").cloned();
+        let bandwidth =
+            |annotations: &[(&str, &str)]| read_all(annotations).wanted.policies.get("bandwidth").cloned();
         let both = [("limit-rate", "100"), ("limit-rate-after", "2048")];
         assert_eq!(bandwidth(&both), Some(json!({"rate": "100KiB", "after": "2048KiB"})));
         assert_eq!(bandwidth(&both[..1]), Some(json!({"rate": "100KiB"})));

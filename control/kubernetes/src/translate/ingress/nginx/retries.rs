@@ -73,7 +73,10 @@ mod tests {
         let tries = |tries| retry(&[("proxy-next-upstream-tries", tries)])["attempts"].clone();
         assert_eq!((tries("5"), tries("0"), tries("100")), (json!(5), json!(16), json!(16)));
         let within = |seconds| retry(&[("proxy-next-upstream-timeout", seconds)])["within"].clone();
-        assert_eq!((within("10"), within("0"), within("100000")), (json!("10s"), json!(null), json!("86400s")));
+        assert_eq!(
+            (within("10"), within("0"), within("100000")),
+            (json!("10s"), json!(null), json!("86400s"))
+        );
         assert_eq!(retry(&[("proxy-next-upstream-tries", "1")]), json!("off"));
         assert_eq!(retry(&[("proxy-next-upstream", "off")]), json!("off"));
     }

@@ -85,11 +85,7 @@ pub const THEMES: &[Theme] = &[
     },
     Theme {
         read: timeouts::read,
-        annotations: &[
-            same("proxy-connect-timeout"),
-            same("proxy-read-timeout"),
-            same("proxy-send-timeout"),
-        ],
+        annotations: &[same("proxy-connect-timeout"), same("proxy-read-timeout"), same("proxy-send-timeout")],
     },
     Theme {
         read: bodies::read,

@@ -33,8 +33,8 @@ use crate::state::stream_states::{StreamState, StreamStates};
 /// The receive buffer that all connections of a worker share: enough for a 64 KiB body and its head in one
 /// read.
 const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
-/// Reads from one peer before the worker's other tasks run: 1 MiB with a full buffer, which takes a third of a
-/// millisecond. tokio's own limit is 128 reads.
+/// Reads from one peer before the worker's other tasks run, however little each of them returns. For reads that
+/// return much, [`BulkTurn`](tollgate_net::BulkTurn) ends the turn earlier. tokio's own limit is 128 reads.
 pub(crate) const READS_PER_TURN: u32 = 8;
 /// The size of the shared output buffer, and the most that it keeps.
 pub(crate) const OUTPUT_BUFFER_BYTES: usize = 16 * 1024;

@@ -4,6 +4,7 @@ mod aggregate;
 mod any_of;
 pub mod api_key;
 mod auth;
+mod bandwidth;
 pub mod basic;
 mod canary;
 mod client_certificate;

@@ -250,7 +250,7 @@ fn an_origin_that_takes_no_byte_of_the_request() {
         conn.head();
         conn.pause(Duration::from_secs(15));
     });
-    let gateway = Gateway::with(&origin, "timeouts: {response_body: 400ms}");
+    let gateway = Gateway::with(&origin, "timeouts: {send: 400ms}");
     let mut client = gateway.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 500000000\r\n\r\n");
     let mut writer = client.wire().stream().expect("open").try_clone().expect("clone");

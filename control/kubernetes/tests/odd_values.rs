@@ -121,6 +121,10 @@ const CASES: &[Case] = &[
     (&[], "limit-connections", &["0", "18446744073709551615"]),
     (&[("limit-rps", "10")], "limit-burst-multiplier", &["0", "18446744073709551615"]),
     (&[("limit-rps", "10")], "limit-allowlist", &["10.0.0.1/8", "x"]),
+    (&[], "limit-rate", &["0", "1", "-1", "100k", "18446744073709551615"]),
+    (&[("limit-rate", "1")], "limit-rate-after", &["0", "1", "x", "18446744073709551615"]),
+    (&[], "proxy-send-timeout", &["0", "1", "5s", "18446744073709551615"]),
+    (&[], "proxy-next-upstream-timeout", &["0", "1", "5s", "18446744073709551615"]),
     (&[("default-backend", "pages")], "custom-http-errors", &["404", "200", "404,404", "4xx", "40400"]),
     (&[], "default-backend", &["absent", "web", "other/pages", "A", "a b"]),
     (

@@ -391,8 +391,9 @@ fn timeouts(
 ) -> config::Timeouts {
     let mut all = gateway.clone();
     for change in upstream.into_iter().chain([&route.timeouts]) {
-        let config::RouteTimeouts { connect, response_header, response_body, total, upgraded } = change;
+        let config::RouteTimeouts { connect, send, response_header, response_body, total, upgraded } = change;
         all.connect = connect.unwrap_or(all.connect);
+        all.send = send.unwrap_or(all.send);
         all.response_header = response_header.unwrap_or(all.response_header);
         all.response_body = response_body.unwrap_or(all.response_body);
         all.total = total.unwrap_or(all.total);

@@ -19,6 +19,7 @@ fn settings(key: &str) -> &'static str {
         "rate_limit" => "{rate: 1/s}",
         "quota" => "{limit: 1, per: day}",
         "concurrency" => "{limit: 1}",
+        "bandwidth" => "{rate: 1MiB}",
         "fault" => "{abort: {status: 500}}",
         "canary" | "mirror" => "{to: a}",
         "headers" => "{request: {remove: A}}",

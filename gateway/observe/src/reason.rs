@@ -161,7 +161,7 @@ reasons! {
     HttpResponseTimeout = "http_response_timeout", 504;
     /// The response body stalled for `timeouts.response_body`.
     ConnectionReadTimeout = "connection_read_timeout", 504;
-    /// The endpoint accepted no byte of the request within `timeouts.response_body`.
+    /// The endpoint accepted no byte of the request within `timeouts.send`.
     ConnectionWriteTimeout = "connection_write_timeout", 504;
     /// The response breaks HTTP, or its length is ambiguous.
     HttpProtocolError = "http_protocol_error", 502;

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use tollgate_observe::Reason;
 
+use crate::bandwidth::limits::Bandwidth;
 use crate::cache::active::CacheUse;
 use crate::response::then;
 use crate::{BodyKind, RequestCopy, Reserved, Response, Transform};
@@ -93,6 +94,8 @@ pub struct Context {
     copies: Vec<RequestCopy>,
     /// The transform of the request's body.
     transform: Option<Box<dyn Transform>>,
+    /// The largest rates of the bodies.
+    bandwidth: Bandwidth,
     /// Guards that are dropped when the exchange ends, however it ends.
     held: Vec<Box<dyn Any>>,
 }
@@ -191,11 +194,12 @@ impl Context {
     }
 
     /// Whether the exchange may relay both bodies directly: no policy transforms or copies the request's
-    /// body, and none may transform the response's.
+    /// body, none may transform the response's, and none delays either.
     #[must_use]
     pub fn leaves_bodies(&self) -> bool {
         self.copies.is_empty()
             && self.transform.is_none()
+            && !self.bandwidth.is_limited()
             && !self.response_actions.iter().any(|act| matches!(act, ResponseAction::Whole(_)))
     }
 
@@ -230,6 +234,16 @@ impl Context {
             Some(second) => then(transform, second),
             None => transform,
         });
+    }
+
+    /// Limits the rates of the bodies. Of several limits of one body, the lowest applies.
+    pub fn limit_bandwidth(&mut self, limits: Bandwidth) {
+        self.bandwidth = self.take_bandwidth().and(limits);
+    }
+
+    /// Takes the limits of the bodies' rates.
+    pub fn take_bandwidth(&mut self) -> Bandwidth {
+        std::mem::take(&mut self.bandwidth)
     }
 
     /// Takes the transform of the request's body.
@@ -280,10 +294,11 @@ impl Context {
             end_actions,
             copies,
             transform,
+            bandwidth,
             held,
         } = self;
         (*consumer, *span, *upstream, *note, *transform) = (None, None, None, None, None);
-        (*is_personal, *cache) = (false, None);
+        (*is_personal, *cache, *bandwidth) = (false, None, Bandwidth::default());
         cache_key.clear();
         reserved.clear();
         response_actions.clear();
@@ -306,7 +321,10 @@ impl Debug for Context {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
+    use crate::{BodyLimit, TransferRate};
 
     /// Appends one byte at the end of a body.
     struct Ends(u8);
@@ -367,6 +385,9 @@ mod tests {
         context.on_end(|_| ());
         context.hold(held.clone());
         context.transform(Box::new(Ends(b'1')));
+        let rate = TransferRate { bytes_per_second: NonZeroU64::MIN, free_bytes: 0 };
+        let limit = BodyLimit { rate, share: None };
+        context.limit_bandwidth(Bandwidth { response: Some(limit), request: None });
         context.clear();
         assert_eq!(std::rc::Rc::strong_count(&held), 1, "it is let go");
         let Context { consumer, span, upstream, note, .. } = &context;

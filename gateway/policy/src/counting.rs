@@ -53,7 +53,8 @@ pub(crate) struct Counting {
 }
 
 const BY_ONE: &Shape = &Shape::Text(&BY_TEXT);
-const BY: Shape = Shape::OneOrMany(BY_ONE);
+/// The form of the key `by`.
+pub(crate) const BY: Shape = Shape::OneOrMany(BY_ONE);
 static BY_TEXT: Text = Text {
     expected: "`all`, `consumer`, `address`, `route`, `host`, `path`, `method`, `header NAME`, `claim NAME`, `cookie NAME` or \
                `query NAME`",
@@ -65,7 +66,8 @@ static BY_TEXT: Text = Text {
 const WORDS: [&str; 11] =
     ["all", "consumer", "address", "route", "host", "path", "method", "header", "claim", "cookie", "query"];
 
-fn by(reader: &mut Reader, field: Field<'_>) -> Option<CountKey> {
+/// Reads the key `by`.
+pub(crate) fn by(reader: &mut Reader, field: Field<'_>) -> Option<CountKey> {
     let NodeKind::List(items) = &field.node.kind else { return reader.field(field, key) };
     let mut parts: Vec<CountKey> = Vec::new();
     for item in items {

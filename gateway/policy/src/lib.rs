@@ -21,6 +21,7 @@ mod auth_body;
 mod authenticator;
 mod authorize;
 mod background;
+mod bandwidth;
 mod basic;
 mod cache;
 mod canary;
@@ -77,6 +78,8 @@ mod trace;
 
 pub use authenticator::Authenticator;
 pub use background::{BackgroundIo, BackgroundTask};
+pub use bandwidth::limits::{Bandwidth, BodyLimit, TransferRate};
+pub use bandwidth::{BandwidthRules, Share};
 pub use basic::{hash_password, is_password_hash};
 pub use cache::{
     ActiveCache, CacheIntent, CacheOutcome, CacheRules, CacheUse, KEY_SEPARATOR, StaleTimes, bypasses_cache,

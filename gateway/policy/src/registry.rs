@@ -9,9 +9,9 @@ use tollgate_config::PolicyKind;
 
 use crate::policy_config::{BuiltIn, BuiltInPolicy};
 use crate::{
-    Stage, aggregate, any_of, api_key, authorize, basic, cache, canary, client_certificate, compression,
-    concurrency, cookies, cors, decompression, ext_authz, fault, forward_auth, headers, hmac, intercept, ip,
-    jwt, mirror, plugin, query, quota, rate_limit, security_headers, trace,
+    Stage, aggregate, any_of, api_key, authorize, bandwidth, basic, cache, canary, client_certificate,
+    compression, concurrency, cookies, cors, decompression, ext_authz, fault, forward_auth, headers, hmac,
+    intercept, ip, jwt, mirror, plugin, query, quota, rate_limit, security_headers, trace,
 };
 
 /// An entry of the registry.
@@ -47,6 +47,7 @@ pub static REGISTRY: &[RegistryEntry] = &[
     Policy(&BuiltIn::<rate_limit::RateLimitSettings>::KIND),
     Policy(&BuiltIn::<quota::QuotaSettings>::KIND),
     Policy(&BuiltIn::<concurrency::ConcurrencySettings>::KIND),
+    Policy(&BuiltIn::<bandwidth::BandwidthSettings>::KIND),
     Policy(&BuiltIn::<fault::FaultSettings>::KIND),
     Plugins(Stage::Request),
     Policy(&BuiltIn::<canary::CanarySettings>::KIND),

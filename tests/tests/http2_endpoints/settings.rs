@@ -175,7 +175,7 @@ fn a_window_that_never_opens_is_a_timeout() {
         }
     });
     let gateway = Gateway::start(&format!(
-        "workers: 1\ntimeouts: {{response_body: 300ms}}\nroutes: [{{match: /*, to: \"h2c://{}\"}}]\n",
+        "workers: 1\ntimeouts: {{send: 300ms}}\nroutes: [{{match: /*, to: \"h2c://{}\"}}]\n",
         origin.address()
     ));
     let response = gateway.client().post("/", b"body");

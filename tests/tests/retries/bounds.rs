@@ -39,6 +39,40 @@ fn the_whole_has_its_time_with_all_waits() {
 }
 
 #[test]
+fn no_attempt_starts_after_the_time_for_attempts() {
+    // Each attempt takes 200 ms.
+    let origin = Origin::play(|conn| {
+        while conn.request().is_some() {
+            conn.pause(Duration::from_millis(200));
+            conn.send("HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\nlate");
+        }
+    });
+    let retry = "attempts: 6, on: 503, backoff: 1ms, backoff_max: 1ms, budget: 100%";
+    for (within, most) in [("", 6), (", within: 500ms", 3)] {
+        let before = origin.count();
+        let upstream = format!(", retry: {{{retry}{within}}}");
+        let gateway = gateway(&addresses(&[&origin]), &upstream, "", "");
+        let response = gateway.client().get("/");
+        assert_eq!((response.status, response.text().as_str()), (503, "late"), "{within}");
+        let attempts = origin.count() - before;
+        // A machine that is slow starts fewer of them.
+        assert!((2..=most).contains(&attempts), "{attempts} attempts{within}");
+        assert!(!within.is_empty() || attempts == most, "without a limit, all attempts are made");
+    }
+    // A connection that is refused costs no attempt, but time.
+    let refused: Vec<_> = (0..4).map(|_| refused_address().to_string()).collect();
+    let endpoints = [addresses(&[&origin]), refused].concat();
+    let retry = ", retry: {attempts: 6, on: [connect_failure, 503], backoff: 1ms, within: 100ms}";
+    let gateway = gateway(&endpoints, retry, "", "");
+    let before = origin.count();
+    for _ in 0..5 {
+        let response = gateway.client().get("/");
+        assert!([502, 503].contains(&response.status), "{response:?}");
+    }
+    assert!(origin.count() - before <= 5, "no request is sent twice after 200 ms");
+}
+
+#[test]
 fn no_wait_that_cannot_end_in_time() {
     let gateway = gateway(
         &[refused_address().to_string()],

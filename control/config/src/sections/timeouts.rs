@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::section::Section;
 
 const IDLE_ALSO: &[&str] = &["keepalive", "keepalive_timeout", "keep_alive", "idle_timeout"];
+const SEND_ALSO: &[&str] = &["proxy_send_timeout"];
 const AGE_ALSO: &[&str] =
     &["max_age", "max_connection_age", "max_connection_duration", "keepalive_time", "max_lifetime"];
 
@@ -24,11 +25,14 @@ pub struct Timeouts {
     #[key(default = off, also = AGE_ALSO)]
     pub age: Option<Duration>,
     /// Time during which a client reads no byte of a response (reset).
-    #[key(default = "60s")]
+    #[key(default = "60s", also = ["send_timeout"])]
     pub write: Option<Duration>,
     /// Time to open a connection to an endpoint (504).
     #[key(default = "5s")]
     pub connect: Option<Duration>,
+    /// Time during which an endpoint takes no byte of a request (504).
+    #[key(default = "60s", also = SEND_ALSO)]
+    pub send: Option<Duration>,
     /// Time from the end of the request to the response head (504).
     #[key(default = "60s", also = ["read", "proxy_read_timeout"])]
     pub response_header: Option<Duration>,
@@ -73,6 +77,9 @@ pub struct ListenerTimeouts {
 pub struct RouteTimeouts {
     /// Time to open a connection to an endpoint (504).
     pub connect: Option<Option<Duration>>,
+    /// Time during which an endpoint takes no byte of a request (504).
+    #[key(also = SEND_ALSO)]
+    pub send: Option<Option<Duration>>,
     /// Time from the end of the request to the response head (504).
     #[key(also = ["read", "proxy_read_timeout"])]
     pub response_header: Option<Option<Duration>>,

@@ -58,6 +58,18 @@ impl BodyLimits {
         client.deadline.set(now, self.total.within(now, bound));
     }
 
+    /// Does not count the time for which the limit of its rate delays the body.
+    #[cold]
+    fn pacing_changed<S: ClientStream>(&mut self, client: &mut Client<S>) {
+        let now = tollgate_net::now();
+        self.pace.excuse();
+        let bound = match client.stream.is_request_paced() {
+            true => None,
+            false => self.pace.wait(now, self.each),
+        };
+        client.deadline.set(now, self.total.within(now, bound));
+    }
+
     /// Waits until more may be read: everything queued for the client must be sent first.
     pub fn poll_may_read<S: ClientStream>(
         &mut self,
@@ -66,6 +78,9 @@ impl BodyLimits {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Reason>> {
         let now = tollgate_net::now;
+        if client.stream.pacing_changed() {
+            self.pacing_changed(client);
+        }
         let mut passed = client.deadline.poll_passed(cx).is_ready();
         if passed && !client.stream.may_send() && self.pace.is_over(now()) && !self.total.is_over() {
             // The client cannot send: other streams have used up the window of its connection.

@@ -48,12 +48,13 @@ pub(crate) async fn deliver<S: ClientSide>(
         if let Poll::Ready(result) = flushed {
             return Poll::Ready(result.map_err(|error| error.write_reason()));
         }
-        if backlog.len() != before || pace.is_none() {
+        if client.stream.pacing_changed() || backlog.len() != before || pace.is_none() {
             let now = tollgate_net::now();
             let taken = whole.saturating_sub(backlog.len());
             let pace = pace.get_or_insert_with(|| Pace::of_response(rates, bound, is_stream, taken));
             pace.settle(now, taken);
-            client.deadline.set(now, total.within(now, pace.wait(now, bound)));
+            let own = if client.stream.is_response_paced() { None } else { pace.wait(now, bound) };
+            client.deadline.set(now, total.within(now, own));
         }
         client.deadline.poll_passed(cx).map(|()| {
             let is_slow = pace.as_ref().is_some_and(|pace| pace.is_over(tollgate_net::now()));
@@ -92,11 +93,12 @@ pub(crate) async fn wait_for_room<S: ClientSide>(
             Poll::Pending => {}
         }
         let left = backlog.len();
-        if left_before != Some(left) {
+        if client.stream.pacing_changed() || left_before != Some(left) {
             left_before = Some(left);
             let now = tollgate_net::now();
             pace.settle(now, sent.saturating_sub(left));
-            client.deadline.set(now, pace.wait(now, bound));
+            let own = if client.stream.is_response_paced() { None } else { pace.wait(now, bound) };
+            client.deadline.set(now, own);
         }
         client.deadline.poll_passed(cx).map(|()| Err(too_slow(pace)))
     })

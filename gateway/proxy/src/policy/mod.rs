@@ -7,7 +7,7 @@
 //! What the policies still want afterwards is kept in the [request
 //! state](crate::state::request_state::RequestState::policy_context): they see the head of the response in
 //! [`respond()`], and the end of the request when it is recorded. [`TransformingClient`] stands between the
-//! exchange and the client only if a policy replaces or copies a body. All other requests run through the
+//! exchange and the client only if a policy replaces, copies or delays a body. All other requests run through the
 //! same code as requests without policies.
 
 mod body;
@@ -16,6 +16,7 @@ mod chain_evaluation;
 mod dry_run;
 pub(crate) mod dry_run_outcome;
 mod mirrors;
+mod pacer;
 mod pending_copy;
 mod policy_end;
 mod resolve;
@@ -151,6 +152,7 @@ async fn carry(
     let ended = resolve(&mut client, worker, state, &mut context, &mut evaluation, verdict).await;
     let share = evaluation.share();
     let (transform, copies) = (context.take_transform(), context.take_copies());
+    client.stream.limit_bandwidth(context.take_bandwidth(), &worker.timers);
     keep(context, worker, state, &evaluation, ended.as_ref());
     if let Some(ended) = ended {
         return end(&mut client, worker, state, settings, ended, close).await;

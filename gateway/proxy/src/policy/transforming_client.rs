@@ -1,7 +1,10 @@
 //! The client's side of an exchange whose bodies the policies change or copy.
 //!
 //! [`carry`](super) wraps the real client in a [`TransformingClient`]. It decodes the request body, feeds
-//! copies of it to mirrors, and transforms the response body. All else is passed through.
+//! copies of it to mirrors, transforms the response body, and delays both if a policy limits their rates. All else is
+//! passed through.
+//!
+//! A delayed response waits in the exchange's backlog, as the response for a slow client does, and is bounded like it.
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -9,10 +12,11 @@ use std::task::{Context as Task, Poll, ready};
 
 use tollgate_http::Version;
 use tollgate_http::h1::{BodyLength, BodyReader};
-use tollgate_net::Negotiated;
-use tollgate_policy::Transform;
+use tollgate_net::{Negotiated, Timers};
+use tollgate_policy::{Bandwidth, Transform};
 
 use super::body_transform::BodyTransform;
+use super::pacer::Pacer;
 use super::pending_copy::PendingCopy;
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
@@ -30,12 +34,39 @@ pub(crate) struct TransformingClient<'a> {
     body_transform: Option<BodyTransform>,
     /// Copies of the request that wait for its body.
     copies: Vec<PendingCopy>,
+    /// Delays the response's body, if its rate is limited.
+    response_pacer: Option<Pacer>,
+    /// Bytes at the front of the backlog that the pacer has let through. They are offered to the client until it has
+    /// taken them all: over TLS they may be encrypted already.
+    let_through: usize,
+    /// Delays the request's body, if its rate is limited.
+    request_pacer: Option<Pacer>,
+    /// Whether the response and the request's body were delayed at the last call of
+    /// [`pacing_changed`](ClientStream::pacing_changed).
+    were_paced: (bool, bool),
 }
 
 impl<'a> TransformingClient<'a> {
     /// Wraps a client whose request has this version.
     pub fn new(client: &'a mut dyn ClientStream, version: Version) -> Self {
-        Self { client, version, transform: None, out: Vec::new(), body_transform: None, copies: Vec::new() }
+        Self {
+            client,
+            version,
+            transform: None,
+            out: Vec::new(),
+            body_transform: None,
+            copies: Vec::new(),
+            response_pacer: None,
+            let_through: 0,
+            request_pacer: None,
+            were_paced: (false, false),
+        }
+    }
+
+    /// Limits the rates of the bodies from now on.
+    pub fn limit_bandwidth(&mut self, Bandwidth { response, request }: Bandwidth, timers: &Timers) {
+        self.response_pacer = response.map(|limit| Pacer::new(limit, timers.deadline()));
+        self.request_pacer = request.map(|limit| Pacer::new(limit, timers.deadline()));
     }
 
     /// Sets the transform of the request's body.
@@ -50,12 +81,35 @@ impl<'a> TransformingClient<'a> {
 
     /// Reads the request's body as the exchange must see it.
     fn poll_body(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<Result<usize, PeerError>> {
-        let Some(body_transform) = &mut self.body_transform else { return self.client.poll_read(cx, buffer) };
+        let (client, mut pacer) = (&mut *self.client, self.request_pacer.as_mut());
+        let Some(body_transform) = &mut self.body_transform else {
+            return poll_client(client, pacer, cx, buffer);
+        };
         while !body_transform.is_ready() {
-            let count = ready!(self.client.poll_read(cx, buffer))?;
+            let count = ready!(poll_client(client, pacer.as_deref_mut(), cx, buffer))?;
             body_transform.take(&mut buffer[..count]);
         }
         Poll::Ready(body_transform.read(buffer))
+    }
+
+    /// Passes a part of the response on, or leaves it to the backlog if its rate is limited.
+    fn pass_on(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        chunked: bool,
+        data: &[u8],
+    ) -> Result<(), PeerError> {
+        let Some(pacer) = &mut self.response_pacer else {
+            return self.client.respond(backlog, head, body, chunked, data);
+        };
+        let before = backlog.len();
+        self.client.hold(backlog, head, body, chunked, data)?;
+        // Neither the head nor the framing is a part of the body.
+        let kept = backlog.len().saturating_sub(before);
+        pacer.exempt(kept.saturating_sub(data.len() as u64));
+        Ok(())
     }
 
     /// Adds a copy of the request that waits for its body.
@@ -64,13 +118,35 @@ impl<'a> TransformingClient<'a> {
     }
 }
 
+/// Reads from the client, at most as much as the pacer lets through.
+fn poll_client(
+    client: &mut dyn ClientStream,
+    pacer: Option<&mut Pacer>,
+    cx: &mut Task<'_>,
+    buffer: &mut [u8],
+) -> Poll<Result<usize, PeerError>> {
+    let Some(pacer) = pacer else { return client.poll_read(cx, buffer) };
+    let most = ready!(pacer.poll_piece(cx)).min(buffer.len());
+    let count = ready!(client.poll_read(cx, &mut buffer[..most]))?;
+    pacer.count(count);
+    Poll::Ready(Ok(count))
+}
+
 impl Sink for TransformingClient<'_> {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> Result<usize, PeerError> {
         self.client.write(pieces)
     }
 
     fn poll_write(&mut self, cx: &mut Task<'_>, bytes: &[u8]) -> Poll<Result<usize, PeerError>> {
-        self.client.poll_write(cx, bytes)
+        let Some(pacer) = &mut self.response_pacer else { return self.client.poll_write(cx, bytes) };
+        if self.let_through == 0 {
+            self.let_through = ready!(pacer.poll_piece(cx)).min(bytes.len());
+            pacer.count(self.let_through);
+        }
+        let offered = &bytes[..self.let_through.min(bytes.len())];
+        let count = ready!(self.client.poll_write(cx, offered))?;
+        self.let_through = self.let_through.saturating_sub(count);
+        Poll::Ready(Ok(count))
     }
 }
 
@@ -134,7 +210,9 @@ impl ClientStream for TransformingClient<'_> {
         self.client.interim(backlog, head)
     }
 
+    /// The bytes of another protocol are no bodies.
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> Result<(), PeerError> {
+        (self.response_pacer, self.request_pacer) = (None, None);
         self.client.switch(backlog, head, bytes)
     }
 
@@ -147,23 +225,42 @@ impl ClientStream for TransformingClient<'_> {
         data: &[u8],
     ) -> Result<(), PeerError> {
         let Some(transform) = &mut self.transform else {
-            return self.client.respond(backlog, head, body, chunked, data);
+            return self.pass_on(backlog, head, body, chunked, data);
         };
-        self.out.clear();
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
         if !data.is_empty() {
-            transform.push(data, &mut self.out).map_err(PeerError::Rejected)?;
+            transform.push(data, &mut out).map_err(PeerError::Rejected)?;
         }
         // The transformed body ends differently from the endpoint's, so it needs its own reader.
         let mut reader = BodyReader::new(BodyLength::UntilClose);
         if body.is_done() {
-            transform.finish(&mut self.out).map_err(PeerError::Rejected)?;
+            transform.finish(&mut out).map_err(PeerError::Rejected)?;
             reader.end_with_trailers(body.trailers().to_vec());
         }
-        self.client.respond(backlog, head, &reader, self.version == Version::Http11, &self.out)
+        let sent = self.pass_on(backlog, head, &reader, self.version == Version::Http11, &out);
+        self.out = out;
+        sent
     }
 
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {
-        self.client.answer(backlog, head, body)
+        if self.response_pacer.is_none() {
+            return self.client.answer(backlog, head, body);
+        }
+        self.pass_on(backlog, &mut head.to_vec(), &BodyReader::new(BodyLength::None), false, body)
+    }
+
+    fn is_response_paced(&self) -> bool {
+        self.response_pacer.as_ref().is_some_and(Pacer::is_waiting)
+    }
+
+    fn is_request_paced(&self) -> bool {
+        self.request_pacer.as_ref().is_some_and(Pacer::is_waiting)
+    }
+
+    fn pacing_changed(&mut self) -> bool {
+        let are_paced = (self.is_response_paced(), self.is_request_paced());
+        std::mem::replace(&mut self.were_paced, are_paced) != are_paced
     }
 
     fn tls(&self) -> Option<&Negotiated> {

@@ -115,6 +115,41 @@ pub(crate) trait ClientStream: Duplex {
         data: &[u8],
     ) -> Result<(), PeerError>;
 
+    /// As [`respond`](Self::respond), but leaves all that can wait to the backlog, which the caller flushes: the rate of
+    /// the response is limited.
+    ///
+    /// # Errors
+    /// As `respond`.
+    fn hold(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        chunked: bool,
+        data: &[u8],
+    ) -> Result<(), PeerError> {
+        self.respond(backlog, head, body, chunked, data)
+    }
+
+    /// Returns whether the limit of its rate delays the response now, so that the client is not waited for.
+    #[inline(always)]
+    fn is_response_paced(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the limit of its rate delays the request's body now, so that the client is not waited for.
+    #[inline(always)]
+    fn is_request_paced(&self) -> bool {
+        false
+    }
+
+    /// Returns whether such a delay has started or ended since the last call, so that the timeout of the wait must be
+    /// set again.
+    #[inline(always)]
+    fn pacing_changed(&mut self) -> bool {
+        false
+    }
+
     /// Announces that the next [`respond`](Self::respond) ends the response, and that the connection is closed right
     /// after it.
     fn close_follows(&mut self) {}
@@ -229,6 +264,18 @@ impl ClientStream for Stream {
         }
         let data = if plain_copy { b"" } else { data };
         write_body(body, chunked, data, head, |pieces| backlog.send(self, pieces)).map(drop)
+    }
+
+    fn hold(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        chunked: bool,
+        data: &[u8],
+    ) -> Result<(), PeerError> {
+        let keep = |pieces: &[IoSlice<'_>]| pieces.iter().try_for_each(|piece| backlog.keep(piece));
+        write_body(body, chunked, data, head, keep).map(drop)
     }
 
     #[inline]

@@ -98,21 +98,36 @@ fn with_panic_threshold(balance: Option<Value>) -> Value {
     }
 }
 
-/// Converts `retries`, and refuses `retry_timeout`.
+/// Converts `retries` and `retry_timeout`, which is in seconds; 0 is no limit.
 fn retry(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
-    let retry = match fields.number("retries")? {
+    let attempts = match fields.number("retries")? {
         None => None,
-        Some(0) => Some(json!("off")),
-        Some(retries @ 1..=15) => Some(json!({ "attempts": retries + 1 })),
+        Some(retries @ 0..=15) => Some(retries + 1),
         Some(_) => return Err(fields.wrong("retries", "a number from 0 to 15")),
     };
-    if fields.take("retry_timeout").is_some_and(|time| time.as_f64() != Some(0.0)) {
-        return Err(format!(
-            "{}: no time bounds retries alone; write `timeouts.total` of the route, over /api/v1",
-            fields.place("retry_timeout")
-        ));
+    let seconds = fields.take("retry_timeout").map_or(Some(0.0), |time| time.as_f64());
+    let seconds = seconds.filter(|seconds| (0.0..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or_else(|| fields.wrong("retry_timeout", "seconds"))?;
+    if attempts == Some(1) {
+        return Ok(Some(json!("off")));
     }
-    Ok(retry)
+    let mut out = Map::new();
+    out.extend(attempts.map(|attempts| ("attempts".to_owned(), json!(attempts))));
+    if seconds > 0.0 {
+        out.insert("within".to_owned(), json!(milliseconds(seconds)));
+    }
+    Ok((!out.is_empty()).then_some(Value::Object(out)))
+}
+
+/// Returns a time in seconds as the gateway writes it.
+fn milliseconds(seconds: f64) -> String {
+    format!("{}ms", (seconds * 1000.0).round().max(1.0))
+}
+
+/// Returns the seconds of a time that [`milliseconds`] has written.
+fn seconds(time: &Value) -> Option<f64> {
+    let milliseconds: f64 = time.as_str()?.strip_suffix("ms")?.parse().ok()?;
+    Some(milliseconds / 1000.0)
 }
 
 /// Converts `pass_host` and `upstream_host`.
@@ -141,7 +156,7 @@ fn convert_pool(mut pool: ObjectFields) -> Result<Value, String> {
     // In APISIX, an idle timeout of 0 keeps no connections.
     match idle {
         0.0 => out["max_idle"] = json!(0),
-        idle => out["idle_timeout"] = json!(format!("{}ms", (idle * 1000.0).round().max(1.0))),
+        idle => out["idle_timeout"] = json!(milliseconds(idle)),
     }
     Ok(out)
 }
@@ -273,17 +288,15 @@ fn hash_key(on: Option<&str>, key: Option<&str>, fields: &ObjectFields) -> Resul
 /// Converts `timeout`, which is in seconds.
 pub fn timeouts(fields: &mut ObjectFields) -> Result<Option<Value>, String> {
     let Some(value) = fields.take("timeout") else { return Ok(None) };
-    let mut timeout = ObjectFields::of(value.clone(), "timeout")?;
-    // The gateway has one timeout for both directions.
-    if let Some(send) = timeout.take("send").filter(|send| *send != value["read"]) {
-        return Err(format!("`timeout/send` is {send}: it must equal `timeout/read` here"));
-    }
+    let mut timeout = ObjectFields::of(value, "timeout")?;
     let mut out = Map::new();
-    for (theirs, ours) in [("connect", &["connect"][..]), ("read", &["response_header", "response_body"])] {
+    for (theirs, ours) in
+        [("connect", &["connect"][..]), ("send", &["send"]), ("read", &["response_header", "response_body"])]
+    {
         let Some(value) = timeout.take(theirs) else { continue };
         let seconds = value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= 86_400.0);
         let seconds = seconds.ok_or_else(|| timeout.wrong(theirs, "seconds"))?;
-        let time = format!("{}ms", (seconds * 1000.0).round().max(1.0));
+        let time = milliseconds(seconds);
         out.extend(ours.iter().map(|key| ((*key).to_owned(), json!(time))));
     }
     timeout.end()?;
@@ -333,7 +346,12 @@ pub fn to_apisix(resource: &Value) -> Option<Map<String, Value>> {
     match &resource["retry"] {
         Value::Null => {}
         Value::String(_) => drop(out.insert("retries".to_owned(), json!(0))),
-        retry => drop(out.insert("retries".to_owned(), json!(retry["attempts"].as_u64()?.checked_sub(1)?))),
+        retry => {
+            if let Some(attempts) = retry["attempts"].as_u64() {
+                out.insert("retries".to_owned(), json!(attempts.checked_sub(1)?));
+            }
+            out.extend(seconds(&retry["within"]).map(|time| ("retry_timeout".to_owned(), json!(time))));
+        }
     }
     out.extend(timeout_to_apisix(&resource["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
     Some(out)
@@ -342,10 +360,10 @@ pub fn to_apisix(resource: &Value) -> Option<Map<String, Value>> {
 /// Converts timeouts that [`timeouts`] has made back to APISIX's form.
 pub fn timeout_to_apisix(timeouts: &Value) -> Option<Value> {
     let mut out = Map::new();
-    for (ours, theirs) in [("connect", "connect"), ("response_header", "read")] {
-        let Some(text) = timeouts[ours].as_str() else { continue };
-        let milliseconds: f64 = text.strip_suffix("ms")?.parse().ok()?;
-        out.insert(theirs.to_owned(), json!(milliseconds / 1000.0));
+    for (ours, theirs) in [("connect", "connect"), ("send", "send"), ("response_header", "read")] {
+        if timeouts[ours].is_string() {
+            out.insert(theirs.to_owned(), json!(seconds(&timeouts[ours])?));
+        }
     }
     (!out.is_empty()).then_some(Value::Object(out))
 }

@@ -233,6 +233,7 @@ fn forward(plan: &Plan, route: &Route, targets: &Targets, sent: &str, head: &str
     let timeouts = &route.timeouts;
     let mut waits = vec![
         ("connect", timeouts.connect),
+        ("send", timeouts.send),
         ("response_header", timeouts.response_header),
         ("response_body", timeouts.response_body),
         ("total", timeouts.total),

@@ -107,6 +107,9 @@ fn retry(retry: &Retry) -> String {
     if let Some(per_try) = retry.per_try {
         put(&mut out, format_args!("; {} for each", time(per_try)));
     }
+    if let Some(within) = retry.within {
+        put(&mut out, format_args!("; none starts after {}", time(within)));
+    }
     out
 }
 

@@ -59,6 +59,8 @@ type exchange struct {
 	Headers map[string]string `json:"headers"`
 	// Bytes of the body.
 	Body int `json:"body"`
+	// Bytes of a field of the request. The endpoint returns it, so that its answer is that long.
+	Padding int `json:"padding"`
 	// How often it is sent; the answers are counted.
 	Times int `json:"times"`
 
@@ -74,11 +76,14 @@ type exchange struct {
 	Counts map[string][2]int `json:"counts"`
 	// Whether a copy of the request arrives elsewhere.
 	Copied bool `json:"copied"`
+	// How many seconds the answer takes at least and at most.
+	Seconds *[2]float64 `json:"seconds"`
 }
 
 // answer is a response, with what the endpoint got if the body says so.
 type answer struct {
 	status int
+	took   time.Duration
 	fields http.Header
 	echo   struct {
 		Path, Host, Service string
@@ -256,6 +261,9 @@ func compare(one exchange, got answer) string {
 		differs("the host", one.Host, got.echo.Host),
 		differs("the Service", one.Service, got.echo.Service),
 	}
+	if limits := one.Seconds; limits != nil && (got.took.Seconds() < limits[0] || got.took.Seconds() > limits[1]) {
+		found = append(found, fmt.Sprintf("it took %v, not %v s to %v s", got.took, limits[0], limits[1]))
+	}
 	fields := func(what string, wanted map[string]string, values func(string) []string) {
 		for name, pattern := range wanted {
 			value := strings.Join(values(name), ", ")
@@ -301,11 +309,15 @@ func send(address string, one exchange) (answer, error) {
 	for name, value := range one.Headers {
 		fmt.Fprintf(&request, "%s: %s\r\n", name, value)
 	}
+	if one.Padding > 0 {
+		fmt.Fprintf(&request, "X-Padding: %s\r\n", strings.Repeat("x", one.Padding))
+	}
 	if one.Body > 0 {
 		fmt.Fprintf(&request, "Content-Length: %d\r\n", one.Body)
 	}
 	request.WriteString("\r\n")
 	request.Write(bytes.Repeat([]byte("x"), one.Body))
+	start := time.Now()
 	if _, err := connection.Write(request.Bytes()); err != nil && one.Body == 0 {
 		return got, err
 	}
@@ -315,7 +327,9 @@ func send(address string, one exchange) (answer, error) {
 	}
 	defer response.Body.Close()
 	got.status, got.fields = response.StatusCode, response.Header
-	if body, err := io.ReadAll(response.Body); err == nil {
+	body, err := io.ReadAll(response.Body)
+	got.took = time.Since(start)
+	if err == nil {
 		// Other bodies are not the endpoint's.
 		_ = json.Unmarshal(body, &got.echo)
 	}

@@ -90,6 +90,7 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
             ("idle", 20_000),
             ("write", 5000),
             ("connect", 2000),
+            ("send", 5000),
             ("response_header", 5000),
             ("response_body", 5000),
             ("upgraded", 20_000),
@@ -136,7 +137,7 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
 }
 
 fn route_rules(to: &mut Writing<'_>) {
-    match to.rng.u32(0..7) {
+    match to.rng.u32(0..8) {
         0 => to.line("  buffer: {request: {memory: 4KiB, file: 1MiB}}"),
         1 => to.line("  buffer: {response: {memory: 4KiB, file: 1MiB}}"),
         2 if to.rough() => {
@@ -148,6 +149,13 @@ fn route_rules(to: &mut Writing<'_>) {
             to.line(format_args!("  limits: {{body: {most}}}"));
         }
         4 if to.rough() => to.line("  retry: off"),
+        5 => {
+            let (rate, upload) = (to.rng.u32(8..2000), to.rng.u32(8..2000));
+            let after = any(to.rng, ["0", "3KiB"]);
+            to.line(format_args!(
+                "  policies: {{bandwidth: {{rate: {rate}KiB, after: {after}, upload: {upload}KiB}}}}"
+            ));
+        }
         _ => {}
     }
 }
@@ -289,6 +297,7 @@ fn retry(to: &mut Writing<'_>) {
         ("attempts", to.rng.u32(1..6).to_string()),
         ("on", format!("[{}]", if conditions.is_empty() { "503".to_owned() } else { conditions.join(", ") })),
         ("per_try", to.milliseconds(3000)),
+        ("within", to.milliseconds(3000)),
         ("backoff", to.milliseconds(250)),
         ("budget", format!("{}%", to.rng.u32(0..=100))),
         ("budget_min", to.rng.u32(0..20).to_string()),

@@ -45,6 +45,7 @@ pub(crate) const RETRY_ALSO: &[&str] = &[
     "num_retries",
     "proxy_next_upstream",
     "proxy_next_upstream_tries",
+    "proxy_next_upstream_timeout",
 ];
 
 /// Retry rules. The gateway never retries after it has sent body bytes that it cannot replay, nor after the
@@ -78,6 +79,12 @@ pub struct Retry {
         also = ["per_try_timeout", "timeout", "try_timeout", "perTryTimeout"]
     )]
     pub per_try: Option<Duration>,
+    /// Time from the start of the first attempt after which no other attempt starts.
+    #[key(
+        time = "1ms"..="1d", off, default = off,
+        also = ["proxy_next_upstream_timeout", "retry_timeout", "max_duration", "max_elapsed_time"]
+    )]
+    pub within: Option<Duration>,
     /// Wait before the first retry; doubled each time, with full jitter.
     #[key(
         time = "1ms"..="1m", default = "25ms",
@@ -133,7 +140,7 @@ fn check_retry(reader: &mut Reader, fields: &Fields<'_>, retry: &mut Retry) {
 fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
     if retry.attempts == 1 {
         // Not `methods`: they also apply to a request that was sent on a stale idle connection.
-        let given = ["on", "backoff", "backoff_max", "budget", "budget_min"];
+        let given = ["on", "within", "backoff", "backoff_max", "budget", "budget_min"];
         if let Some(field) = given.iter().find_map(|name| fields.get(name)) {
             let message = format!("`{}` has no effect with one attempt", field.key.name);
             let problem = Problem::warning(field.at, message).help("`attempts` includes the first one");

@@ -296,6 +296,18 @@ impl ClientStream for Tap<'_> {
         self.client.read_ahead()
     }
 
+    fn is_response_paced(&self) -> bool {
+        self.client.is_response_paced()
+    }
+
+    fn is_request_paced(&self) -> bool {
+        self.client.is_request_paced()
+    }
+
+    fn pacing_changed(&mut self) -> bool {
+        self.client.pacing_changed()
+    }
+
     fn endpoint_responds(&mut self, request: &RequestHead, response: &ResponseHead) {
         self.has_head = true;
         self.status = Some(response.status);

@@ -280,8 +280,13 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// Returns the timeout of the current wait, and the reason if it expires.
     fn awaited(&self) -> (Option<Duration>, Reason) {
         let (timeouts, state) = (&self.parties.route.timeouts, &*self.parties.state);
+        let client = &self.parties.client.stream;
         if self.stalled || !state.to_client.has_room() {
-            (timeouts.write, Reason::ClientWriteTimeout)
+            match client.is_response_paced() {
+                // Neither side is waited for.
+                true => (None, Reason::RequestTimeout),
+                false => (timeouts.write, Reason::ClientWriteTimeout),
+            }
         } else if self.is_final_sent() {
             (timeouts.response_body, Reason::ConnectionReadTimeout)
         } else if self.upload == Upload::Open && state.to_upstream.is_empty() {
@@ -291,7 +296,10 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
                 // The client waits for the endpoint's 100.
                 return (timeouts.response_header, Reason::HttpResponseTimeout);
             }
-            (timeouts.body, Reason::BodyTimeout)
+            match client.is_request_paced() {
+                true => (None, Reason::RequestTimeout),
+                false => (timeouts.body, Reason::BodyTimeout),
+            }
         } else {
             self.upload.awaited(timeouts)
         }
@@ -344,6 +352,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             state.request.expect_continue && self.parties.collected.is_none() && !self.is_interim_sent();
         self.upload == Upload::Open
             && state.to_upstream.is_empty()
+            && !self.parties.client.stream.is_request_paced()
             && !(is_asked && !self.is_final_sent() && state.record.bytes_in == 0)
     }
 

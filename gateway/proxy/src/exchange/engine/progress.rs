@@ -57,7 +57,7 @@ impl Upload {
     #[inline]
     pub fn awaited(self, timeouts: &Timeouts) -> (Option<Duration>, Reason) {
         match self {
-            Self::Open => (timeouts.response_body, Reason::ConnectionWriteTimeout),
+            Self::Open => (timeouts.send, Reason::ConnectionWriteTimeout),
             Self::Done | Self::Stopped { .. } => (timeouts.response_header, Reason::HttpResponseTimeout),
         }
     }

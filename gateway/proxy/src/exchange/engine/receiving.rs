@@ -119,7 +119,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let (client, backlog) = (&mut self.parties.client.stream, &mut self.parties.state.to_client);
         let before = backlog.len();
         let flushed = backlog.poll_flush(cx, client);
-        if backlog.len() != before {
+        if client.pacing_changed() || backlog.len() != before {
             self.client_made_progress();
         }
         flushed.map_err(|error| self.failed(error.write_reason()))

@@ -231,8 +231,17 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             };
             self.parties.state.inbox = inbox;
             match moved {
-                Ok(()) => self.made_progress(),
-                Err(None) => return Poll::Pending,
+                Ok(()) => {
+                    // The next delay is a change, even if the last one ended just now.
+                    self.parties.client.stream.pacing_changed();
+                    self.made_progress();
+                }
+                Err(None) => {
+                    if self.parties.client.stream.pacing_changed() {
+                        self.made_progress();
+                    }
+                    return Poll::Pending;
+                }
                 Err(Some(reason)) => return Poll::Ready(Err(self.failed(reason))),
             }
         }

@@ -121,7 +121,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         client_deadline = ClientDeadline::new(began, grpc.timeout);
     }
     let upgrade = allows_upgrade(route, &state.request) && !is_page;
-    let attempts = RequestAttempts::new(upstream, route, total, client_deadline, is_page);
+    let attempts = RequestAttempts::new(upstream, route, now, total, client_deadline, is_page);
     let mut forwarding = Forwarding::<S, U> {
         client,
         worker,

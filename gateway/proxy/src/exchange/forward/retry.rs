@@ -44,6 +44,8 @@ pub(crate) struct RequestAttempts<'a> {
     upstream: &'a Upstream,
     rules: &'a Retry,
     total: TimeLimit,
+    /// The time limit for the start of another attempt.
+    start_limit: TimeLimit,
     /// The client's deadline, if the request is a gRPC call that has one.
     client_deadline: Option<ClientDeadline>,
     /// The number of attempts, the current one included. A request that is sent again after a stale pooled connection,
@@ -89,9 +91,11 @@ pub(super) struct AttemptPermits {
 }
 
 impl<'a> RequestAttempts<'a> {
+    /// Creates the attempts of a request; the first one starts at `now`.
     pub fn new(
         upstream: &'a Upstream,
         route: &'a Route,
+        now: Instant,
         total: TimeLimit,
         client_deadline: Option<ClientDeadline>,
         is_page: bool,
@@ -103,6 +107,7 @@ impl<'a> RequestAttempts<'a> {
             upstream,
             rules,
             total,
+            start_limit: total.and(now, rules.within),
             client_deadline,
             made: 0,
             breaker_permit,
@@ -157,7 +162,7 @@ impl<'a> RequestAttempts<'a> {
     pub(super) fn begin_hedge(&mut self, now: Instant) -> Option<AttemptPermits> {
         let Self { upstream, priority, .. } = *self;
         if self.is_last()
-            || !self.total.allows_wait(now, Duration::ZERO)
+            || !self.start_limit.allows_wait(now, Duration::ZERO)
             || !upstream.breaker_would_admit(now)
             || !upstream.has_adaptive_capacity(priority)
         {
@@ -299,13 +304,13 @@ impl<'a> RequestAttempts<'a> {
     /// Grants another attempt in place of the current one, whose endpoint refused the connection. The endpoint has
     /// received nothing, so this costs neither an attempt nor budget, and needs no wait.
     pub(super) fn move_on(&mut self) -> bool {
-        let Self { upstream, rules, total, priority, .. } = *self;
+        let Self { upstream, rules, start_limit, priority, .. } = *self;
         if rules.attempts < 2 || !rules.on.connect_failure {
             return false;
         }
         let again = self.again.get_or_insert_default();
         if again.refusals == REFUSALS_MAX
-            || !total.allows_wait(tollgate_net::now(), Duration::ZERO)
+            || !start_limit.allows_wait(tollgate_net::now(), Duration::ZERO)
             || !upstream.breaker_would_admit(tollgate_net::now())
             || !upstream.has_adaptive_capacity(priority)
         {
@@ -326,14 +331,14 @@ impl<'a> RequestAttempts<'a> {
     /// Grants another attempt if number, time, breaker, limit and budget allow it. The most expensive check
     /// comes last.
     fn grant_retry(&mut self) -> bool {
-        let Self { upstream, rules, total, made, priority, .. } = *self;
+        let Self { upstream, rules, start_limit, made, priority, .. } = *self;
         if made >= rules.attempts {
             return false;
         }
         let now = tollgate_net::now();
         let again = self.again.get_or_insert_default();
         again.wait = backoff(rules, made, |most| upstream.random_delay(most));
-        if !total.allows_wait(now, again.wait)
+        if !start_limit.allows_wait(now, again.wait)
             || !upstream.breaker_would_admit(now)
             || !upstream.has_adaptive_capacity(priority)
         {

@@ -206,6 +206,18 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         self.client.read_ahead()
     }
 
+    fn is_response_paced(&self) -> bool {
+        self.client.is_response_paced()
+    }
+
+    fn is_request_paced(&self) -> bool {
+        self.client.is_request_paced()
+    }
+
+    fn pacing_changed(&mut self) -> bool {
+        self.client.pacing_changed()
+    }
+
     fn forbid_indexing(&mut self) {
         self.client.forbid_indexing();
     }

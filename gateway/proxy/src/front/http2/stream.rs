@@ -172,6 +172,37 @@ impl Http2Stream {
         Ok(count)
     }
 
+    /// Sends a part of the response. `send` sends data, or leaves it to the backlog, and ends the stream if its flag is
+    /// set and all of the data was sent.
+    #[inline]
+    fn respond_with(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &[u8],
+        body: &BodyReader,
+        data: &[u8],
+        send: impl FnOnce(&mut Self, &mut Backlog, &[u8], bool) -> Result<(), PeerError>,
+    ) -> Result<(), PeerError> {
+        let trailers = if body.is_done() { body.trailers() } else { b"" };
+        let last = body.is_done() && trailers.is_empty();
+        if !head.is_empty() {
+            self.head(head, last && data.is_empty())?;
+        }
+        if !data.is_empty() {
+            send(self, backlog, data, last)?;
+        }
+        if !body.is_done() || matches!(self.end, ResponseEnd::Sent) {
+            return Ok(());
+        }
+        if backlog.is_empty() && self.has_head {
+            self.send_end(trailers)?;
+            self.end = ResponseEnd::Sent;
+        } else {
+            self.end = ResponseEnd::Due(trailers.to_vec());
+        }
+        Ok(())
+    }
+
     /// Sends data, or appends it to the backlog if that is not empty. `last`: ends the stream if all of it
     /// was sent.
     fn send(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> Result<(), PeerError> {
@@ -293,24 +324,18 @@ impl ClientStream for Http2Stream {
         _: bool,
         data: &[u8],
     ) -> Result<(), PeerError> {
-        let trailers = if body.is_done() { body.trailers() } else { b"" };
-        let last = body.is_done() && trailers.is_empty();
-        if !head.is_empty() {
-            self.head(head, last && data.is_empty())?;
-        }
-        if !data.is_empty() {
-            self.send(backlog, data, last)?;
-        }
-        if !body.is_done() || matches!(self.end, ResponseEnd::Sent) {
-            return Ok(());
-        }
-        if backlog.is_empty() && self.has_head {
-            self.send_end(trailers)?;
-            self.end = ResponseEnd::Sent;
-        } else {
-            self.end = ResponseEnd::Due(trailers.to_vec());
-        }
-        Ok(())
+        self.respond_with(backlog, head, body, data, Self::send)
+    }
+
+    fn hold(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        _: bool,
+        data: &[u8],
+    ) -> Result<(), PeerError> {
+        self.respond_with(backlog, head, body, data, |_, backlog, data, _| backlog.keep(data))
     }
 
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> Result<(), PeerError> {

@@ -15,8 +15,8 @@ fn routes_of_older_versions_are_converted_back() {
     for body in [
         json!({"uri": "/hello", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1980": 1}}}),
         json!({"uris": ["/a", "/b/*"], "hosts": ["a.example", "*.b.example"], "methods": ["GET", "PUT"], "upstream_id": "u1"}),
-        json!({"uri": "/*", "host": "a.example", "timeout": {"connect": 0.5, "read": 3.0},
-               "upstream": {"type": "chash", "hash_on": "header", "key": "X-User", "nodes": {"h:80": 2, "i:80": 0}, "retries": 2}}),
+        json!({"uri": "/*", "host": "a.example", "timeout": {"connect": 0.5, "read": 3.0, "send": 2.0},
+               "upstream": {"type": "chash", "hash_on": "header", "key": "X-User", "nodes": {"h:80": 2, "i:80": 0}, "retries": 2, "retry_timeout": 1.5}}),
         json!({"uri": "/s", "upstream": {"type": "least_conn", "nodes": {"h:443": 1}, "scheme": "https", "retries": 0}}),
         json!({"uri": "/off", "status": 0, "upstream_id": "u1"}),
         json!({"uri": "/q", "upstream": {"type": "chash", "hash_on": "vars", "key": "arg_user", "nodes": {"h:80": 1}}}),
@@ -91,16 +91,16 @@ fn settings_without_a_counterpart_are_rejected_by_name() {
             json!({"uri": "/a", "upstream": {"nodes": nodes, "pass_host": "rewrite"}}),
             "`upstream/upstream_host`",
         ),
-        (json!({"uri": "/a", "upstream": {"nodes": nodes, "retry_timeout": 3}}), "`upstream/retry_timeout`"),
+        (
+            json!({"uri": "/a", "upstream": {"nodes": nodes, "retry_timeout": "3s"}}),
+            "`upstream/retry_timeout`",
+        ),
         (json!({"uri": "/a", "upstream": {"nodes": nodes, "type": "ewma"}}), "`upstream/type`"),
         (
             json!({"uri": "/a", "upstream": {"nodes": [{"host": "h", "weight": 1, "metadata": {}}]}}),
             "`upstream/nodes/0/metadata`",
         ),
-        (
-            json!({"uri": "/a", "timeout": {"send": 1, "read": 2}, "upstream": {"nodes": nodes}}),
-            "`timeout/send`",
-        ),
+        (json!({"uri": "/a", "timeout": {"send": 0}, "upstream": {"nodes": nodes}}), "`timeout/send`"),
         (json!({"uri": "/a", "status": 2, "upstream": {"nodes": nodes}}), "`status`"),
         (json!({"uri": "/a", "priority": 7, "upstream": {"nodes": nodes}}), "`priority`"),
         (json!({"uri": "/a", "service_id": "s"}), "`service_id`"),

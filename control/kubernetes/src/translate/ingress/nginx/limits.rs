@@ -1,4 +1,4 @@
-//! Limits on requests and connections of each client address.
+//! Limits on requests and connections of each client address, and on the rate of responses.
 
 use serde_json::{Map, Value, json};
 
@@ -13,6 +13,7 @@ const BURST_MULTIPLIER: u64 = 5;
 const RATE_MAX: u64 = 1_000_000;
 const BURST_MULTIPLIER_MAX: u64 = 1_000;
 const CONNECTIONS_MAX: u64 = 1_000_000;
+const KIBIBYTES_MAX: u64 = 1 << 30;
 /// The status of refused requests.
 const STATUS: u16 = 503;
 
@@ -60,6 +61,18 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         limit.insert("limit".to_owned(), count.min(CONNECTIONS_MAX).into());
         wanted.policies.insert("concurrency".to_owned(), limit.into());
     }
+    bandwidth(reader, wanted);
+}
+
+/// Reads the rate of responses, in KiB per second, and the KiB before it applies. A rate of 0 is no limit.
+fn bandwidth(reader: &mut Reader<'_>, wanted: &mut Wanted) {
+    let (rate, after) = (reader.number("limit-rate"), reader.number("limit-rate-after"));
+    let Some(rate) = rate.filter(|rate| *rate > 0) else { return };
+    let kibibytes = |number: u64| format!("{}KiB", number.min(KIBIBYTES_MAX));
+    wanted.set_policy("bandwidth", "rate", kibibytes(rate));
+    if let Some(after) = after.filter(|after| *after > 0) {
+        wanted.set_policy("bandwidth", "after", kibibytes(after));
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +104,20 @@ mod tests {
         assert_eq!(policies(&[("limit-rps", "1")])["rate_limit"][0]["burst"], json!(6));
         assert!(policies(&[("limit-rps", "0"), ("limit-connections", "0")]).is_empty());
         assert!(read_all(&[("limit-rps", "1"), ("limit-allowlist", "x")]).wanted.denied.is_some());
+    }
+
+    #[test]
+    fn the_rate_of_responses_is_in_kibibytes() {
+        let bandwidth =
+            |annotations: &[(&str, &str)]| read_all(annotations).wanted.policies.get("bandwidth").cloned();
+        let both = [("limit-rate", "100"), ("limit-rate-after", "2048")];
+        assert_eq!(bandwidth(&both), Some(json!({"rate": "100KiB", "after": "2048KiB"})));
+        assert_eq!(bandwidth(&both[..1]), Some(json!({"rate": "100KiB"})));
+        assert_eq!(bandwidth(&[("limit-rate", "0"), both[1]]), None);
+        assert_eq!(bandwidth(&both[1..]), None);
+        let reading = read_all(&[("limit-rate", "1M")]);
+        assert!(reading.wanted.policies.is_empty() && !reading.findings[0].is_same());
+        let most = bandwidth(&[("limit-rate", "18446744073709551615")]);
+        assert_eq!(most, Some(json!({"rate": "1073741824KiB"})));
     }
 }

@@ -8,8 +8,9 @@ use super::wanted::Wanted;
 /// The failures that ingress-nginx retries without the annotation, and its number of attempts.
 const DEFAULT_FAILURES: &str = "error timeout";
 const DEFAULT_TRIES: u64 = 3;
-/// The most attempts that the gateway makes.
+/// The most attempts that the gateway makes, and the longest time for them that it takes.
 const ATTEMPTS_MAX: u64 = 16;
+const SECONDS_MAX: u64 = 86_400;
 
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     let text = reader.text("proxy-next-upstream").unwrap_or(DEFAULT_FAILURES);
@@ -18,6 +19,8 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
         Some(0) => ATTEMPTS_MAX,
         tries => tries.unwrap_or(DEFAULT_TRIES).min(ATTEMPTS_MAX),
     };
+    // 0 is no limit.
+    let seconds = reader.number("proxy-next-upstream-timeout").filter(|seconds| *seconds > 0);
     let (mut on, mut methods): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
     for word in text.split_whitespace() {
         match word {
@@ -46,6 +49,9 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     if !methods.is_empty() {
         retry["methods"] = methods.into();
     }
+    if let Some(seconds) = seconds {
+        retry["within"] = format!("{}s", seconds.min(SECONDS_MAX)).into();
+    }
     wanted.route.insert("retry".to_owned(), retry);
 }
 
@@ -66,6 +72,11 @@ mod tests {
         );
         let tries = |tries| retry(&[("proxy-next-upstream-tries", tries)])["attempts"].clone();
         assert_eq!((tries("5"), tries("0"), tries("100")), (json!(5), json!(16), json!(16)));
+        let within = |seconds| retry(&[("proxy-next-upstream-timeout", seconds)])["within"].clone();
+        assert_eq!(
+            (within("10"), within("0"), within("100000")),
+            (json!("10s"), json!(null), json!("86400s"))
+        );
         assert_eq!(retry(&[("proxy-next-upstream-tries", "1")]), json!("off"));
         assert_eq!(retry(&[("proxy-next-upstream", "off")]), json!("off"));
     }

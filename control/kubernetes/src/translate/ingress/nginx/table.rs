@@ -85,14 +85,7 @@ pub const THEMES: &[Theme] = &[
     },
     Theme {
         read: timeouts::read,
-        annotations: &[
-            same("proxy-connect-timeout"),
-            same("proxy-read-timeout"),
-            unsupported(
-                "proxy-send-timeout",
-                "the gateway has no timeout of its own for sending to an endpoint",
-            ),
-        ],
+        annotations: &[same("proxy-connect-timeout"), same("proxy-read-timeout"), same("proxy-send-timeout")],
     },
     Theme {
         read: bodies::read,
@@ -115,10 +108,7 @@ pub const THEMES: &[Theme] = &[
                 "an attempt waits up to 25 ms, doubled each time, before it follows a failed one",
             ),
             differs("proxy-next-upstream-tries", "16 attempts at most, also for 0"),
-            unsupported(
-                "proxy-next-upstream-timeout",
-                "the number of attempts and the timeouts bound the time",
-            ),
+            same("proxy-next-upstream-timeout"),
         ],
     },
     Theme {
@@ -251,8 +241,8 @@ pub const THEMES: &[Theme] = &[
             same("limit-connections"),
             same("limit-allowlist"),
             same("limit-whitelist"),
-            unsupported("limit-rate", "the gateway does not slow responses down"),
-            unsupported("limit-rate-after", "the gateway does not slow responses down"),
+            differs("limit-rate", "it also holds without `proxy-buffering`"),
+            differs("limit-rate-after", "it also holds without `proxy-buffering`"),
         ],
     },
     Theme {

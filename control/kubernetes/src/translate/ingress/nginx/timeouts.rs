@@ -9,6 +9,9 @@ pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     if let Some(time) = seconds(reader, "proxy-connect-timeout") {
         wanted.set_route("timeouts", "connect", time);
     }
+    if let Some(time) = seconds(reader, "proxy-send-timeout") {
+        wanted.set_route("timeouts", "send", time);
+    }
     if let Some(time) = seconds(reader, "proxy-read-timeout") {
         // It is the time between two reads, of the head, of the body, and of an upgraded connection.
         for key in ["response_header", "response_body", "upgraded"] {
@@ -45,7 +48,7 @@ mod tests {
             ("proxy-send-timeout", "5"),
         ]);
         let expected = json!({
-            "connect": "7s", "response_header": "3600s", "response_body": "3600s", "upgraded": "3600s",
+            "connect": "7s", "send": "5s", "response_header": "3600s", "response_body": "3600s", "upgraded": "3600s",
         });
         assert_eq!(reading.wanted.route.get("timeouts"), Some(&expected));
         for wrong in ["0", "5s", "-1", "1.5"] {

@@ -170,7 +170,7 @@ fn complete(example: &str) -> String {
     format!("{listen}{example}{routes}").replace("/etc/tollgate/", "")
 }
 
-/// Creates the certificate files that the examples name.
+/// Creates the files that the examples name: certificates, and one of `htpasswd`.
 fn certificates() -> Files {
     let (authority, files) = (Authority::new(), Files::new());
     for name in ["admin", "example.com", "wildcard.example.org"] {
@@ -185,6 +185,7 @@ fn certificates() -> Files {
         let one = authority.issue(&["a.example"]);
         files.write(&format!("{name}.pem"), &(one.chain + &one.key));
     }
+    files.write("htpasswd", "alice:$2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.\n");
     for name in ["clients-ca", "etcd-ca", "fleet-ca", "internal-ca", "ops-ca", "system"] {
         files.write(&format!("{name}.pem"), &authority.pem());
     }

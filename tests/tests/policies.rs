@@ -18,6 +18,7 @@ mod explained;
 mod ext_authz;
 mod fault;
 mod forward_auth;
+mod forward_auth_cache;
 mod headers;
 pub mod hmac;
 mod intercept;

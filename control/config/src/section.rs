@@ -99,7 +99,7 @@ pub use crate::scalar::{field as header, pattern, quantity, replacement, value_t
 pub use crate::sections::condition::{
     VALUE_SHAPE as CONDITION, headers as header_conditions, query as query_conditions,
 };
-pub use crate::sections::consumers::{CERTIFICATE_NAME, certificate_name};
+pub use crate::sections::consumers::{CERTIFICATE_NAME, PASSWORD_HASH, certificate_name};
 pub use crate::sections::respond::json;
 pub use crate::sections::texts::{HEADER_NAME, PEM, UPSTREAM_NAME, URL};
 pub use crate::sections::tls::pem;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{Problem, is_guard};
+use tollgate_config::{Problem, Severity, is_guard};
 use tollgate_policy::Planned;
 
 use crate::compile_cache::CompileCache;
@@ -146,14 +146,17 @@ impl PolicyCompiler {
 
     /// Takes the errors found so far.
     pub fn problems(&mut self) -> Vec<config::Problem> {
-        let mut problems = std::mem::take(&mut self.chains.problems);
+        let is_error = |problem: &mut config::Problem| problem.severity == Severity::Error;
+        let mut problems: Vec<_> = self.chains.problems.extract_if(.., is_error).collect();
         problems.append(&mut self.problems);
         problems
     }
 
-    /// Takes the warnings found so far.
+    /// Takes the warnings found so far. Call it after [`problems`](Self::problems).
     pub fn warnings(&mut self) -> Vec<config::Problem> {
-        self.chains.sets.warnings()
+        let mut warnings = self.chains.sets.warnings();
+        warnings.append(&mut self.chains.problems);
+        warnings
     }
 
     /// Returns the policies that a route's requests pass at a listener without policies of its own.

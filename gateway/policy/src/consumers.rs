@@ -1,8 +1,7 @@
 //! The configured consumers, indexed by their credentials.
 //!
 //! The plan builds one [`Consumers`], and all authentication policies share it. It holds API keys as SHA-256
-//! digests, and passwords as argon2 or bcrypt hashes. HMAC secrets are held as keys, because both sides need
-//! them to sign.
+//! digests, and passwords as hashes. HMAC secrets are held as keys, because both sides need them to sign.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -27,7 +26,7 @@ pub struct ConsumerEntry {
     pub consumer: Consumer,
     /// The SHA-256 digests of its API keys.
     pub api_keys: Vec<[u8; 32]>,
-    /// The hash of its password: argon2 or bcrypt.
+    /// The hash of its password, which [`is_password_hash`](crate::is_password_hash) accepts.
     pub password: Option<String>,
     /// The names that identify its certificates.
     pub certificates: Vec<CertificateName>,
@@ -64,6 +63,8 @@ pub struct Consumers {
     keys: HashMap<u64, Vec<KeyOwner>, BuildHasherDefault<IdentityHasher>>,
     /// Passwords, by the consumer's name.
     names: HashMap<String, (Arc<Consumer>, Arc<str>)>,
+    /// The hashes of all passwords, in the order of the configuration.
+    passwords: Vec<Arc<str>>,
     certificates: HashMap<CertificateName, Arc<Consumer>>,
     /// HMAC secrets, by key id.
     secrets: HashMap<String, (Arc<Consumer>, HmacSecret)>,
@@ -77,7 +78,9 @@ impl Consumers {
         for ConsumerEntry { consumer, api_keys, password, certificates, hmac_keys } in known {
             let consumer = Arc::new(consumer);
             if let Some(password) = password {
-                out.names.insert(consumer.name.clone(), (consumer.clone(), password.into()));
+                let password: Arc<str> = password.into();
+                out.passwords.push(password.clone());
+                out.names.insert(consumer.name.clone(), (consumer.clone(), password));
             }
             for certificate in certificates {
                 out.certificates.entry(certificate).or_insert_with(|| consumer.clone());
@@ -108,11 +111,14 @@ impl Consumers {
         self.names.get(name)
     }
 
-    /// Returns some password hash. The gateway verifies it for unknown names, so that they take as long as
-    /// known ones.
+    /// Returns the password hash that the gateway verifies for an unknown name, so that it takes as long as a known
+    /// one. `number` belongs to the name. Hashes of different schemes take different times; unknown names then take
+    /// these times in the same proportions as known ones.
     #[must_use]
-    pub fn any_password(&self) -> Arc<str> {
-        self.names.values().next().map_or_else(|| UNMATCHABLE_HASH.into(), |(_, hash)| hash.clone())
+    pub fn password_instead(&self, number: u64) -> Arc<str> {
+        let count = self.passwords.len() as u64;
+        let index = number.checked_rem(count).and_then(|index| usize::try_from(index).ok());
+        index.map_or_else(|| UNMATCHABLE_HASH.into(), |index| self.passwords[index].clone())
     }
 
     /// Returns the number of passwords.

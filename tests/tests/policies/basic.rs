@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use tollgate_tests::{Gateway, Origin, eventually, http2};
 
 use super::auth::{both, passed, refused};
+use crate::tls::Files;
 
 /// The hash of `correct horse`, by bcrypt with a cost of 4.
 pub const BCRYPT: &str = "$2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.";
@@ -155,6 +156,79 @@ fn a_hash_that_costs_too_much_is_refused_at_the_start() {
     let ran = tollgate_tests::tollgate(&["check", file.to_str().expect("text")]);
     assert!(ran.err.contains("acceptable cost"), "{ran:?}");
     std::fs::remove_file(file).expect("it is there");
+}
+
+/// A file of `htpasswd` with every kind of hash of `correct horse`, and two users who cannot sign in.
+const HTPASSWD: &str = "\
+# staff
+apr1:$apr1$KXJFwPCc$BJ7ea5bcSA4hv31X0Wt4J1
+md5:$1$saltsalt$NuzA7WTAelpl95xgBGWN60:a comment
+sha256:$5$vR3mopHUbajDBqK2$HSch8vLKf7NJbeWJMJlHcsFvMUjpwR58gstCEoU91c9
+sha512:$6$MJ0x5Gh1/KpW0kTF$32dRgADbqUfvnBwuALDopT/teXe9G9/LU8jlHp9sJUGdUWlr8Biy37v56Mf/L6LwYHxre4YgHvmCTnI6lacrx/
+sha1:{SHA}L55TUjtiq8FBorTWAZ0jy6g129A=
+ssha:{SSHA}lcQQO/lOKcEpnhqFebqIP/U334hwZXBwZXIwMA==
+bcrypt:$2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.
+des:lQhul89CPXQlE
+slow:$6$rounds=999999999$abcdefgh$DbXqPck5ABZumVXwcH5eMVHsPZwvQ3jylSxpJmKkZVxcoCiC3N0rPerjHmAqL7r6PK6CIeYnO9.vxpbsevscg/
+";
+
+#[test]
+fn every_user_of_a_file_of_htpasswd_gets_in_with_a_password() {
+    let (origin, files) = (Origin::ok(), Files::new());
+    files.write("users", HTPASSWD);
+    let path = files.path().join("users");
+    let policies = format!("basic: {{users_file: {}, forward: off}}", path.display());
+    let gateway = gateway(&origin, &policies);
+    for name in ["apr1", "md5", "sha256", "sha512", "sha1", "ssha", "bcrypt"] {
+        for got in passed(&gateway, &origin, &[("Authorization", &shown(name, "correct horse"))]) {
+            assert_eq!(got.headers.all("X-Consumer-Name"), [name]);
+        }
+        for wrong in ["correct", "Correct horse", ""] {
+            let header = shown(name, wrong);
+            refused(&gateway, &origin, &[("Authorization", &header)], 401, "credentials_refused");
+        }
+    }
+    // Of these, the file has no hash that is verified; alice is a consumer, but not one of the file's users.
+    for name in ["des", "slow", "alice", "nobody"] {
+        let header = shown(name, "correct horse");
+        refused(&gateway, &origin, &[("Authorization", &header)], 401, "credentials_refused");
+    }
+    gateway.await_message("`des` (line 9), `slow` (line 10) cannot sign in");
+    gateway.await_message("4 password hashes are weak, those of `apr1`, `md5`, `sha1`, `ssha`");
+    files.write("users", &HTPASSWD.replace("sha1:", "ann:"));
+    gateway.signal(tollgate_tests::Signal::HUP);
+    eventually("the new file holds", || {
+        let admits = |name: &str| {
+            let header = shown(name, "correct horse");
+            both(&gateway, "/", &[("Authorization", &header)]).iter().all(|answer| answer.status == 200)
+        };
+        admits("ann") && !admits("sha1")
+    });
+}
+
+#[test]
+fn check_names_the_users_with_weak_hashes() {
+    let files = Files::new();
+    let checked = |text: &str| {
+        files.write(
+            "gateway.yaml",
+            &format!("listen: 127.0.0.1:8080\n{text}\nroutes: [{{to: \"10.0.0.1:80\"}}]\n"),
+        );
+        tollgate_tests::tollgate(&["check", files.path().join("gateway.yaml").to_str().expect("text")])
+    };
+    let apr1 = "$apr1$KXJFwPCc$BJ7ea5bcSA4hv31X0Wt4J1";
+    let consumers =
+        checked(&format!("consumers: {{ann: {{password: \"{apr1}\"}}, bob: {{password: \"{BCRYPT}\"}}}}"));
+    let users = checked(&format!("policies: {{basic: {{users: {{ann: \"{apr1}\", bob: \"{BCRYPT}\"}}}}}}"));
+    for ran in [consumers, users] {
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.err.contains("warning: the password hash of `ann` is weak"), "{ran:?}");
+        assert!(ran.err.contains("tollgate hash --argon2") && !ran.err.contains("KXJFwPCc"), "{ran:?}");
+    }
+    files.write("users", "no file of htpasswd\n");
+    let path = files.path().join("users");
+    let ran = checked(&format!("policies: {{basic: {{users_file: {}}}}}", path.display()));
+    assert!(ran.code == Some(1) && ran.err.contains("line 1 has no colon"), "{ran:?}");
 }
 
 #[test]

@@ -63,7 +63,9 @@ pub static KINDS: [ResourceKind; 8] = [
         index: CONSUMERS,
         named_inside: false,
         read: |reader, name, node, draft| {
-            draft.config.consumers.extend(consumers::consumer(reader, name, node.at, node));
+            let consumer = consumers::consumer(reader, name, node.at, node);
+            reader.problems.extend(consumers::weak_passwords(consumer.as_slice()));
+            draft.config.consumers.extend(consumer);
         },
     },
     ResourceKind {

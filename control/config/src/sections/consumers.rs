@@ -9,14 +9,16 @@ use base64::engine::general_purpose::STANDARD;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::model::Secret;
+use crate::password_hash::{PasswordScheme, unverifiable_hash, weak_hashes};
 use crate::position::{At, Spanned};
 use crate::reader::named;
 use crate::scalar::field as header;
 use crate::section::{Field, Node, NodeKind, Problem, Reader, ScalarError, Section, Shape, Text, shown};
 
-static PASSWORD: Text = Text {
-    expected: "a hash of argon2 or bcrypt such as `$argon2id$v=19$m=19456,t=2,p=1$...` or `$2b$12$...`",
-    pattern: Some(r"^\$(argon2(id|i|d)|2[abxy])\$|[$][{]"),
+/// The hash of a password.
+pub static PASSWORD_HASH: Text = Text {
+    expected: "a password's hash such as `$argon2id$v=19$m=19456,t=2,p=1$...` or `$2b$12$...`, or one of `htpasswd`",
+    pattern: Some(r"^\$(argon2(id|i|d)|2[abxy]|apr1|[156])\$|^\{S?SHA\}|[$][{]"),
     loose: false,
 };
 /// The name of a certificate.
@@ -48,8 +50,8 @@ pub struct ConsumerSpec {
         also = ["api_key", "key", "keys", "keyauth_credentials"]
     )]
     pub api_keys: Vec<(Digest, At)>,
-    /// Its password for `basic`, hashed by argon2 or bcrypt: `tollgate hash --argon2` prints one.
-    #[key(text = PASSWORD, parse = password, concealed, also = ["password_hash", "basic", "basicauth_credentials"])]
+    /// The hash of its password for `basic`: `tollgate hash --argon2` prints one, and `htpasswd`.
+    #[key(text = PASSWORD_HASH, parse = password, concealed, also = ["password_hash", "basic", "basicauth_credentials"])]
     pub password: Option<Spanned<Secret>>,
     /// Its secrets for `hmac`, by the key id in its signatures.
     #[key(
@@ -99,7 +101,16 @@ impl fmt::Debug for Digest {
 pub(crate) fn consumers(reader: &mut Reader, field: Field<'_>) -> Option<Vec<ConsumerSpec>> {
     let out = named(reader, Some(field), consumer);
     reader.problems.extend(shared_credentials(out.iter()));
+    reader.problems.extend(weak_passwords(&out));
     Some(out)
+}
+
+/// Returns a warning about weak hashes, at the first of them.
+pub(crate) fn weak_passwords(consumers: &[ConsumerSpec]) -> Option<Problem> {
+    let hashes = consumers.iter().filter_map(|consumer| Some((consumer, consumer.password.as_ref()?)));
+    let is_weak = |hash: &str| PasswordScheme::split(hash).is_some_and(|(scheme, _)| scheme.is_weak());
+    let (_, first) = hashes.clone().find(|(_, hash)| is_weak(hash.value.reveal()))?;
+    weak_hashes(first.at, hashes.map(|(consumer, hash)| (consumer.name.value.as_str(), hash.value.reveal())))
 }
 
 /// Returns a problem for each credential that several consumers share, because it would not identify one of
@@ -141,12 +152,12 @@ fn hmac_secret(text: &str) -> Result<HmacKey, ScalarError> {
     }
 }
 
-/// Checks the form of a password's hash. The plan's compiler checks whether it can be computed.
+/// Checks the scheme of a password's hash. The plan's compiler checks whether it can be computed.
 fn password(text: &str) -> Result<Secret, ScalarError> {
-    match text.starts_with("$argon2") || text.starts_with("$2") {
-        true => Ok(Secret::from(text.to_owned())),
-        false => Err(ScalarError::new("this is not a hash of argon2 or bcrypt")
-            .help("`tollgate hash --argon2` asks for the password and prints one")),
+    match PasswordScheme::split(text) {
+        Some(_) => Ok(Secret::from(text.to_owned())),
+        None => Err(ScalarError::new(unverifiable_hash(text))
+            .help("`tollgate hash --argon2` asks for the password and prints a hash")),
     }
 }
 

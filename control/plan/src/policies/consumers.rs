@@ -14,7 +14,8 @@ pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Pr
             let problem =
                 Problem::error(hash.at, "this is no hash that can be verified at an acceptable cost");
             problems.push(problem.expected(
-                "argon2 (1 GiB and 20 passes at most) in the PHC format, or bcrypt (a cost of 15 at most)",
+                "argon2 (1 GiB and 20 passes at most) in the PHC format, bcrypt (a cost of 15 at most), a hash of crypt \
+                 (1,000,000 rounds at most), or one of `htpasswd`",
             ));
         }
         Some(hash.value.reveal().to_owned())

@@ -1,11 +1,14 @@
 //! `basic`: admits requests with a consumer's name and password (RFC 7617).
 //!
-//! Passwords are short, so their hashes must be slow to compute: argon2 or bcrypt, some tens of milliseconds.
-//! A few dedicated threads verify them, and the number of waiting verifications is bounded. A verified
-//! password is remembered for a short time under a keyed hash, so that memory does not hold the password
-//! itself.
+//! Passwords are short, so their hashes should be slow to compute: argon2 or bcrypt, some tens of milliseconds. The
+//! hashes of existing `htpasswd` files are [verified](verify) too, in every scheme that nginx and Apache read except DES.
+//! A few dedicated threads verify passwords, and the number of waiting verifications is bounded. A verified password is
+//! remembered for a short time under a keyed hash, so that memory does not hold the password itself.
 
 mod config;
+mod htpasswd;
+mod md5_crypt;
+mod verify;
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
@@ -13,8 +16,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use argon2::password_hash::phc::PasswordHash;
-use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine;
@@ -30,6 +31,7 @@ use crate::{
 };
 
 pub(crate) use config::BasicSettings;
+pub use verify::{hash_password, is_password_hash};
 
 /// The number of threads that verify passwords. Each verification occupies a core, and argon2 needs tens of
 /// MiB.
@@ -109,10 +111,11 @@ impl Policy for BasicState {
         {
             return rules.admit(request, consumer);
         }
-        // An unknown name takes as long as a known one: the password is verified against another hash.
+        // An unknown name takes as long as a known one: the password is verified against the hash of another consumer.
+        // The name decides which, so that each name takes the same time in every attempt.
         let (consumer, hash) = match found {
             Some((consumer, hash)) => (Some(consumer.clone()), hash.clone()),
-            None => (None, rules.consumers.any_password()),
+            None => (None, rules.consumers.password_instead(self.known.number(&name))),
         };
         let (pool, against) = (self.pool.clone(), hash.clone());
         let asked = self.shared.background().run(async move {
@@ -218,40 +221,6 @@ fn credentials_of(request: &Request<'_>) -> Result<Option<NameAndPassword>, &'st
     Ok(Some((name.to_owned(), decoded[colon + 1..].to_vec().into())))
 }
 
-/// Whether a password matches a hash.
-fn verify(hash: &str, password: &[u8]) -> bool {
-    if hash.starts_with("$2") {
-        // bcrypt would truncate a longer password, so that a prefix of it would also match.
-        return password.len() <= 72 && bcrypt::verify(password, hash).unwrap_or(false);
-    }
-    let Ok(hash) = PasswordHash::new(hash) else { return false };
-    argon2::Argon2::default().verify_password(password, &hash).is_ok()
-}
-
-/// Returns a hash of a password with argon2id at its default cost, in the PHC format. `None` if argon2 does
-/// not take the password, or the system has no random numbers.
-#[must_use]
-pub fn hash_password(password: &[u8]) -> Option<String> {
-    let mut salt = [0; 16];
-    SystemRandom::new().fill(&mut salt).ok()?;
-    let hash = argon2::Argon2::default().hash_password_with_salt(password, &salt).ok()?;
-    Some(hash.to_string())
-}
-
-/// Whether a text is a supported password hash whose cost a server can afford.
-#[must_use]
-pub fn is_password_hash(text: &str) -> bool {
-    if text.starts_with("$2") {
-        let cost = text.get(4..6).and_then(|cost| cost.parse::<u32>().ok());
-        return text.len() == 60 && cost.is_some_and(|cost| (4..=15).contains(&cost));
-    }
-    let Ok(hash) = PasswordHash::new(text) else { return false };
-    let known = ["argon2id", "argon2i", "argon2d"].contains(&hash.algorithm.as_str());
-    let memory = hash.params.get_decimal("m").unwrap_or(u32::MAX);
-    let passes = hash.params.get_decimal("t").unwrap_or(u32::MAX);
-    known && hash.hash.is_some() && memory <= 1 << 20 && passes <= 20
-}
-
 /// A password verification.
 struct VerifyJob {
     hash: Arc<str>,
@@ -290,7 +259,7 @@ fn work(jobs: &Mutex<Receiver<VerifyJob>>) {
         let Ok(VerifyJob { hash, password, result: sender }) = job else { return };
         // Skips the verification if the client is gone.
         if !sender.is_closed() {
-            let _ = sender.send(verify(&hash, &password));
+            let _ = sender.send(verify::verify(&hash, &password));
         }
     }
 }
@@ -329,6 +298,11 @@ impl PasswordCache {
         out
     }
 
+    /// Returns a number that belongs to a name and that clients cannot predict.
+    fn number(&self, name: &str) -> u64 {
+        self.key(name, b"").first_chunk().map_or(0, |first| u64::from_ne_bytes(*first))
+    }
+
     /// Whether this password was verified recently against the current hash.
     fn has(&self, key: &[u8; 32], hash: &Arc<str>, now: Instant) -> bool {
         let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
@@ -362,34 +336,6 @@ mod tests {
     use crate::testing::Sent;
     use crate::{ConsumerEntry, Context, Origin};
 
-    // Hashes of `correct horse`: `argon2id` with m=19456, t=2, p=1, and `bcrypt` with cost 4.
-    #[test]
-    fn passwords_are_verified() {
-        let cheap = argon2::Params::new(64, 1, 1, None).expect("parameters");
-        let argon = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, cheap);
-        let hash =
-            argon.hash_password_with_salt(b"correct horse", b"0123456789abcdef").expect("hashed").to_string();
-        let bcrypt = bcrypt::hash("correct horse", 4).expect("hashed");
-        for hash in [hash.as_str(), bcrypt.as_str()] {
-            assert!(is_password_hash(hash), "{hash}");
-            assert!(verify(hash, b"correct horse"), "{hash}");
-            assert!(!verify(hash, b"correct hors") && !verify(hash, b""), "{hash}");
-        }
-        let long = "x".repeat(72);
-        let hash = bcrypt::hash(&long, 4).expect("hashed");
-        assert!(verify(&hash, long.as_bytes()) && !verify(&hash, format!("{long}y").as_bytes()));
-        for text in [
-            "",
-            "secret",
-            "$2b$04$short",
-            "$2b$31$abcdefghijklmnopqrstuuabcdefghijklmnopqrstuvwxyzabcdefghijk",
-            "$argon2id$v=19$m=4294967295,t=1,p=1$YWJjZGVmZ2g$YWJjZGVmZ2hpamtsbW5vcA",
-            "$1$abc$def",
-        ] {
-            assert!(!is_password_hash(text), "{text}");
-        }
-    }
-
     #[test]
     fn users_of_a_policy_replace_the_consumers() {
         let hash = bcrypt::hash("pass", 4).expect("hashed");
@@ -404,6 +350,52 @@ mod tests {
         };
         assert_eq!(count(""), "1 passwords");
         assert_eq!(count(&format!(", users: {{ann: '{hash}', eve: '{hash}'}}")), "2 passwords");
+    }
+
+    #[test]
+    fn users_come_from_a_file_of_htpasswd() {
+        let file = std::env::temp_dir().join(format!("tollgate-htpasswd-{}", std::process::id()));
+        std::fs::write(&file, "ann:$apr1$Zk3v$zrUHnc3neMu1SxlYRVyIb.\nold:lQhul89CPXQlE\n").expect("written");
+        let hash = bcrypt::hash("pass", 4).expect("hashed");
+        let text = format!(
+            "listen: 127.0.0.1:0\nroutes: []\npolicies: {{basic: {{users_file: {}, users: {{eve: '{hash}'}}}}}}\n",
+            file.display()
+        );
+        crate::register();
+        let loaded = tollgate_config::from_text("policy.yaml", &text, &|_| None);
+        std::fs::remove_file(&file).expect("it is there");
+        let config = loaded.config.expect("a configuration");
+        let (paths, mut problems) = (tollgate_route::PathRules::default(), Vec::new());
+        let consumers = Arc::default();
+        let mut compilation =
+            crate::Compilation { consumers: &consumers, paths: &paths, problems: &mut problems };
+        let settings = config.policies.list[0].spec.as_deref().expect("settings");
+        let planned = crate::built_in("basic").expect("a policy").compile(settings, &mut compilation);
+        assert_eq!(planned.summary(), "2 passwords");
+        let found: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("cannot sign in") && found[0].contains("`old` (line 2)"), "{found:?}");
+        assert!(found[1].contains("`ann`"), "{found:?}");
+    }
+
+    #[test]
+    fn an_unknown_name_always_costs_the_same_password() {
+        let entry = |name: &str, hash: &str| ConsumerEntry {
+            consumer: Consumer { name: name.to_owned(), ..Consumer::default() },
+            password: Some(hash.to_owned()),
+            ..ConsumerEntry::default()
+        };
+        let consumers = Consumers::new(vec![entry("ann", "1"), entry("bob", "2"), entry("eve", "3")]);
+        let known = PasswordCache::new(Duration::from_secs(60));
+        let instead = |name: &str| consumers.password_instead(known.number(name));
+        let names: Vec<String> = (0..100).map(|n| format!("nobody{n}")).collect();
+        for name in &names {
+            assert_eq!(instead(name), instead(name));
+        }
+        for hash in ["1", "2", "3"] {
+            assert!(names.iter().any(|name| &*instead(name) == hash), "no name costs {hash}");
+        }
+        assert!(is_password_hash(&Consumers::default().password_instead(7)), "there are no passwords");
     }
 
     #[test]

@@ -142,10 +142,19 @@ impl Http1 {
     }
 
     fn head(&self, question: &ServiceRequest) -> Vec<u8> {
-        let (method, length) = match (question.method, &question.body) {
-            (Method::Post, body) => ("POST", Some(body.as_ref().map_or(0, Bytes::len))),
-            (_, body) => ("GET", body.as_ref().map(Bytes::len)),
+        let method = match question.method {
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Options => "OPTIONS",
+            _ => "GET",
         };
+        let length = question.body.as_ref().map(Bytes::len);
+        // These methods mean that there is a body, even if it is empty (RFC 9110, 8.6).
+        let takes_body = matches!(question.method, Method::Post | Method::Put | Method::Patch);
+        let length = length.or(takes_body.then_some(0));
         let ServiceUrl { path, authority, .. } = &self.target;
         let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
         head.extend_from_slice(&question.lines);

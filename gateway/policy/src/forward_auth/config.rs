@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tollgate_config::PemFile;
 use tollgate_config::section::{
-    Fields, HEADER_NAME, KeySpec, PEM, Reader, Section, URL, header, pem, service_url,
+    Fields, HEADER_NAME, KeySpec, PEM, Problem, Reader, ScalarError, Section, URL, header, pem, service_url,
 };
+use tollgate_http::Method;
 
-use super::{ForwardAuthRules, SignIn, SignInValue};
+use super::cache_config::DecisionCacheSettings;
+use super::{ForwardAuthRules, SetCookies, SignIn, SignInValue};
 use crate::Planned;
 use crate::auth_body::{AuthBodySettings, check_groups};
 use crate::client::trust;
@@ -30,6 +32,12 @@ pub(crate) struct ForwardAuthSettings {
     /// Maximum time for its answer; after it the request is rejected.
     #[key(time = "1ms"..="1m", default = "1s")]
     timeout: Duration,
+    /// Method of the question. Default: POST with `body`, otherwise GET.
+    #[key(
+        expected = "`GET`, `HEAD`, `POST`, `PUT`, `PATCH`, `DELETE` or `OPTIONS`",
+        pattern = "^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$", parse = method, also = ["auth_method", "request_method"],
+    )]
+    method: Option<Method>,
     /// Request fields that it receives. Default: all except connection-specific ones.
     #[key(text = HEADER_NAME, each = header::name, also = ["authRequestHeaders", "auth_request_headers"])]
     request_headers: Option<Vec<String>>,
@@ -39,6 +47,10 @@ pub(crate) struct ForwardAuthSettings {
         also = ["authResponseHeaders", "upstream_headers", "copy_headers", "auth_response_headers"],
     )]
     response_headers: Vec<String>,
+    /// Responses that get the cookies which the service sets when it admits a request: none, those with a status of
+    /// success or of a redirect, or all.
+    #[key(default = off, also = ["always_set_cookie", "auth_always_set_cookie", "cookies", "addAuthCookiesToResponse"])]
+    set_cookies: SetCookies,
     /// A page where clients sign in: a 401 of the service becomes a redirect (302) to it, with the URL of the request
     /// as a parameter.
     #[key(text = URL, parse = service_url, also = ["signin", "auth_signin", "login_url"])]
@@ -58,6 +70,9 @@ pub(crate) struct ForwardAuthSettings {
         ],
     )]
     body: Option<AuthBodySettings>,
+    /// Whether decisions are remembered, and for which requests and how long.
+    #[key(off, default = off, also = ["auth_cache", "proxy_cache", "decision_cache", "remember"])]
+    cache: Option<DecisionCacheSettings>,
     /// The field of its answer that holds the consumer's name.
     #[key(text = HEADER_NAME, parse = header::name)]
     consumer: Option<String>,
@@ -81,9 +96,11 @@ impl PolicyConfig for ForwardAuthSettings {
             url: self.url.clone(),
             trust: trust(&self.url, self.ca.as_ref(), compilation.problems),
             timeout: self.timeout,
+            method: self.method,
             request_headers: self.request_headers.clone(),
             body: self.body.map(AuthBodySettings::compile),
             response_headers: self.response_headers.clone(),
+            set_cookies: self.set_cookies,
             sign_in: self
                 .sign_in
                 .as_ref()
@@ -91,6 +108,7 @@ impl PolicyConfig for ForwardAuthSettings {
             consumer: self.consumer.clone(),
             groups: self.groups.clone(),
             identity: self.identity.compile(),
+            cache: self.cache.as_ref().map(|cache| cache.compile(self.request_headers.as_deref())),
         })
     }
 
@@ -105,4 +123,35 @@ impl PolicyConfig for ForwardAuthSettings {
 
 fn check(reader: &mut Reader, fields: &Fields<'_>, settings: &mut ForwardAuthSettings) {
     check_groups(reader, fields, settings.consumer.as_deref());
+    if let Some(field) = fields.get("cache").filter(|_| settings.cache.is_some() && settings.body.is_some()) {
+        let problem = Problem::error(field.at, "`cache` and `body` exclude each other");
+        reader.problems.push(problem.help("the decision may depend on the body, which is not in the key"));
+    }
+    if let (Some(cache), Some(names), Some(field)) =
+        (&settings.cache, &settings.request_headers, fields.get("cache"))
+        && let Some(name) = names.iter().find(|name| !cache.covers(name))
+    {
+        let message = format!("the decision may depend on `{name}`, which is not in the key");
+        let problem = Problem::warning(field.at, message);
+        reader
+            .problems
+            .push(problem.help(format!("add `header {name}` to `key`, or do not send it to the service")));
+    }
+    let takes_body = |method: Method| matches!(method, Method::Post | Method::Put | Method::Patch);
+    if let Some(field) = fields.get("method")
+        && settings.body.is_some()
+        && settings.method.is_some_and(|method| !takes_body(method))
+    {
+        let problem = Problem::error(field.at, "a request with this method has no `body`");
+        reader.problems.push(problem.expected("`POST`, `PUT` or `PATCH`, or no `body`"));
+    }
+}
+
+fn method(text: &str) -> Result<Method, ScalarError> {
+    match Method::of(text.as_bytes()) {
+        Method::Trace | Method::Connect | Method::Other => {
+            Err(ScalarError::new("{} is not a method that the service can be asked with"))
+        }
+        method => Ok(method),
+    }
 }

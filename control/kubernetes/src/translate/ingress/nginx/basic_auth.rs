@@ -1,5 +1,7 @@
 //! Names and passwords from a Secret.
 
+use std::ops::RangeInclusive;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -11,6 +13,12 @@ use crate::object::Kind;
 
 /// The highest cost of bcrypt that the gateway verifies.
 const COST_MAX: u32 = 15;
+/// The rounds of SHA-crypt that the gateway verifies.
+const ROUNDS: RangeInclusive<u32> = 1000..=1_000_000;
+/// The rounds of a hash of SHA-crypt that names none.
+const ROUNDS_DEFAULT: u32 = 5000;
+/// The most users that a message names.
+const NAMED_USERS_MAX: usize = 20;
 
 pub fn read(reader: &mut Reader<'_>, wanted: &mut Wanted) {
     let kind = match reader.text("auth-type") {
@@ -72,55 +80,116 @@ fn users(reader: &mut Reader<'_>) -> Result<Map<String, Value>, String> {
         Some(other) => return Err(format!("there is no auth-secret-type {other:?}")),
     }
     let (good, bad): (Vec<_>, Vec<_>) = lines.into_iter().partition(|(_, hash)| is_verifiable(hash));
-    if bad.is_empty() {
-        reader.same("auth-secret");
+    let weak: Vec<_> = good.iter().filter(|(_, hash)| weakness(hash).is_some()).collect();
+    if !bad.is_empty() {
+        let names = named(bad.iter().map(|(user, hash)| format!("{user} ({})", kind_of(hash))));
+        let how =
+            "these users cannot sign in until their passwords are set again with bcrypt (`htpasswd -B`)";
+        reader.unsupported("auth-secret", format!("{how} or argon2: {names}"));
+    } else if !weak.is_empty() {
+        let kinds =
+            weak.iter().map(|(user, hash)| format!("{user} ({})", weakness(hash).unwrap_or_default()));
+        let how = "weak hashes, from which most passwords can be guessed; set them again with bcrypt";
+        reader.differs("auth-secret", format!("{how} (`htpasswd -B`) or argon2: {}", named(kinds)));
     } else {
-        let names: Vec<String> =
-            bad.iter().map(|(user, hash)| format!("{user} ({})", kind_of(hash))).collect();
-        reader.unsupported(
-            "auth-secret",
-            format!(
-                "these users cannot sign in until their passwords are set again with bcrypt (`htpasswd -B`) or argon2: {}",
-                names.join(", ")
-            ),
-        );
+        reader.same("auth-secret");
     }
     match good.is_empty() {
-        true => Err(format!("the Secret {name} has no password with bcrypt (`htpasswd -B`) or argon2")),
+        true => Err(format!("the Secret {name} has no password that can be verified")),
         false => Ok(good.into_iter().map(|(user, hash)| (user, hash.into())).collect()),
+    }
+}
+
+/// Lists users for a message.
+fn named(users: impl ExactSizeIterator<Item = String>) -> String {
+    let more = users.len().saturating_sub(NAMED_USERS_MAX);
+    let names: Vec<String> = users.take(NAMED_USERS_MAX).collect();
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
     }
 }
 
 /// Names the kind of a hash that the gateway does not verify. No message repeats the hash.
 fn kind_of(hash: &str) -> &'static str {
     let kinds = [
-        ("$apr1$", "MD5, the default of htpasswd"),
-        ("{SHA}", "SHA-1 without a salt"),
-        ("{SSHA}", "SHA-1"),
-        ("$1$", "MD5"),
         ("$2", "bcrypt of a cost that is not verified"),
-        ("$5$", "SHA-256 of crypt"),
-        ("$6$", "SHA-512 of crypt"),
+        ("$5$", "SHA-256 of crypt with rounds that are not verified"),
+        ("$6$", "SHA-512 of crypt with rounds that are not verified"),
+        ("{PLAIN}", "plain text"),
+        ("$y$", "yescrypt"),
     ];
     let kind = kinds.iter().find(|(start, _)| hash.starts_with(start));
-    kind.map_or("crypt or plain text", |(_, kind)| kind)
+    kind.map_or("crypt with DES, plain text or a malformed hash", |(_, kind)| kind)
 }
 
-/// Returns whether the gateway verifies passwords by a hash.
+/// Names the kind of a weak hash; `None`: it is not weak.
+fn weakness(hash: &str) -> Option<&'static str> {
+    let kinds = [
+        ("$apr1$", "MD5, the default of htpasswd"),
+        ("$1$", "MD5"),
+        ("{SHA}", "SHA-1 without a salt"),
+        ("{SSHA}", "SHA-1"),
+    ];
+    kinds.iter().find(|(start, _)| hash.starts_with(start)).map(|(_, kind)| *kind)
+}
+
+/// Returns whether the gateway verifies passwords by a hash. The gateway refuses a document with any other hash.
 fn is_verifiable(hash: &str) -> bool {
+    let after = |starts: &[&str]| starts.iter().find_map(|start| hash.strip_prefix(start));
     if hash.starts_with("$argon2") {
         return true;
     }
-    let rest = ["$2a$", "$2b$", "$2x$", "$2y$"].iter().find_map(|start| hash.strip_prefix(start));
-    let cost =
-        rest.and_then(|rest| rest.split_once('$')).map(|(cost, digest)| (cost.parse::<u32>(), digest.len()));
-    matches!(cost, Some((Ok(4..=COST_MAX), 53)))
+    if let Some(rest) = after(&["$2a$", "$2b$", "$2x$", "$2y$"]) {
+        let cost = rest.split_once('$').map(|(cost, digest)| (cost.parse::<u32>(), digest.len()));
+        return matches!(cost, Some((Ok(4..=COST_MAX), 53)));
+    }
+    if let Some(rest) = after(&["$apr1$", "$1$"]) {
+        let parts = rest.split_once('$');
+        return parts.is_some_and(|(salt, digest)| is_crypt(salt, 0..=8) && is_crypt(digest, 22..=22));
+    }
+    if let Some(rest) = after(&["$5$", "$6$"]) {
+        let (rounds, rest) = match rest.strip_prefix("rounds=").and_then(|rest| rest.split_once('$')) {
+            Some((rounds, rest)) => (rounds.parse().unwrap_or(0), rest),
+            None => (ROUNDS_DEFAULT, rest),
+        };
+        let length = if hash.starts_with("$5$") { 43 } else { 86 };
+        let is_whole = |(salt, digest)| is_crypt(salt, 1..=16) && is_crypt(digest, length..=length);
+        return ROUNDS.contains(&rounds) && rest.split_once('$').is_some_and(is_whole);
+    }
+    let is_sha1 = |rest: &str, lengths: RangeInclusive<usize>| {
+        STANDARD.decode(rest).is_ok_and(|bytes| lengths.contains(&bytes.len()))
+    };
+    after(&["{SHA}"]).is_some_and(|rest| is_sha1(rest, 20..=20))
+        || after(&["{SSHA}"]).is_some_and(|rest| is_sha1(rest, 21..=84))
+}
+
+/// Returns whether a text has such a length, and only characters of crypt(3).
+fn is_crypt(text: &str, lengths: RangeInclusive<usize>) -> bool {
+    let is_of_crypt = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '/');
+    lengths.contains(&text.len()) && text.chars().all(is_of_crypt)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::translate::ingress::nginx::tests::read_all;
+    use crate::object::RawObject;
+    use crate::objects::Objects;
+    use crate::translate::ingress::nginx::Reading;
+    use crate::translate::ingress::nginx::reader::Behaviour;
+    use crate::translate::ingress::nginx::tests::{read_all, read_with};
+
+    /// Reads an Ingress whose users are in a file of `htpasswd`.
+    fn read_users(file: &str) -> Reading {
+        let secret: RawObject = serde_json::from_value(json!({
+            "metadata": {"namespace": "demo", "name": "users"},
+            "data": {"auth": STANDARD.encode(file)},
+        }))
+        .expect("a Secret");
+        let mut objects = Objects::default();
+        objects.put(Kind::Secret, secret);
+        read_with(&objects, &[("auth-type", "basic"), ("auth-secret", "users")])
+    }
 
     #[test]
     fn hashes() {
@@ -133,7 +202,19 @@ mod tests {
             (format!("$2y$10${digest}x"), false),
             ("$argon2id$v=19$m=64,t=1,p=1$YWJjZGVmZ2g$YWJjZGVmZ2hpamtsbW5vcA".to_owned(), true),
             ("$apr1$abc$def".to_owned(), false),
-            ("{SHA}qUqP5cyxm6YcTAhz05Hph5gvu9M=".to_owned(), false),
+            ("$apr1$Zk3v$zrUHnc3neMu1SxlYRVyIb.".to_owned(), true),
+            ("$1$saltsalt$NuzA7WTAelpl95xgBGWN60".to_owned(), true),
+            ("$5$saltsalt$myjXcpMpE2Ofk7fj9hqyNYSn6lmWG4Mqnjx.KIRRr4/".to_owned(), true),
+            (format!("$6$saltsalt${}", "x".repeat(86)), true),
+            (format!("$6$rounds=656000$saltsalt${}", "x".repeat(86)), true),
+            (format!("$6$rounds=9000000$saltsalt${}", "x".repeat(86)), false),
+            (format!("$6$rounds=x$saltsalt${}", "x".repeat(86)), false),
+            (format!("$6$saltsalt${}", "x".repeat(85)), false),
+            ("{SHA}qUqP5cyxm6YcTAhz05Hph5gvu9M=".to_owned(), true),
+            ("{SHA}qUqP5cyxm6YcTAhz05Hph5gvu9M".to_owned(), false),
+            ("{SSHA}lcQQO/lOKcEpnhqFebqIP/U334hwZXBwZXIwMA==".to_owned(), true),
+            ("{SSHA}qUqP5cyxm6YcTAhz05Hph5gvu9M=".to_owned(), false),
+            ("{PLAIN}plain".to_owned(), false),
             ("plain".to_owned(), false),
         ] {
             assert_eq!(is_verifiable(&hash), is, "{hash}");
@@ -141,13 +222,31 @@ mod tests {
     }
 
     #[test]
+    fn weak_hashes_are_reported_and_served() {
+        let weak = "ann:$apr1$Zk3v$zrUHnc3neMu1SxlYRVyIb.\nbob:{SHA}L55TUjtiq8FBorTWAZ0jy6g129A=\n";
+        let reading = read_users(weak);
+        assert_eq!(reading.wanted.policies["basic"]["users"].as_object().map(Map::len), Some(2));
+        let found = reading.findings.iter().find(|one| one.annotation == "auth-secret").expect("a finding");
+        assert_eq!(found.behaviour, Behaviour::Differs);
+        assert!(
+            found.text.ends_with("ann (MD5, the default of htpasswd), bob (SHA-1 without a salt)"),
+            "{found:?}"
+        );
+        let reading = read_users(&format!("{weak}old:lQhul89CPXQlE\n"));
+        assert_eq!(reading.wanted.policies["basic"]["users"].as_object().map(Map::len), Some(2));
+        let found = reading.findings.iter().find(|one| one.annotation == "auth-secret").expect("a finding");
+        assert_eq!(found.behaviour, Behaviour::Unsupported);
+        assert!(found.text.contains("old (crypt with DES"), "{found:?}");
+        assert!(read_users("old:lQhul89CPXQlE\n").wanted.denied.is_some());
+    }
+
+    #[test]
     fn kinds_that_are_not_verified_have_names() {
         for (hash, kind) in [
-            ("$apr1$abc$def", "MD5, the default of htpasswd"),
-            ("{SHA}qUqP5cyxm6YcTAhz05Hph5gvu9M=", "SHA-1 without a salt"),
             ("$2y$16$x", "bcrypt of a cost that is not verified"),
-            ("$6$salt$x", "SHA-512 of crypt"),
-            ("bGVh02xkuGli2", "crypt or plain text"),
+            ("$6$rounds=9000000$salt$x", "SHA-512 of crypt with rounds that are not verified"),
+            ("{PLAIN}x", "plain text"),
+            ("bGVh02xkuGli2", "crypt with DES, plain text or a malformed hash"),
         ] {
             assert_eq!(kind_of(hash), kind);
         }

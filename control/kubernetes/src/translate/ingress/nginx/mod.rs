@@ -97,12 +97,17 @@ mod tests {
 
     /// Reads annotations of an Ingress `demo/shop`.
     pub fn read_all(annotations: &[(&str, &str)]) -> Reading {
+        read_with(&Objects::default(), annotations)
+    }
+
+    /// Reads annotations of an Ingress `demo/shop`, which may refer to objects.
+    pub fn read_with(objects: &Objects, annotations: &[(&str, &str)]) -> Reading {
         let annotations: BTreeMap<String, String> = annotations
             .iter()
             .map(|(name, value)| (format!("{PREFIX}{name}"), (*value).to_owned()))
             .collect();
         let meta = Meta { namespace: "demo".into(), name: "shop".into(), annotations, ..Meta::default() };
-        read(&Objects::default(), &meta)
+        read(objects, &meta)
     }
 
     #[test]

@@ -199,7 +199,7 @@ pub const THEMES: &[Theme] = &[
         read: basic_auth::read,
         annotations: &[
             differs("auth-type", "`basic` only; with `digest` all paths answer 503"),
-            differs("auth-secret", "passwords hashed by bcrypt (`htpasswd -B`) or argon2 only"),
+            differs("auth-secret", "users whose passwords are hashed by crypt with DES cannot sign in"),
             same("auth-secret-type"),
             same("auth-realm"),
         ],
@@ -207,19 +207,16 @@ pub const THEMES: &[Theme] = &[
     Theme {
         read: external_auth::read,
         annotations: &[
-            differs("auth-url", "cookies that the service sets reach the client only if it denies"),
+            differs("auth-url", "the client gets every answer of the service but 2xx, not only 401 and 403"),
             same("auth-signin"),
             same("auth-signin-redirect-param"),
             same("auth-response-headers"),
-            differs("auth-method", "the service is asked with GET only"),
+            differs("auth-method", "all but CONNECT and TRACE"),
             unsupported("auth-request-redirect", "the service reads `X-Forwarded-Uri` and `X-Original-Url`"),
             unsupported("auth-proxy-set-headers", "the service gets the fields of the request"),
-            unsupported("auth-cache-key", "each request is checked"),
-            unsupported("auth-cache-duration", "each request is checked"),
-            unsupported(
-                "auth-always-set-cookie",
-                "cookies of the service reach the client only if it denies",
-            ),
+            differs("auth-cache-key", "it must identify the client; `$remote_user` includes the password"),
+            differs("auth-cache-duration", "a day at most"),
+            same("auth-always-set-cookie"),
             unsupported("auth-snippet", SNIPPET),
             differs("auth-keepalive", AUTH_CONNECTION),
             differs("auth-keepalive-share-vars", AUTH_CONNECTION),

@@ -20,6 +20,14 @@ pub fn has_variables(text: &str) -> bool {
     text.contains('$')
 }
 
+/// Returns the names of a text's variables.
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text).into_iter().filter_map(|piece| match piece {
+        Piece::Text(_) => None,
+        Piece::Variable(name) => Some(name),
+    })
+}
+
 /// Converts a text with variables to one with the gateway's placeholders.
 ///
 /// # Errors

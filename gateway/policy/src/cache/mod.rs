@@ -81,7 +81,7 @@ impl ActiveCache {
         let is_read = match head.method {
             Method::Get => rules.get,
             Method::Head => rules.head,
-            method if method.is_safe() || method == Method::Connect => false,
+            method if head.is_safe() || method == Method::Connect => false,
             _ => return CacheIntent::Invalidate,
         };
         if !is_read {
@@ -215,6 +215,8 @@ mod tests {
         }
         for (line, fields) in [
             ("OPTIONS / HTTP/1.1", ""),
+            ("PROPFIND / HTTP/1.1", ""),
+            ("SEARCH / HTTP/1.1", "Content-Length: 0\r\n"),
             ("GET / HTTP/1.1", "Content-Length: 3\r\n"),
             ("GET / HTTP/1.1", "Transfer-Encoding: chunked\r\n"),
             ("GET / HTTP/1.1", "X-HTTP-Method-Override: DELETE\r\n"),

@@ -64,6 +64,7 @@ impl Planned for CacheRules {
             uses: (self.min_uses > 1).then(Uses::new),
             counts: CacheOutcome::ALL.map(|outcome| count(outcome.as_str())),
             hit_bytes: count("hit_bytes"),
+            compressed_hits: count("compressed_hits"),
         })))
     }
 }
@@ -147,8 +148,7 @@ impl Policy for CachePolicy {
             self.0.rules.key.write(&mut key, &keyed);
         }
         request.context.cache_key = key;
-        request.context.cache =
-            Some(CacheUse { cache: self.0.clone(), intent, forwarded: None, further: None, outcome: None });
+        request.context.cache = Some(CacheUse::new(self.0.clone(), intent));
         Verdict::Continue
     }
 

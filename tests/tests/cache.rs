@@ -2,9 +2,11 @@
 
 mod admission;
 mod coalescing;
+mod compressed;
 mod controller;
 mod corners;
 mod disk;
+mod failures;
 mod fleet;
 mod poisoning;
 mod protocols;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_cache::{
-    Admission, Allowances, Lookup, Moment, Received, RequestControl, Reuse, Store, StoreSettings, StoredHead,
-    admit, answer, reuse,
+    Admission, Allowances, Coding, Lookup, Moment, Received, RequestControl, Reuse, Store, StoreSettings,
+    StoredHead, admit, answer, reuse,
 };
 use tollgate_http::h1::{Progress, RequestParser, ResponseParser};
 use tollgate_http::{Answer, HeadLimits, Method, RequestHead, ResponseHead};
@@ -72,6 +72,29 @@ fn a_hit_allocates_nothing() {
     let region = Region::new(ALLOCATOR);
     for _ in 0..1000 {
         assert!(serve(&store, &request) > 0);
+    }
+    let change = region.change();
+    assert!(
+        change.allocations + change.reallocations < 20,
+        "the runner's thread allocates a little: {change:?}"
+    );
+}
+
+/// The second hit that is compressed costs what a plain one does: it runs no compressor, which would allocate.
+#[test]
+fn a_hit_of_a_compressed_form_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (store, request) = (Store::new(StoreSettings::default()), request());
+    put(&store, b"key", head("Cache-Control: max-age=60\r\n"), &[7; 200_000]);
+    let Lookup::Hit(stored) = store.lookup(b"key", &request.head, NOW) else { panic!("no hit") };
+    let mut fill = store.begin_form(&stored, Coding::Gzip).expect("no form yet");
+    fill.push(&[8; 2_000]);
+    fill.finish();
+    let region = Region::new(ALLOCATOR);
+    for _ in 0..1000 {
+        let Lookup::Hit(stored) = store.look_again(b"key", &request.head, NOW) else { panic!("no hit") };
+        store.count_hit(&stored);
+        assert_eq!(stored.form(Coding::Gzip).map(|form| form.len()), Some(2_000));
     }
     let change = region.change();
     assert!(

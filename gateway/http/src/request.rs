@@ -147,6 +147,15 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// Whether the method is safe. Unlike [`Method::is_safe`], it knows all methods that IANA registers as safe: a WebDAV client
+    /// that lists a folder changes nothing.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        let is_registered =
+            || matches!(self.slice(self.method_text), b"PROPFIND" | b"REPORT" | b"SEARCH" | b"QUERY");
+        self.method.is_safe() || self.method == Method::Other && is_registered()
+    }
+
     /// Releases memory if an empty head has a capacity of more than `bytes`.
     #[inline]
     pub fn shrink_to(&mut self, bytes: usize) {

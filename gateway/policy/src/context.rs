@@ -9,11 +9,12 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Instant;
 
+use tollgate_cache::Coding;
 use tollgate_observe::Reason;
 
 use crate::bandwidth::limits::Bandwidth;
 use crate::cache::active::CacheUse;
-use crate::response::then;
+use crate::response::{StoredBody, then};
 use crate::{BodyKind, RequestCopy, Reserved, Response, Transform};
 
 /// A client that an authentication policy has identified.
@@ -57,10 +58,21 @@ pub trait HeadEdit: Send + Sync {
     fn edit(&self, response: &mut Response<'_>);
 }
 
+/// Encodes the bodies of responses in one coding, in the same way for every request.
+pub(crate) trait Encode: Send + Sync {
+    /// The coding.
+    fn coding(&self) -> Coding;
+
+    /// Encodes a response, if it may be encoded.
+    fn encode(&self, response: &mut Response<'_>);
+}
+
 /// A registered action on the response.
 enum ResponseAction {
     /// May change the head and the body.
     Whole(OnResponse),
+    /// Encodes the body, in the same way for every request.
+    Encode(Arc<dyn Encode>),
     /// Changes the head only.
     Head(OnResponse),
     /// Changes the head, in the same way for every request.
@@ -146,6 +158,12 @@ impl Context {
         self.response_actions.push(ResponseAction::HeadEdit(edit));
     }
 
+    /// Like [`on_response`](Self::on_response), for an encoding that is the same for all requests; this allocates nothing per
+    /// request. If the body is stored in this coding already, no body needs to be changed.
+    pub(crate) fn encode(&mut self, encode: Arc<dyn Encode>) {
+        self.response_actions.push(ResponseAction::Encode(encode));
+    }
+
     /// Takes a snapshot for [`undo`](Self::undo).
     pub(crate) fn mark(&self) -> ContextSnapshot {
         let Self { consumer, upstream, note, response_actions, end_actions, copies, held, .. } = self;
@@ -200,7 +218,28 @@ impl Context {
         self.copies.is_empty()
             && self.transform.is_none()
             && !self.bandwidth.is_limited()
-            && !self.response_actions.iter().any(|act| matches!(act, ResponseAction::Whole(_)))
+            && !self
+                .response_actions
+                .iter()
+                .any(|act| matches!(act, ResponseAction::Whole(_) | ResponseAction::Encode(_)))
+    }
+
+    /// Returns the coding that the response's body gets, if nothing else may change a body. `None` also if bodies stay as
+    /// they are.
+    #[must_use]
+    pub fn only_coding(&self) -> Option<Coding> {
+        if !self.copies.is_empty() || self.transform.is_some() || self.bandwidth.is_limited() {
+            return None;
+        }
+        let mut only = None;
+        for act in &self.response_actions {
+            match act {
+                ResponseAction::Encode(encode) if only.is_none() => only = Some(encode.coding()),
+                ResponseAction::Whole(_) | ResponseAction::Encode(_) => return None,
+                ResponseAction::Head(_) | ResponseAction::HeadEdit(_) => {}
+            }
+        }
+        only
     }
 
     /// Whether any action on the response is registered.
@@ -264,19 +303,33 @@ impl Context {
         body: BodyKind,
         chunked: bool,
     ) -> Option<Box<dyn Transform>> {
-        let mut response = Response::new(head, body);
+        self.respond_stored(head, body, chunked, None).0
+    }
+
+    /// The same for a response from a store. Also returns the coding of the form of the stored body that is sent in place of
+    /// the plain one.
+    pub fn respond_stored(
+        &mut self,
+        head: &mut Vec<u8>,
+        body: BodyKind,
+        chunked: bool,
+        stored: Option<StoredBody<'_>>,
+    ) -> (Option<Box<dyn Transform>>, Option<Coding>) {
+        let mut response = Response::new(head, body).of_stored(stored);
         while let Some(act) = self.response_actions.pop() {
             response.body = match (&act, body) {
-                (ResponseAction::Whole(_), body) => body,
+                (ResponseAction::Whole(_) | ResponseAction::Encode(_), body) => body,
                 (_, BodyKind::Absent) => BodyKind::Absent,
                 _ => BodyKind::Fixed,
             };
             match act {
                 ResponseAction::Whole(act) | ResponseAction::Head(act) => act(&mut response),
+                ResponseAction::Encode(encode) => encode.encode(&mut response),
                 ResponseAction::HeadEdit(edit) => edit.edit(&mut response),
             }
         }
-        response.into_transform(chunked)
+        let form = response.form();
+        (response.into_transform(chunked), form)
     }
 
     /// Resets the context for a new request and keeps its allocations. Held guards are dropped.

@@ -3,6 +3,7 @@
 use crate::Request;
 
 /// The tags of a request's `If-None-Match` (RFC 9110, 13.1.2).
+#[derive(Debug, Default)]
 pub(crate) struct KnownTags(Box<[u8]>);
 
 impl KnownTags {

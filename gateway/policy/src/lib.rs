@@ -110,5 +110,5 @@ pub use query_pairs::without_parameters;
 pub use registry::{REGISTRY, RegistryEntry, built_in, register};
 pub use request::{ForwardingRule, Origin, Request};
 pub use request_copy::{CopyMarks, CopyResult, CopyWatch, RequestCopy};
-pub use response::{BodyKind, Response, Transform};
+pub use response::{BodyKind, Response, StoredBody, Transform};
 pub use template::{Template, TemplatePart};

@@ -5,7 +5,10 @@
 
 use std::fmt::{self, Debug};
 use std::ops::Range;
+use std::sync::Arc;
 
+use tollgate_cache::{Coding, FormFill, Store, Stored};
+use tollgate_http::h1::write_decimal;
 use tollgate_http::{FieldFinder, FieldLine, Name, find_field_line, is_field};
 use tollgate_observe::Reason;
 
@@ -66,6 +69,15 @@ impl Transform for TransformChain {
     }
 }
 
+/// A stored response whose whole body is sent, with its store, so that a compressed form of the body can be used or kept.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredBody<'a> {
+    /// The store.
+    pub store: &'a Arc<Store>,
+    /// The response.
+    pub stored: &'a Arc<Stored>,
+}
+
 /// The head of a response on its way to the client. Policies may change its fields, except those about
 /// framing and the connection.
 pub struct Response<'a> {
@@ -75,13 +87,22 @@ pub struct Response<'a> {
     pub body: BodyKind,
     /// The transform of the body.
     transform: Option<Box<dyn Transform>>,
+    /// The stored response that is sent, if it is one.
+    stored: Option<StoredBody<'a>>,
+    /// The coding of its form that is sent in place of the plain body.
+    form: Option<Coding>,
 }
 
 impl<'a> Response<'a> {
     /// Wraps a complete head, from the status line to the empty line.
     pub fn new(head: &'a mut Vec<u8>, body: BodyKind) -> Self {
         debug_assert!(head.ends_with(b"\r\n\r\n"), "a whole head: {:?}", String::from_utf8_lossy(head));
-        Self { head, body, transform: None }
+        Self { head, body, transform: None, stored: None, form: None }
+    }
+
+    /// Sets the stored response that is sent.
+    pub(crate) fn of_stored(self, stored: Option<StoredBody<'a>>) -> Self {
+        Self { stored, ..self }
     }
 
     /// Returns the status; 0 if the status line is malformed.
@@ -140,6 +161,15 @@ impl<'a> Response<'a> {
     /// Removes `Content-Length`, for a response whose body is absent.
     pub(crate) fn remove_length(&mut self) {
         self.remove_raw(b"content-length");
+    }
+
+    /// Replaces `Content-Length`.
+    fn set_length(&mut self, length: u64) {
+        self.remove_length();
+        self.head.truncate(self.head.len().saturating_sub(2));
+        self.head.extend_from_slice(b"Content-Length: ");
+        write_decimal(self.head, length);
+        self.head.extend_from_slice(b"\r\n\r\n");
     }
 
     fn remove_raw(&mut self, name: &[u8]) {
@@ -210,10 +240,51 @@ impl<'a> Response<'a> {
     /// Turns a strong `ETag` into a weak one. The body no longer has the bytes that the tag identifies, only
     /// the same meaning (RFC 9110, 8.8.1).
     pub(crate) fn weaken_tag(&mut self) {
-        let strong = self.get("etag").filter(|tag| tag.starts_with(b"\""));
-        if let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) {
-            self.set("ETag", &weak);
+        let Some(line) = find_field_line(self.head, b"etag", 0) else { return };
+        let text = &self.head[line.clone()][b"etag:".len()..];
+        let start = line.end - text.trim_ascii_start().len();
+        let value = start..start + text.trim_ascii().len();
+        if self.head.get(start) != Some(&b'"') {
+            return;
         }
+        // Copied within the head, so that nothing is allocated.
+        let end = self.head.len().saturating_sub(2);
+        self.head.truncate(end);
+        self.head.extend_from_slice(b"ETag: W/");
+        self.head.extend_from_within(value);
+        self.head.extend_from_slice(b"\r\n\r\n");
+        self.remove_where(|head, from| find_field_line(head, b"etag", from).filter(|line| line.start < end));
+    }
+
+    /// Returns the length of the compressed form of the stored body that is sent, if there is one for this coding.
+    /// `None` too if another transform comes first: then the form is not what the client would get.
+    fn form_length(&self, coding: Coding) -> Option<u64> {
+        let form = self.stored.filter(|_| self.transform.is_none())?.stored.form(coding)?;
+        Some(form.len() as u64)
+    }
+
+    /// Sends the compressed form of the stored body in place of the plain body, if there is one. Only its length in the head
+    /// changes; the caller changes the other fields. Returns whether it is sent. Of a response without a body, only the length
+    /// changes.
+    pub(crate) fn use_form(&mut self, coding: Coding) -> bool {
+        let Some(length) = self.form_length(coding) else { return false };
+        self.set_length(length);
+        if self.body != BodyKind::Absent {
+            self.form = Some(coding);
+        }
+        true
+    }
+
+    /// Starts to make a compressed form of the stored body that is sent. `None`: nothing stored is sent, or not as it is
+    /// stored.
+    pub(crate) fn begin_form(&self, coding: Coding) -> Option<FormFill> {
+        let StoredBody { store, stored } = self.stored.filter(|_| self.transform.is_none())?;
+        store.begin_form(stored, coding)
+    }
+
+    /// Returns the coding of the form that is sent in place of the plain body.
+    pub(crate) fn form(&self) -> Option<Coding> {
+        self.form
     }
 
     /// Transforms the body, if its kind is [`BodyKind::Transformable`]. The first caller receives the body as

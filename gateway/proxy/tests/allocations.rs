@@ -26,7 +26,9 @@ fn origin() -> SocketAddr {
     std::thread::spawn(move || {
         let sized = |size: usize| {
             let body = format!("{}end\n", "x".repeat(size - 4));
-            format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\n\r\n{body}")
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\nContent-Length: {size}\r\n\r\n{body}"
+            )
         };
         let chunk = format!("800\r\n{}\r\n", "y".repeat(2048));
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -154,6 +156,30 @@ fn ask(stream: &mut TcpStream, request: &[u8], end: &[u8], times: usize, buffer:
     }
 }
 
+/// Sends the request `times` times, and reads each response to its end: of a known length, or of the last chunk.
+fn ask_compressed(stream: &mut TcpStream, request: &[u8], times: usize, buffer: &mut [u8]) {
+    const LENGTH: &[u8] = b"Content-Length: ";
+    let find = |text: &[u8], wanted: &[u8]| text.windows(wanted.len()).position(|window| window == wanted);
+    let is_whole = |response: &[u8]| {
+        let Some(end) = find(response, b"\r\n\r\n") else { return false };
+        let Some(length) = find(&response[..end], LENGTH) else {
+            return response.ends_with(b"\r\n0\r\n\r\n");
+        };
+        let digits = response[length + LENGTH.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        response.len() == end + 4 + digits.fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0'))
+    };
+    for _ in 0..times {
+        stream.write_all(request).expect("sent");
+        let mut filled = 0;
+        while !is_whole(&buffer[..filled]) {
+            let count = stream.read(&mut buffer[filled..]).expect("read");
+            assert!(count > 0, "closed");
+            filled += count;
+        }
+        assert!(find(&buffer[..filled], b"\r\nContent-Encoding: gzip\r\n").is_some());
+    }
+}
+
 #[test]
 fn a_steady_request_allocates_nothing() {
     let (origin, http2_origin) = (origin(), http2_origin());
@@ -216,4 +242,20 @@ fn a_steady_request_allocates_nothing() {
         }
         mailbox.send(WorkerCommand::Drain(None)).expect("it runs");
     }
+    // A hit whose compressed form is stored runs no compressor, which would allocate.
+    let policies = "policies: {cache: {ttl: {200: 1h}}, compression: {encodings: gzip}}\n";
+    let (address, mailbox) = worker(&format!("listen: 127.0.0.1:0\n{routes}\n{policies}"));
+    for path in ["4096", "65536"] {
+        let request = format!("GET /{path} HTTP/1.1\r\n{fields}Accept-Encoding: gzip\r\n\r\n");
+        let mut stream = TcpStream::connect(address).expect("connected");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        ask_compressed(&mut stream, request.as_bytes(), 2 * REQUESTS, &mut buffer);
+        let region = Region::new(ALLOCATOR);
+        ask_compressed(&mut stream, request.as_bytes(), REQUESTS, &mut buffer);
+        let change = region.change();
+        let counts = (change.allocations, change.reallocations);
+        assert_eq!(counts, (0, 0), "{REQUESTS} compressed hits, {path}: {change:?}");
+    }
+    mailbox.send(WorkerCommand::Drain(None)).expect("it runs");
 }

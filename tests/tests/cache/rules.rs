@@ -443,7 +443,7 @@ fn only_a_success_of_an_unsafe_method_removes_what_is_stored() {
             assert_eq!(get(&gateway, &target, "").text() != before, is_removed, "{method} {status}");
         }
     }
-    for method in ["OPTIONS", "HEAD"] {
+    for method in ["OPTIONS", "HEAD", "PROPFIND", "REPORT", "SEARCH"] {
         let target = format!("/200/{method}");
         let before = get(&gateway, &target, "").text();
         ask(&gateway, method, &target, "");

@@ -47,17 +47,22 @@ fn has_strong_date(head: &StoredHead) -> bool {
 /// Appends the field lines of a 304 that is answered from a stored response: fields that guide caches, and others that
 /// do not describe the content (RFC 9110, 15.4.5).
 pub fn not_modified_lines(head: &StoredHead, lines: &mut Vec<u8>) {
-    let describes_content = |name: &[u8]| {
-        let is_content = name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"));
-        is_content && !name.eq_ignore_ascii_case(b"content-location") && !is_policy(name)
-            || name.eq_ignore_ascii_case(b"accept-ranges")
-            || name.eq_ignore_ascii_case(b"last-modified") && head.etag().is_some()
-    };
-    for (name, value) in head.fields().filter(|(name, _)| !describes_content(name)) {
+    let has_etag = head.etag().is_some();
+    for (name, value) in head.fields().filter(|(name, _)| !is_of_content(name, has_etag)) {
         for part in [name, b": ", value, b"\r\n"] {
             lines.extend_from_slice(part);
         }
     }
+}
+
+/// Whether a field describes the content of a response, so that a 304 does not have it. `has_etag`: the response has an entity
+/// tag, which takes the place of `Last-Modified`.
+#[must_use]
+pub fn is_of_content(name: &[u8], has_etag: bool) -> bool {
+    let is_content = name.get(..8).is_some_and(|begin| begin.eq_ignore_ascii_case(b"content-"));
+    is_content && !name.eq_ignore_ascii_case(b"content-location") && !is_policy(name)
+        || name.eq_ignore_ascii_case(b"accept-ranges")
+        || name.eq_ignore_ascii_case(b"last-modified") && has_etag
 }
 
 /// `Content-Security-Policy` and its like describe no content.

@@ -17,7 +17,7 @@ pub enum Invalidated {
 /// an error.
 #[must_use]
 pub fn invalidated(request: &RequestHead, is_secure: bool, response: &ResponseHead) -> Vec<Invalidated> {
-    if request.method.is_safe() || !(200..400).contains(&response.status) {
+    if request.is_safe() || !(200..400).contains(&response.status) {
         return Vec::new();
     }
     let head = &response.head;
@@ -101,6 +101,9 @@ mod tests {
             ("DELETE", 303, &["own"]),
             ("PATCH", 201, &["own"]),
             ("PROPPATCH", 207, &["own"]),
+            ("PROPFIND", 207, &[]),
+            ("QUERY", 200, &[]),
+            ("propfind", 207, &["own"]),
             ("POST", 400, &[]),
             ("POST", 503, &[]),
         ] {

@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::queues::Queues;
+
 /// Cells for the threads. With more threads, some share one.
 const CELLS: usize = 64;
 
@@ -22,6 +24,7 @@ pub(super) struct Counters {
     evictions: AtomicU64,
     refused: AtomicU64,
     followed: AtomicU64,
+    forms: AtomicU64,
 }
 
 /// The counters since the store was created, and its size.
@@ -43,6 +46,10 @@ pub struct Counts {
     pub refused: u64,
     /// Bytes of bodies that are being fetched and may be stored. They are not in `bytes`.
     pub filling_bytes: u64,
+    /// Compressed forms that were kept for later hits.
+    pub forms: u64,
+    /// Bytes of the compressed forms. They are in `bytes`.
+    pub form_bytes: u64,
 }
 
 /// A number of bytes that many threads change.
@@ -67,8 +74,8 @@ impl Bytes {
 
 impl Default for Counters {
     fn default() -> Self {
-        let (evictions, refused, followed) = Default::default();
-        Self { cells: (0..CELLS).map(|_| Cell::default()).collect(), evictions, refused, followed }
+        let (evictions, refused, followed, forms) = Default::default();
+        Self { cells: (0..CELLS).map(|_| Cell::default()).collect(), evictions, refused, followed, forms }
     }
 }
 
@@ -102,19 +109,26 @@ impl Counters {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn read(&self, bytes: u64, objects: usize, filling_bytes: u64) -> Counts {
+    pub fn count_form(&self) {
+        self.forms.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reads the counters. The sizes are those of the queues.
+    pub fn read(&self, queues: &Queues, filling_bytes: u64) -> Counts {
         let sum = |of: fn(&Cell) -> &AtomicU64| {
             self.cells.iter().map(|cell| of(cell).load(Ordering::Relaxed)).sum()
         };
         Counts {
-            bytes,
-            objects: objects as u64,
+            bytes: queues.bytes(),
+            objects: queues.objects() as u64,
             hits: sum(|cell| &cell.hits),
             misses: sum(|cell| &cell.misses),
             followed: self.followed.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
             filling_bytes,
+            forms: self.forms.load(Ordering::Relaxed),
+            form_bytes: queues.form_bytes(),
         }
     }
 }

@@ -25,6 +25,9 @@ use crate::disk::Disk;
 
 /// Bytes that are collected into one piece while no follower awaits them.
 const PIECE_BYTES: usize = 64 * 1024;
+/// How many leaders of a fetch may fail before its followers do. The requests of several leaders fail if the endpoint is in
+/// trouble; one alone may be odd.
+const FAILURES_MAX: u32 = 3;
 /// Bytes that a response which is not stored may be ahead of its slowest follower.
 const WINDOW_BYTES: u64 = 256 * 1024;
 
@@ -45,7 +48,7 @@ pub enum Pushed {
 pub(super) enum Phase {
     /// The leader has no head yet.
     Waiting,
-    /// The leader left before a head arrived. The first follower that polls becomes the leader.
+    /// The leader left or failed before a head arrived. The first follower that polls becomes the leader.
     Vacant,
     /// The head is known, and the body arrives.
     Streaming(Arc<StoredHead>),
@@ -82,6 +85,8 @@ pub(super) struct FillState {
     pub declared: Option<u64>,
     /// Whether it will be stored, as far as is known.
     is_kept: bool,
+    /// How many leaders have failed.
+    failures: u32,
     pub readers: Vec<Option<Reader>>,
     writer: Option<Waker>,
 }
@@ -173,6 +178,7 @@ impl FillShared {
             length: 0,
             declared: None,
             is_kept: true,
+            failures: 0,
             readers: Vec::new(),
             writer: None,
         };
@@ -230,7 +236,7 @@ impl FillShared {
         Some(Follower::new(store.clone(), self.clone(), id))
     }
 
-    /// Hands the lead to the first follower that polls, because the leader left before a head arrived. Without
+    /// Hands the lead to the first follower that polls, because the leader left or failed before a head arrived. Without
     /// followers, the fetch ends.
     fn vacate(self: &Arc<Self>, store: &Store) {
         self.lock().phase = Phase::Vacant;
@@ -395,7 +401,7 @@ impl Fill {
             if state.is_kept {
                 let head = Arc::try_unwrap(head).unwrap_or_else(|head| (*head).clone());
                 let body = Body::new(std::mem::take(&mut state.pieces));
-                let stored = Arc::new(Stored::response(self.shared.hash, &self.shared.key, head, body));
+                let stored = Arc::new(self.response(head, body));
                 state.phase = Phase::Stored(stored.clone());
                 Some(stored)
             } else {
@@ -412,20 +418,26 @@ impl Fill {
         }
     }
 
-    /// Stores a response again with the head that a 304 has updated, and the same body (RFC 9111, 4.3.4). `None`: a
-    /// purge came first; followers still get it.
+    /// Stores a response again with the head that a 304 has updated, and the same body (RFC 9111, 4.3.4), in all its forms.
+    /// `None`: a purge came first; followers still get it.
     pub fn freshen(self, stale: &Stored, head: StoredHead) -> Option<Arc<Stored>> {
-        self.finish_at_once(head, stale.body().clone())
+        let stored = self.response(head, stale.body().clone()).with_forms_of(stale);
+        self.finish_at_once(stored)
     }
 
     /// Stores the manifest of a response that is stored in slices: its head, and the length of the whole. `None`: a
     /// purge came first; followers still get it.
     pub fn finish_manifest(self, head: StoredHead, length: u64) -> Option<Arc<Stored>> {
-        self.finish_at_once(head, Body::new(vec![Bytes::from(length.to_string())]))
+        let stored = self.response(head, Body::new(vec![Bytes::from(length.to_string())]));
+        self.finish_at_once(stored)
     }
 
-    fn finish_at_once(mut self, head: StoredHead, body: Body) -> Option<Arc<Stored>> {
-        let stored = Arc::new(Stored::response(self.shared.hash, &self.shared.key, head, body));
+    fn response(&self, head: StoredHead, body: Body) -> Stored {
+        Stored::response(self.shared.hash, &self.shared.key, head, body)
+    }
+
+    fn finish_at_once(mut self, stored: Stored) -> Option<Arc<Stored>> {
+        let stored = Arc::new(stored);
         self.shared.lock().phase = Phase::Stored(stored.clone());
         self.store(stored)
     }
@@ -441,7 +453,7 @@ impl Fill {
     /// answers this request alone; followers fetch for themselves.
     #[must_use]
     pub fn use_once(mut self, stale: &Stored, head: StoredHead) -> Arc<Stored> {
-        let stored = Stored::response(self.shared.hash, &self.shared.key, head, stale.body().clone());
+        let stored = self.response(head, stale.body().clone()).with_forms_of(stale);
         stored.mark_gone();
         self.end(Some(Phase::Refused));
         Arc::new(stored)
@@ -457,6 +469,22 @@ impl Fill {
     /// does not get all their requests at once.
     pub fn fail(mut self) {
         self.end(Some(Phase::Failed));
+    }
+
+    /// Does so if several leaders have failed one after another. Until then a follower leads: the error may concern the
+    /// request of the leader alone. So an endpoint in trouble gets one of their requests at a time, and few in all.
+    pub fn fail_over(mut self) {
+        let is_last = {
+            let mut state = self.shared.lock();
+            state.failures += 1;
+            state.failures >= FAILURES_MAX
+        };
+        if is_last {
+            self.fail();
+        } else {
+            self.is_over = true;
+            self.shared.vacate(&self.store);
+        }
     }
 
     /// Puts the response in the index, unless a purge came first or it has no room, and wakes the followers.

@@ -8,6 +8,7 @@
 pub(crate) mod body;
 pub(crate) mod counters;
 mod disk_tier;
+pub(crate) mod encoded;
 pub(crate) mod fill;
 pub(crate) mod follower;
 mod ghosts;
@@ -134,6 +135,12 @@ impl Store {
         self.evict();
     }
 
+    /// Counts a hit that [`look_again`](Self::look_again) has found.
+    pub fn count_hit(&self, stored: &Stored) {
+        stored.note_read();
+        self.counters.count_hit();
+    }
+
     /// Looks a request up. `key` identifies the cached resource; `request` is read for the fields that `Vary` names.
     /// Takes no lock and allocates nothing.
     #[must_use]
@@ -143,8 +150,7 @@ impl Store {
         match found {
             Some(mark) if mark.is_uncacheable() => Lookup::Uncacheable,
             Some(stored) => {
-                stored.note_read();
-                self.counters.count_hit();
+                self.count_hit(&stored);
                 Lookup::Hit(stored)
             }
             None => {
@@ -234,8 +240,7 @@ impl Store {
     /// The counters since the store was created.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let queues = self.queues();
-        self.counters.read(queues.bytes(), queues.objects(), self.filling.get())
+        self.counters.read(&self.queues(), self.filling.get())
     }
 
     /// Calls `each` for every stored response, in no order. For the admin API: it visits the whole index.
@@ -303,7 +308,12 @@ impl Store {
 
     /// Whether an object would fit into an empty store.
     fn fits(&self, object: &Stored) -> bool {
-        object.cost() <= self.capacity_bytes.load(Ordering::Relaxed)
+        self.fits_with(object, 0)
+    }
+
+    /// Whether an object would fit into an empty store with some more bytes.
+    fn fits_with(&self, object: &Stored, bytes: usize) -> bool {
+        object.cost().saturating_add(bytes as u64) <= self.capacity_bytes.load(Ordering::Relaxed)
     }
 
     fn hash(&self, key: &[u8]) -> u64 {

@@ -34,6 +34,8 @@ pub(super) struct Queues {
     small: Queue,
     main: Queue,
     ghosts: Ghosts,
+    /// The bytes of the compressed forms of the living objects, which are part of their cost.
+    form_bytes: u64,
     /// The number of living objects in both queues.
     objects: usize,
     /// The number of living objects in the main queue.
@@ -44,6 +46,11 @@ impl Queues {
     /// The cost of all objects.
     pub fn bytes(&self) -> u64 {
         self.small.bytes + self.main.bytes
+    }
+
+    /// Bytes of the compressed forms of all objects.
+    pub fn form_bytes(&self) -> u64 {
+        self.form_bytes
     }
 
     /// Number of objects.
@@ -70,6 +77,7 @@ impl Queues {
         object.mark_queued();
         let (cost, is_main) = (object.cost(), object.is_main());
         self.objects += 1;
+        self.form_bytes += object.form_bytes();
         self.main_objects += usize::from(is_main);
         let queue = if is_main { &mut self.main } else { &mut self.small };
         queue.bytes += cost;
@@ -93,6 +101,7 @@ impl Queues {
 
     fn discount(&mut self, object: &Stored) {
         self.objects -= 1;
+        self.form_bytes -= object.form_bytes();
         let queue = if object.is_main() {
             self.main_objects -= 1;
             &mut self.main
@@ -100,6 +109,21 @@ impl Queues {
             &mut self.small
         };
         queue.bytes -= object.cost();
+    }
+
+    /// Makes a change that may raise the cost of an object, and returns its result. An object that is in no queue stays as it
+    /// is.
+    pub fn grow(&mut self, object: &Stored, change: impl FnOnce() -> bool) -> bool {
+        if !object.is_queued() {
+            return false;
+        }
+        let before = object.form_bytes();
+        let is_changed = change();
+        let added = object.form_bytes() - before;
+        self.form_bytes += added;
+        let queue = if object.is_main() { &mut self.main } else { &mut self.small };
+        queue.bytes += added;
+        is_changed
     }
 
     /// Takes objects out until the others cost at most `capacity`. The caller removes them from the index.

@@ -1,17 +1,19 @@
 //! A stored response, or the mark that the responses to a key are not stored.
 //!
 //! The index holds one reference to each, a worker that sends it another. Head and body never change; a 304 makes a new
-//! object. Only the counters and flags of the eviction queues change, in atomics, so a hit takes no lock.
+//! object. Only the counters and flags of the eviction queues change, in atomics, and [compressed forms](super::encoded) of
+//! the body are added, each once. So a hit takes no lock.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use tollgate_http::Head;
 
 use super::body::{Body, DiskBody};
+use super::encoded::{Coding, Forms};
 use crate::{Moment, StoredHead};
 
 /// How often an object is known to have been read, at most. S3-FIFO needs two bits.
@@ -35,6 +37,8 @@ pub struct Stored {
     pub(crate) next: ArcSwapOption<Stored>,
     head: StoredHead,
     body: Body,
+    /// Boxed, because most responses have none.
+    forms: OnceLock<Box<Forms>>,
     content: Content,
     /// Reads since S3-FIFO last looked, up to [`READS_MAX`].
     reads: AtomicU8,
@@ -64,8 +68,8 @@ impl Stored {
 
     fn new(hash: u64, key: &[u8], head: StoredHead, body: Body, content: Content) -> Self {
         let (key, next) = (key.into(), ArcSwapOption::const_empty());
-        let (reads, flags, hits) = Default::default();
-        Self { hash, key, next, head, body, content, reads, flags, hits }
+        let (forms, reads, flags, hits) = Default::default();
+        Self { hash, key, next, head, body, forms, content, reads, flags, hits }
     }
 
     pub(crate) const fn hash(&self) -> u64 {
@@ -112,6 +116,29 @@ impl Stored {
         &self.body
     }
 
+    /// The body in a content coding, if a hit was compressed with it before.
+    #[must_use]
+    pub fn form(&self, coding: Coding) -> Option<&Bytes> {
+        self.forms.get()?.get(coding)
+    }
+
+    /// Adds a form of the body, unless there is one. Returns whether it did. To be called through [`Queues::grow`](super::queues::Queues::grow), because it changes the
+    /// cost.
+    pub(super) fn set_form(&self, coding: Coding, form: Bytes) -> bool {
+        self.forms.get_or_init(Box::default).set(coding, form)
+    }
+
+    /// Takes the forms of a response with the same body, before this one is stored.
+    pub(super) fn with_forms_of(mut self, other: &Self) -> Self {
+        self.forms.clone_from(&other.forms);
+        self
+    }
+
+    /// Bytes of the forms on the heap.
+    pub(super) fn form_bytes(&self) -> u64 {
+        self.forms.get().map_or(0, |forms| forms.heap_bytes())
+    }
+
     /// Whether a soft purge marked it: it must be validated, unless it may be served stale.
     #[must_use]
     pub fn is_marked_stale(&self) -> bool {
@@ -137,11 +164,11 @@ impl Stored {
         self.hits.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it is counted as, with its share of the index and the queues.
+    /// Bytes that it is counted as, with its compressed forms, and its share of the index and the queues.
     #[must_use]
     pub fn cost(&self) -> u64 {
         let text = self.key.len() + self.head.heap_bytes();
-        text as u64 + self.body.heap_bytes() + super::OVERHEAD_BYTES
+        text as u64 + self.body.heap_bytes() + self.form_bytes() + super::OVERHEAD_BYTES
     }
 
     pub(crate) const fn is_uncacheable(&self) -> bool {

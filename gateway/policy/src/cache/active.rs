@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate_cache::{Admission, Forward, Store};
+use tollgate_cache::{Admission, Forward, Moment, Store, Stored};
 use tollgate_http::Head;
 
 use super::conditions::Conditions;
@@ -107,6 +107,10 @@ pub struct CacheUse {
     /// Keys besides the request's own under which responses to a GET of its URL are stored, and the cache of their route.
     /// The success of an unsafe method removes them too.
     pub further: Option<(Arc<ActiveCache>, Vec<Vec<u8>>)>,
+    /// The fresh response that answers the request, and when it was found, if that is known before the cache acts.
+    pub found: Option<(Arc<Stored>, Moment)>,
+    /// Whether a stored compressed form of the body was sent.
+    pub has_sent_form: bool,
     /// The outcome, once it is known.
     pub outcome: Option<CacheOutcome>,
 }
@@ -124,6 +128,7 @@ pub struct ActiveCache {
     pub(super) uses: Option<Uses>,
     pub(super) counts: [Arc<AtomicU64>; CacheOutcome::ALL.len()],
     pub(super) hit_bytes: Arc<AtomicU64>,
+    pub(super) compressed_hits: Arc<AtomicU64>,
 }
 
 impl ActiveCache {
@@ -133,6 +138,11 @@ impl ActiveCache {
         if outcome.is_from_store() {
             self.hit_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a request that was answered with a stored compressed form.
+    pub fn count_compressed_hit(&self) {
+        self.compressed_hits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Has the responses with other values of the fields and cookies in a key removed soon, if it has some.
@@ -150,6 +160,13 @@ impl ActiveCache {
 }
 
 impl CacheUse {
+    /// Creates the decision, before anything is known about the response.
+    #[must_use]
+    pub fn new(cache: Arc<ActiveCache>, intent: CacheIntent) -> Self {
+        let (forwarded, further, found, outcome) = Default::default();
+        Self { cache, intent, forwarded, further, found, has_sent_form: false, outcome }
+    }
+
     /// Returns the decision in words, for `explain`.
     #[must_use]
     pub fn in_words(&self, key: &[u8]) -> String {

@@ -64,6 +64,7 @@ impl Planned for CacheRules {
             uses: (self.min_uses > 1).then(Uses::new),
             counts: CacheOutcome::ALL.map(|outcome| count(outcome.as_str())),
             hit_bytes: count("hit_bytes"),
+            compressed_hits: count("compressed_hits"),
         })))
     }
 }
@@ -81,7 +82,7 @@ impl ActiveCache {
         let is_read = match head.method {
             Method::Get => rules.get,
             Method::Head => rules.head,
-            method if method.is_safe() || method == Method::Connect => false,
+            method if head.is_safe() || method == Method::Connect => false,
             _ => return CacheIntent::Invalidate,
         };
         if !is_read {
@@ -147,8 +148,7 @@ impl Policy for CachePolicy {
             self.0.rules.key.write(&mut key, &keyed);
         }
         request.context.cache_key = key;
-        request.context.cache =
-            Some(CacheUse { cache: self.0.clone(), intent, forwarded: None, further: None, outcome: None });
+        request.context.cache = Some(CacheUse::new(self.0.clone(), intent));
         Verdict::Continue
     }
 
@@ -215,6 +215,8 @@ mod tests {
         }
         for (line, fields) in [
             ("OPTIONS / HTTP/1.1", ""),
+            ("PROPFIND / HTTP/1.1", ""),
+            ("SEARCH / HTTP/1.1", "Content-Length: 0\r\n"),
             ("GET / HTTP/1.1", "Content-Length: 3\r\n"),
             ("GET / HTTP/1.1", "Transfer-Encoding: chunked\r\n"),
             ("GET / HTTP/1.1", "X-HTTP-Method-Override: DELETE\r\n"),

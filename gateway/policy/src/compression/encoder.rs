@@ -1,12 +1,14 @@
 //! Compresses a response body, one piece at a time.
 //!
 //! [`Encoder`] is the [`Transform`] that `compression` installs; it wraps the encoders of libraries. Windows
-//! are small, because each response in progress has its own.
+//! are small, because each response in progress has its own. For a stored body, [`FormEncoder`] takes its place, which also
+//! keeps its output for later hits.
 
 use std::io::{self, Write};
 
 use brotli::enc::BrotliEncoderParams;
 
+use tollgate_cache::{Coding, FormFill};
 use tollgate_observe::Reason;
 
 use crate::Transform;
@@ -58,6 +60,16 @@ impl Encoding {
         }
     }
 
+    /// Returns the coding of a stored form in this encoding.
+    #[must_use]
+    pub const fn coding(self) -> Coding {
+        match self {
+            Self::Zstd => Coding::Zstd,
+            Self::Brotli => Coding::Brotli,
+            Self::Gzip => Coding::Gzip,
+        }
+    }
+
     /// Returns the encoding of this name; case is ignored. `x-gzip` is an alias of `gzip` (RFC 9110,
     /// 8.4.1.3).
     #[must_use]
@@ -102,29 +114,20 @@ impl Encoder {
         })
     }
 
-    pub fn encoding(&self) -> Encoding {
-        match self {
-            Self::Zstd(_) => Encoding::Zstd,
-            Self::Brotli(_) => Encoding::Brotli,
-            Self::Gzip(_) | Self::Done => Encoding::Gzip,
-        }
+    fn write(&mut self, data: &[u8], flushes: bool) -> io::Result<()> {
+        let encoder: &mut dyn Write = match self {
+            Self::Zstd(encoder) => encoder,
+            Self::Brotli(encoder) => encoder,
+            Self::Gzip(encoder) => encoder,
+            Self::Done => return Ok(()),
+        };
+        encoder.write_all(data)?;
+        if flushes { encoder.flush() } else { Ok(()) }
     }
 
-    fn write(&mut self, data: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Zstd(encoder) => encoder.write_all(data).and_then(|()| encoder.flush()),
-            Self::Brotli(encoder) => encoder.write_all(data).and_then(|()| encoder.flush()),
-            Self::Gzip(encoder) => encoder.write_all(data).and_then(|()| encoder.flush()),
-            Self::Done => Ok(()),
-        }
-    }
-}
-
-/// Writing to memory does not fail. If a library fails nevertheless, the body ends without its trailer, and
-/// no decoder accepts it as complete.
-impl Transform for Encoder {
-    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
-        if self.write(data).is_err() {
+    /// Encodes data, and appends the output that there is. `flushes`: all of it can be decoded at once.
+    fn encode(&mut self, data: &[u8], flushes: bool, out: &mut Vec<u8>) {
+        if self.write(data, flushes).is_err() {
             *self = Self::Done;
         }
         match self {
@@ -133,17 +136,68 @@ impl Transform for Encoder {
             Self::Gzip(encoder) => out.append(encoder.get_mut()),
             Self::Done => {}
         }
+    }
+
+    /// Ends the body. Returns whether the output is complete: no library has failed.
+    fn end(&mut self, out: &mut Vec<u8>) -> bool {
+        let rest = match std::mem::replace(self, Self::Done) {
+            Self::Zstd(encoder) => encoder.finish().ok(),
+            Self::Brotli(encoder) => Some(encoder.into_inner()),
+            Self::Gzip(encoder) => encoder.finish().ok(),
+            Self::Done => None,
+        };
+        out.extend_from_slice(rest.as_deref().unwrap_or_default());
+        rest.is_some()
+    }
+}
+
+/// Writing to memory does not fail. If a library fails nevertheless, the body ends without its trailer, and
+/// no decoder accepts it as complete.
+impl Transform for Encoder {
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+        self.encode(data, true, out);
         Ok(())
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
-        let rest = match std::mem::replace(self, Self::Done) {
-            Self::Zstd(encoder) => encoder.finish().unwrap_or_default(),
-            Self::Brotli(encoder) => encoder.into_inner(),
-            Self::Gzip(encoder) => encoder.finish().unwrap_or_default(),
-            Self::Done => Vec::new(),
-        };
-        out.extend_from_slice(&rest);
+        self.end(out);
+        Ok(())
+    }
+}
+
+/// An encoder of a stored body, whose output is kept as a form of it.
+///
+/// It does not flush: the whole body is there, and the output must not depend on the pieces in which one client takes it. A
+/// client that takes a byte at a time would otherwise make a form that is larger than the body, for all clients.
+pub(super) struct FormEncoder {
+    encoder: Encoder,
+    /// `None` at the end.
+    fill: Option<FormFill>,
+}
+
+impl FormEncoder {
+    pub fn new(encoder: Encoder, fill: FormFill) -> Self {
+        Self { encoder, fill: Some(fill) }
+    }
+}
+
+impl Transform for FormEncoder {
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+        let start = out.len();
+        self.encoder.encode(data, false, out);
+        if let Some(fill) = &mut self.fill {
+            fill.push(&out[start..]);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
+        let start = out.len();
+        let is_complete = self.encoder.end(out);
+        if let Some(mut fill) = self.fill.take().filter(|_| is_complete) {
+            fill.push(&out[start..]);
+            fill.finish();
+        }
         Ok(())
     }
 }

@@ -1,7 +1,8 @@
 //! `compression`: compresses response bodies for clients that accept an encoding (RFC 9110, 8.4 and 12.5.3).
 //!
 //! The policy installs an [`Encoder`] as the transform of a response. It also changes 304s and responses to
-//! HEAD, so that their tags match the compressed body and caches stay consistent.
+//! HEAD, so that their tags match the compressed body and caches stay consistent. A hit of the policy `cache` is compressed
+//! once: the [form](FormEncoder) that this makes of the stored body answers later hits.
 
 mod config;
 mod encoder;
@@ -9,14 +10,16 @@ mod negotiate;
 
 use std::sync::{Arc, LazyLock};
 
+use tollgate_cache::Coding;
 use tollgate_http::{FieldFinder, Method, Version};
 
-use self::encoder::Encoder;
 pub use self::encoder::{CompressionLevels, Encoding};
+use self::encoder::{Encoder, FormEncoder};
 use self::negotiate::negotiate;
 pub(crate) use self::negotiate::{accepts, forbids_transform};
+use crate::context::Encode;
 use crate::known_tags::KnownTags;
-use crate::{BodyKind, Planned, Policy, PolicyStates, Request, Response, Verdict};
+use crate::{BodyKind, HeadEdit, Planned, Policy, PolicyStates, Request, Response, Verdict};
 
 pub(crate) use config::CompressionSettings;
 
@@ -44,7 +47,7 @@ impl Planned for CompressionRules {
     }
 
     fn activate(self: Arc<Self>, _: &str, _: &Arc<PolicyStates>) -> Arc<dyn Policy> {
-        Arc::new(Compression(self))
+        Arc::new(Compression::new(self))
     }
 }
 
@@ -61,23 +64,83 @@ static BODY_DEPENDENT_FIELDS: LazyLock<FieldFinder> = LazyLock::new(|| {
 });
 
 #[derive(Debug)]
-struct Compression(Arc<CompressionRules>);
+struct Compression {
+    rules: Arc<CompressionRules>,
+    /// The changes of responses to clients that accept none of the encodings.
+    plain: Arc<PlainResponses>,
+    /// The changes of responses in each encoding, in the order of [`Encoding::ALL`]. All requests share them, so that a
+    /// request allocates nothing.
+    encoded: [Arc<EncodedResponses>; Encoding::ALL.len()],
+}
+
+impl Compression {
+    fn new(rules: Arc<CompressionRules>) -> Self {
+        let encoded =
+            Encoding::ALL.map(|encoding| Arc::new(EncodedResponses { rules: rules.clone(), encoding }));
+        Self { plain: Arc::new(PlainResponses(rules.clone())), encoded, rules }
+    }
+}
+
+/// Changes responses to clients that accept no encoding and have no entity tags.
+#[derive(Debug)]
+struct PlainResponses(Arc<CompressionRules>);
+
+impl HeadEdit for PlainResponses {
+    fn edit(&self, response: &mut Response<'_>) {
+        self.0.compress(None, &KnownTags::default(), response);
+    }
+}
+
+/// Changes responses to clients that get this encoding and have no entity tags.
+#[derive(Debug)]
+struct EncodedResponses {
+    rules: Arc<CompressionRules>,
+    encoding: Encoding,
+}
+
+impl Encode for EncodedResponses {
+    fn coding(&self) -> Coding {
+        self.encoding.coding()
+    }
+
+    fn encode(&self, response: &mut Response<'_>) {
+        self.rules.compress(Some(self.encoding), &KnownTags::default(), response);
+    }
+}
+
+/// The same, for responses that have no body.
+impl HeadEdit for EncodedResponses {
+    fn edit(&self, response: &mut Response<'_>) {
+        self.encode(response);
+    }
+}
 
 impl Policy for Compression {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let lines = request.head.head.all_by_text(b"accept-encoding");
         let accepted = lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-        let encoding = negotiate(accepted, &self.0.encodings)
+        let encoding = negotiate(accepted, &self.rules.encodings)
             .filter(|_| !forbids_transform(request.head.head.all_by_text(b"cache-control")))
             // An HTTP/1.0 client needs the length in advance.
             .filter(|_| request.head.version != Version::Http10);
-        let known = KnownTags::of(request);
-        let rules = self.0.clone();
-        if encoding.is_some() && request.head.method != Method::Head {
-            request.context.on_response(move |response| rules.compress(encoding, &known, response));
-        } else {
-            // The body stays as it is, but caches need the fields all the same.
-            request.context.on_head(move |response| rules.compress(encoding, &known, response));
+        let has_body = request.head.method != Method::Head;
+        let context = &mut *request.context;
+        // If the body stays as it is, caches need the fields all the same.
+        if request.head.head.get_by_text(b"if-none-match").is_none() {
+            match encoding.map(|encoding| self.encoded[encoding as usize].clone()) {
+                Some(encoded) if has_body => context.encode(encoded),
+                Some(encoded) => context.edit(encoded),
+                None => context.edit(self.plain.clone()),
+            }
+            return Verdict::Continue;
+        }
+        let (known, rules) = (KnownTags::of(request), self.rules.clone());
+        let context = &mut *request.context;
+        match encoding {
+            Some(_) if has_body => {
+                context.on_response(move |response| rules.compress(encoding, &known, response));
+            }
+            _ => context.on_head(move |response| rules.compress(encoding, &known, response)),
         }
         Verdict::Continue
     }
@@ -99,24 +162,31 @@ impl CompressionRules {
             // and insert byte ranges into it.
             let has_plain =
                 || response.get("etag").is_some_and(|tag| is_unmodified && known.has_original(tag));
-            if encoding.is_some() && !has_plain() {
+            if let Some(encoding) = encoding.filter(|_| !has_plain()) {
                 response.remove("Accept-Ranges");
                 // The length of another representation must not be sent (RFC 9110, 8.6).
-                response.remove_length();
+                if is_unmodified || !response.use_form(encoding.coding()) {
+                    response.remove_length();
+                }
                 response.weaken_tag();
             }
             return;
         }
-        let Some(encoder) = encoding
-            .filter(|_| response.body == BodyKind::Transformable)
-            .and_then(|encoding| Encoder::new(encoding, self.levels))
-        else {
-            return;
-        };
-        response.set("Content-Encoding", encoder.encoding().as_str().as_bytes());
+        let Some(encoding) = encoding else { return };
+        if !response.use_form(encoding.coding()) {
+            let is_transformable = response.body == BodyKind::Transformable;
+            let Some(encoder) = is_transformable.then(|| Encoder::new(encoding, self.levels)).flatten()
+            else {
+                return;
+            };
+            match response.begin_form(encoding.coding()) {
+                Some(fill) => response.transform(Box::new(FormEncoder::new(encoder, fill))),
+                None => response.transform(Box::new(encoder)),
+            }
+        }
+        response.set("Content-Encoding", encoding.as_str().as_bytes());
         response.remove("Accept-Ranges");
         response.weaken_tag();
-        response.transform(Box::new(encoder));
     }
 
     /// Whether the 200 that this 304 confirms may have been [compressed](Self::takes). A 304 usually has no
@@ -157,9 +227,13 @@ impl CompressionRules {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_cache::{Admission, Moment, Received, RequestControl, Store, StoreSettings, Stored, admit};
+    use tollgate_http::h1::{Progress, ResponseParser};
+    use tollgate_http::{HeadLimits, ResponseHead};
+
     use super::*;
-    use crate::Context;
     use crate::testing::{Sent, fields_without_body};
+    use crate::{Context, StoredBody};
 
     fn rules() -> CompressionRules {
         CompressionRules {
@@ -236,6 +310,96 @@ mod tests {
             let head = String::from_utf8(head).expect("text");
             assert!(head.contains("Vary: ") && head.contains("Content-Encoding") == becomes, "{head}");
         }
+    }
+
+    /// Stores a response with this body.
+    fn stored(store: &Arc<Store>, body: &[u8]) -> Arc<Stored> {
+        let text = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Type: text/css\r\n\r\n";
+        let (mut response, limits) =
+            (ResponseHead::default(), HeadLimits { line: 1024, head: 4096, fields: 32 });
+        let parsed = ResponseParser::default().advance(text, Method::Get, &mut response, &limits);
+        assert_eq!(parsed, Ok(Progress::Complete(text.len())));
+        let now = Moment::from_seconds(1_000_000_000);
+        let times = Received { requested: now, received: now };
+        let (request, control) = (Sent::new("").head, RequestControl::default());
+        let head = admit(&request, &control, &response, &Admission::default(), times).expect("storable");
+        let mut fill = store.begin_alone(b"key");
+        assert!(fill.start(head, None));
+        fill.push(body);
+        fill.finish().expect("stored")
+    }
+
+    /// Returns the changed head of a stored response, the transform of its body, and the form that takes its place.
+    fn respond_stored(
+        mut context: Context,
+        store: &Arc<Store>,
+        stored: &Arc<Stored>,
+        body: BodyKind,
+    ) -> (String, Option<Box<dyn crate::Transform>>, Option<Coding>) {
+        let mut head =
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nETag: \"a\"\r\nAccept-Ranges: bytes\r\n\
+            Content-Length: 5000\r\n\r\n"
+                .to_vec();
+        let source = Some(StoredBody { store, stored });
+        let (transform, form) = context.respond_stored(&mut head, body, false, source);
+        (String::from_utf8(head).expect("text"), transform, form)
+    }
+
+    #[test]
+    fn a_stored_body_is_compressed_once() {
+        let store = Store::new(StoreSettings::default());
+        let body = b"text ".repeat(1000);
+        let stored = stored(&store, &body);
+        let asks = || asked("GET / HTTP/1.1", "gzip\r\n");
+        assert_eq!(asks().only_coding(), Some(Coding::Gzip));
+        let (head, transform, form) = respond_stored(asks(), &store, &stored, BodyKind::Transformable);
+        assert!(form.is_none() && !head.contains("Content-Length"), "{head}");
+        let (mut transform, mut out) = (transform.expect("an encoder"), Vec::new());
+        body.chunks(7).for_each(|piece| transform.push(piece, &mut out).expect("memory"));
+        assert!(stored.form(Coding::Gzip).is_none(), "not before the end");
+        transform.finish(&mut out).expect("memory");
+        assert_eq!(stored.form(Coding::Gzip).map(|form| form.to_vec()), Some(out.clone()));
+        // Even if the body must not change on its way.
+        for kind in [BodyKind::Transformable, BodyKind::Fixed] {
+            let (head, transform, form) = respond_stored(asks(), &store, &stored, kind);
+            let fields = format!(
+                "Content-Type: text/css\r\nVary: Accept-Encoding\r\nContent-Length: {}\r\nContent-Encoding: gzip\r\nETag: W/\"a\"\r\n",
+                out.len()
+            );
+            assert_eq!(head, format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
+            assert!(transform.is_none() && form == Some(Coding::Gzip), "{kind:?}");
+        }
+        // A response to HEAD has the length.
+        let head_only = asked("HEAD / HTTP/1.1", "gzip\r\n");
+        assert_eq!(head_only.only_coding(), None);
+        let (head, _, form) = respond_stored(head_only, &store, &stored, BodyKind::Absent);
+        assert!(form.is_none() && head.contains(&format!("Content-Length: {}\r\n", out.len())), "{head}");
+    }
+
+    #[test]
+    fn a_body_that_is_changed_before_has_no_form() {
+        struct Upper;
+        impl crate::Transform for Upper {
+            fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), tollgate_observe::Reason> {
+                out.extend_from_slice(&data.to_ascii_uppercase());
+                Ok(())
+            }
+
+            fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), tollgate_observe::Reason> {
+                Ok(())
+            }
+        }
+        let store = Store::new(StoreSettings::default());
+        let stored = stored(&store, &b"text ".repeat(1000));
+        let mut fill = store.begin_form(&stored, Coding::Gzip).expect("none yet");
+        fill.push(b"form");
+        fill.finish();
+        let mut context = asked("GET / HTTP/1.1", "gzip\r\n");
+        // A later policy acts on the response first.
+        context.on_response(|response| response.transform(Box::new(Upper)));
+        assert_eq!(context.only_coding(), None);
+        let (head, transform, form) = respond_stored(context, &store, &stored, BodyKind::Transformable);
+        assert!(form.is_none() && transform.is_some() && !head.contains("Content-Length"), "{head}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Lets the policies of a request change the head of its final response.
 //!
-//! The exchange calls this for an endpoint's response, and `respond` for a response of the gateway itself.
+//! The exchange calls [`apply`] for an endpoint's response, `respond` for a response of the gateway itself, and the cache
+//! [`apply_stored`] for a stored response.
 
+use tollgate_cache::Coding;
 use tollgate_http::{Method, RequestHead, Version};
-use tollgate_policy::{BodyKind, Context, Transform};
+use tollgate_policy::{BodyKind, Context, StoredBody, Transform};
 
 /// The author of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +27,32 @@ pub(crate) fn apply(
     head: &mut Vec<u8>,
     slot: Option<&mut Option<Box<dyn Transform>>>,
 ) {
+    let stored = None;
+    change(context, request, (status, author, stored), head, slot);
+}
+
+/// The same for a response from the store. `stored`: set if its whole body is sent as it is stored. Returns the coding of the
+/// compressed form of the body that is sent in place of it.
+pub(crate) fn apply_stored(
+    context: &mut Context,
+    request: &RequestHead,
+    status: u16,
+    stored: Option<StoredBody<'_>>,
+    head: &mut Vec<u8>,
+    slot: Option<&mut Option<Box<dyn Transform>>>,
+) -> Option<Coding> {
+    change(context, request, (status, Author::Endpoint, stored), head, slot)
+}
+
+fn change(
+    context: &mut Context,
+    request: &RequestHead,
+    (status, author, stored): (u16, Author, Option<StoredBody<'_>>),
+    head: &mut Vec<u8>,
+    slot: Option<&mut Option<Box<dyn Transform>>>,
+) -> Option<Coding> {
     if !context.responds() {
-        return;
+        return None;
     }
     // A client of HTTP/1.0 needs the length before the body, so its body cannot be transformed.
     let bodiless = request.method == Method::Head || matches!(status, 100..200 | 204 | 304);
@@ -37,8 +63,9 @@ pub(crate) fn apply(
         Author::Endpoint | Author::File => BodyKind::Transformable,
     };
     let slot = slot.filter(|_| body == BodyKind::Transformable);
-    let transform = context.respond(head, body, request.version == Version::Http11);
+    let (transform, form) = context.respond_stored(head, body, request.version == Version::Http11, stored);
     if let Some(slot) = slot {
         *slot = transform;
     }
+    form
 }

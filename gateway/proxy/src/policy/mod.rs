@@ -91,7 +91,10 @@ pub(crate) fn evaluate<'a, S: ClientSide>(
         evaluation.next_verdict(state, &origin, &mut context)
     };
     match verdict {
-        Verdict::Continue if context.leaves_bodies() => {
+        Verdict::Continue
+            if context.leaves_bodies()
+                || finds_stored_form(&mut context, state, &route.action, active, &evaluation, index) =>
+        {
             keep(context, worker, state, &evaluation, None);
             Evaluation::Through(evaluation.share())
         }
@@ -116,6 +119,19 @@ pub(crate) fn evaluate<'a, S: ClientSide>(
             Evaluation::More(Box::pin(carry(client, worker, state, paused, close)))
         }
     }
+}
+
+/// Returns whether the cache has the response in the coding of the client, so that no body has to be changed.
+fn finds_stored_form(
+    context: &mut Context,
+    state: &RequestState,
+    action: &Action,
+    active: &ActivePlan,
+    evaluation: &ChainEvaluation<'_>,
+    route: u32,
+) -> bool {
+    let routed = RoutedRequest { route, share: evaluation.share() };
+    matches!(action, Action::Forward(_)) && cache::finds_form(context, &state.request, active, routed)
 }
 
 /// A client whose kind is not known any more.

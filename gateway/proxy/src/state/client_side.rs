@@ -90,6 +90,12 @@ pub(crate) trait ClientStream: Duplex {
     /// Called with the endpoint's final response before anything of it is sent, unless it replaces an error.
     fn endpoint_responds(&mut self, _: &RequestHead, _: &ResponseHead) {}
 
+    /// Returns the status of the response that the client gets of an endpoint's response with this status.
+    #[inline(always)]
+    fn status_for_client(&self, status: u16) -> u16 {
+        status
+    }
+
     /// Returns whether the client gets nothing of this response, so that its policies must not act on it.
     #[inline(always)]
     fn is_withheld(&self) -> bool {

@@ -48,6 +48,8 @@ pub async fn get(State(context): State<AdminContext>, headers: HeaderMap) -> Res
         "followed": counts.followed,
         "evictions": counts.evictions,
         "refused": counts.refused,
+        "compressed": counts.forms,
+        "compressed_bytes": counts.form_bytes,
     });
     if let Some(status) = &disk {
         state["disk"] = disk_tier(status);

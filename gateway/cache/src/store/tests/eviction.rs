@@ -26,7 +26,7 @@ proptest! {
     #[test]
     fn the_capacity_is_kept(
         capacity in 2_000_u64..60_000,
-        steps in proptest::collection::vec((0_u8..6, 0_u8..40, 0_usize..3_000), 0..120),
+        steps in proptest::collection::vec((0_u8..8, 0_u8..40, 0_usize..3_000), 0..120),
     ) {
         let store = store(capacity);
         for (step, number, length) in steps {
@@ -36,6 +36,14 @@ proptest! {
                 3 => drop(hit(&store, &key, "")),
                 4 => {
                     store.purge(crate::Purge::Key(&key), crate::PurgeMode::Remove);
+                }
+                5 | 6 => {
+                    let coding = if step == 5 { crate::Coding::Gzip } else { crate::Coding::Zstd };
+                    let fill = hit(&store, &key, "").and_then(|stored| store.begin_form(&stored, coding));
+                    if let Some(mut fill) = fill {
+                        fill.push(&vec![0; length]);
+                        fill.finish();
+                    }
                 }
                 _ => store.mark_uncacheable(&key, NOW, 5, None),
             }

@@ -110,6 +110,37 @@ fn refusal_and_failure_reach_the_followers() {
 }
 
 #[test]
+fn after_a_failure_a_follower_leads_until_several_have_failed() {
+    let store = store(1 << 20);
+    let mut fill = lead(&store, b"a");
+    let mut followers: Vec<Follower> = (0..5).map(|_| follow(&store, b"a")).collect();
+    for _ in 1..3 {
+        fill.fail_over();
+        let mut next = followers.pop().expect("a follower");
+        let Start::Lead(leads) = start(&mut next) else { panic!("no lead") };
+        let asked = get("");
+        assert!(followers.iter_mut().all(|it| once(|cx| it.poll_start(cx, &asked)).is_pending()));
+        // A request that arrives now waits too.
+        followers.insert(0, follow(&store, b"a"));
+        fill = leads;
+    }
+    fill.fail_over();
+    assert!(followers.iter_mut().all(|it| matches!(start(it), Start::Failed)));
+    assert!(matches!(store.begin(b"a", &get(""), None), Begin::Lead(_)), "a later request tries again");
+    // Without followers the fetch ends.
+    lead(&store, b"b").fail_over();
+    assert!(matches!(store.begin(b"b", &get(""), None), Begin::Lead(_)));
+    // The response of the second leader is for all.
+    let (fill, mut one, mut two) = (lead(&store, b"c"), follow(&store, b"c"), follow(&store, b"c"));
+    fill.fail_over();
+    let Start::Lead(mut fill) = start(&mut one) else { panic!("no lead") };
+    assert!(fill.start(head(), Some(2)));
+    assert_eq!(fill.push(b"ok"), Pushed::Stored);
+    fill.finish();
+    assert!(matches!(start(&mut two), Start::Stored(_)));
+}
+
+#[test]
 fn a_response_for_others_sends_a_follower_away() {
     let store = store(1 << 20);
     let vary = "Cache-Control: max-age=60\r\nVary: X-A\r\n";

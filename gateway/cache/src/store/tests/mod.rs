@@ -2,6 +2,7 @@
 
 mod eviction;
 mod fills;
+mod forms;
 mod purges;
 
 use std::sync::Arc;

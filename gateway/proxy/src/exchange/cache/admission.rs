@@ -18,9 +18,15 @@ use tollgate_policy::CacheRules;
 
 use self::slice::{SliceFetch, admit_for_slice};
 use super::caching::Caching;
+use super::clients_part::ClientsPart;
+use super::part::part;
 
 /// The name of this cache in `Cache-Status`.
 pub(super) const CACHE_NAME: &str = "tollgate";
+
+/// A fetch that took longer is not repeated for the requests that wait for it, so that an endpoint that does not answer is not
+/// awaited several times.
+const REPEATED_MILLIS_MAX: u64 = 5_000;
 
 /// How long the store remembers that responses to a key are not stored.
 pub(super) const UNCACHEABLE_SECONDS: u32 = 10;
@@ -38,8 +44,19 @@ pub(super) struct Fetch<'a> {
     own: Option<&'a RequestHead>,
     requested: Moment,
     key: Box<[u8]>,
-    /// Set if a slice is fetched.
+    /// Set if a slice is fetched, until its response arrives.
     slice: Option<SliceFetch>,
+    is_slice: bool,
+}
+
+/// What the client gets of a response that is stored.
+pub(super) enum Wanted {
+    /// All of it.
+    Whole,
+    /// A range of it, or a 304, as soon as that has arrived.
+    Part(ClientsPart),
+    /// An answer from the store, once all of it is there.
+    Stored,
 }
 
 /// The decision about a response.
@@ -55,8 +72,7 @@ pub(super) enum Admitted {
         head: StoredHead,
         /// The length of its body, if it is known.
         length: Option<u64>,
-        /// Whether the client is answered from the store, because it asked for a part.
-        is_part_wanted: bool,
+        wanted: Wanted,
     },
     /// It is passed on to this client, and not stored.
     Refused,
@@ -70,12 +86,12 @@ impl<'a> Fetch<'a> {
         own: Option<&'a RequestHead>,
     ) -> Self {
         let requested = Moment::from(tollgate_net::wall_clock());
-        Self { caching: *caching, stale, own, requested, key: key.into(), slice: None }
+        Self { caching: *caching, stale, own, requested, key: key.into(), slice: None, is_slice: false }
     }
 
     /// Creates the fetch of a slice, for the store alone.
     pub fn of_slice(caching: &Caching<'a>, key: &[u8], slice: SliceFetch) -> Self {
-        Self { slice: Some(slice), ..Self::new(caching, key, None, None) }
+        Self { slice: Some(slice), is_slice: true, ..Self::new(caching, key, None, None) }
     }
 
     /// Ends the manifest's fill of a slice, because the gateway itself responded and no response of an endpoint
@@ -86,6 +102,13 @@ impl<'a> Fetch<'a> {
             Some(SliceFetch { manifest, .. }) => manifest.refuse(),
             None => {}
         }
+    }
+
+    /// Returns whether another request may fetch the response after this fetch has failed. The requests that wait for a slice
+    /// decide that for themselves.
+    pub fn may_be_repeated(&self) -> bool {
+        let took = Moment::from(tollgate_net::wall_clock()).millis_since(self.requested);
+        !self.is_slice && took < REPEATED_MILLIS_MAX
     }
 
     /// Returns the rules of the policy.
@@ -147,8 +170,8 @@ impl<'a> Fetch<'a> {
         let is_storable = !is_too_long && !response.has_never_indexed;
         match admit(request, &self.caching.control, response, admission, times) {
             Ok(head) if is_storable && self.may_share(&head) => {
-                let is_part_wanted = self.own.is_some_and(|own| is_answered_in_part(&head, length, own));
-                Admitted::Stored { head, length, is_part_wanted }
+                let wanted = self.own.map_or(Wanted::Whole, |own| wanted(&head, length, own));
+                Admitted::Stored { head, length, wanted }
             }
             _ => {
                 self.remember_refusal(response.status, times.received);
@@ -224,14 +247,18 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// Returns whether a client gets a part of the response with this head, or a 304, in place of the whole. `length`: of its
-/// body, if it is known.
-fn is_answered_in_part(head: &StoredHead, length: Option<u64>, own: &RequestHead) -> bool {
+/// Returns what a client gets of the response with this head. `length`: of its body, if it is known.
+fn wanted(head: &StoredHead, length: Option<u64>, own: &RequestHead) -> Wanted {
     // Without a length there are no ranges: nothing has any byte of an empty body.
-    match answer_for(head, length.unwrap_or(0), own) {
-        Some(Answer::NotModified | Answer::NotSatisfiable) => true,
-        Some(Answer::Ranges(ranges)) => ranges.len() == 1,
-        _ => false,
+    let whole_length = length.unwrap_or(0);
+    match answer_for(head, whole_length, own) {
+        // Several ranges come from the store alone. A client whose request starts the fetch gets all of it at once.
+        Some(Answer::Ranges(ranges)) if ranges.len() > 1 => Wanted::Whole,
+        Some(answer @ (Answer::NotModified | Answer::NotSatisfiable | Answer::Ranges(_))) => {
+            let part = part(head, whole_length, answer);
+            ClientsPart::new(head, whole_length, &part).map_or(Wanted::Stored, Wanted::Part)
+        }
+        Some(Answer::Whole | Answer::PreconditionFailed) | None => Wanted::Whole,
     }
 }
 

@@ -27,9 +27,9 @@ use crate::state::connection_fate::ConnectionFate;
 use crate::state::request_state::RequestState;
 use crate::state::worker::Worker;
 
-/// How many times a follower looks for a fetch to join, if the response of each fetch turns out to be for requests with
-/// other fields. After the first one it is known which fields count.
-const BEGINS_MAX: u32 = 3;
+/// How many fetches a follower joins whose responses turn out to be for requests with other fields. After the first one it is
+/// known which fields count.
+const OTHER_VARIANTS_MAX: u32 = 3;
 
 /// Answers a request whose look-up found nothing that can be served as it is.
 pub(super) async fn fetch<S: ClientSide>(
@@ -58,7 +58,8 @@ pub(super) async fn fetch<S: ClientSide>(
     if is_uncacheable || caching.is_identified || !is_stored {
         return lead(client, worker, state, active, caching, store.begin_alone(&key), stale).await;
     }
-    for _ in 0..BEGINS_MAX {
+    let mut other_variants = 0;
+    while other_variants < OTHER_VARIANTS_MAX {
         let mut follower = match store.begin(&key, &state.request.head, stale.as_ref()) {
             Begin::Lead(fill) | Begin::Alone(fill) => {
                 return lead(client, worker, state, active, caching, fill, stale).await;
@@ -84,7 +85,7 @@ pub(super) async fn fetch<S: ClientSide>(
                 return follow(client, worker, state, active, caching, streams, forward).await;
             }
             Start::Lead(fill) => return lead(client, worker, state, active, caching, fill, stale).await,
-            Start::OtherVariant => {}
+            Start::OtherVariant => other_variants += 1,
             Start::Fetch => break,
             Start::Failed => match &stale {
                 Some(stale) if Fetch::may_serve(stale, caching) => {
@@ -93,7 +94,7 @@ pub(super) async fn fetch<S: ClientSide>(
                 }
                 _ => {
                     state.record.remarks().detail =
-                        Some("another request was fetching it, and failed".into());
+                        Some("other requests were fetching it, and failed".into());
                     let settings = &active.plan.settings;
                     let reason = Reason::DestinationUnavailable;
                     let next = own::error(client, worker, state, settings, reason, caching.close).await;
@@ -160,6 +161,17 @@ async fn lead<S: ClientSide>(
             state.record.reason = Reason::ClientClosed;
             note(state, caching.cache, outcome);
             ConnectionFate::Reset
+        }
+        Fetched::Part(part) => {
+            state.record.status = part.status;
+            state.record.bytes_out = part.sent;
+            note(state, caching.cache, outcome);
+            if part.is_complete && next == ConnectionFate::Reset && state.to_client.is_empty() {
+                // Only the rest, which is for the store, has failed.
+                state.record.reason = Reason::None;
+                return ConnectionFate::Linger;
+            }
+            next
         }
         Fetched::Stored(stored, validated) => {
             let outcome = validated.unwrap_or(outcome);

@@ -4,7 +4,7 @@
 //! let it pass. The policy `cache` left its decision and the key in the request's
 //! [`Context`](tollgate_policy::Context). The steps:
 //!
-//! 1. [`serve`] looks the key up. A fresh response is [sent](respond) at once; no lock is taken and nothing is
+//! 1. [`serve`] looks the key up, unless [`finds_form`] has found a compressed form before. A fresh response is [sent](respond) at once; no lock is taken and nothing is
 //!    allocated. If memory has nothing, but the [disk tier](on_disk) may have it, a thread reads it first.
 //! 2. Otherwise [`fetch`] coalesces requests: the request leads a fetch, or follows one that runs on any worker.
 //! 3. A leader runs the usual [`dispatch`], with a [`tap`] between the exchange and the client. The tap copies the
@@ -22,11 +22,14 @@ mod admission;
 mod arrival;
 mod background;
 mod caching;
+mod clients_part;
 mod fetch;
+mod find_form;
 mod head;
 mod invalidate;
 mod on_disk;
 mod outcome;
+mod part;
 mod pass;
 mod refresh;
 mod respond;
@@ -37,14 +40,15 @@ mod tap;
 use std::rc::Rc;
 
 use tollgate_cache::{AnnouncedRemoval, Forward, Lookup, Moment, RequestControl, Reuse, reuse};
-use tollgate_http::Method;
+use tollgate_http::{Method, RequestHead};
 use tollgate_observe::Reason;
 use tollgate_plan::Action;
-use tollgate_policy::{CacheIntent, CacheOutcome, CacheUse, KEY_SEPARATOR};
+use tollgate_policy::{ActiveCache, CacheIntent, CacheOutcome, CacheUse, Context, KEY_SEPARATOR};
 
 pub(crate) use self::arrival::head_arrives;
 use self::caching::Caching;
 use self::fetch::forward_of;
+pub(crate) use self::find_form::finds_form;
 use self::outcome::{note, note_forward};
 use self::respond::{Served, respond};
 use crate::exchange::dispatch::dispatch;
@@ -66,12 +70,20 @@ pub(crate) fn is_used(state: &RequestState, action: &Action) -> bool {
 }
 
 /// Adds the upstream to the key of a request, if its route has several, because a canary's responses differ.
-fn name_upstream(state: &mut RequestState, active: &ActivePlan, routed: RoutedRequest) {
+fn name_upstream(context: &mut Context, active: &ActivePlan, routed: RoutedRequest) {
     let shares = active.route(routed.route).shares().filter(|shares| shares.len() > 1);
     let share = shares.zip(routed.share).and_then(|(shares, share)| shares.get(share));
-    if let (Some(share), Some(context)) = (share, &mut state.policy_context) {
+    if let Some(share) = share {
         context.cache_key.push(KEY_SEPARATOR);
         context.cache_key.extend_from_slice(active.plan.upstreams[share.upstream].name.as_bytes());
+    }
+}
+
+/// Returns the directives of a request that count.
+fn control_of(cache: &ActiveCache, request: &RequestHead) -> RequestControl {
+    match cache.rules.client_directives {
+        true => RequestControl::read(&request.head),
+        false => RequestControl::default(),
     }
 }
 
@@ -94,7 +106,9 @@ pub(crate) async fn serve<S: ClientSide>(
         CacheIntent::Lookup { may_store, is_identified } if !is_call => (may_store, is_identified),
         CacheIntent::Invalidate if !is_call => {
             let further = invalidate::find_further(client, state, active, &cache, routed);
-            name_upstream(state, active, routed);
+            if let Some(context) = &mut state.policy_context {
+                name_upstream(context, active, routed);
+            }
             invalidate::prepare(state, further);
             // Until what the request removes is removed, nothing of it is written to disk.
             let mut announced = invalidate::announce(state, &cache);
@@ -117,11 +131,12 @@ pub(crate) async fn serve<S: ClientSide>(
             return next;
         }
     };
-    let mut control = RequestControl::default();
-    if cache.rules.client_directives {
-        control = RequestControl::read(&state.request.head);
+    let control = control_of(&cache, &state.request);
+    let mut known = None;
+    if let Some(context) = &mut state.policy_context {
+        name_upstream(context, active, routed);
+        known = context.cache.as_mut().and_then(|used| used.found.take());
     }
-    name_upstream(state, active, routed);
     let caching = Caching { cache: &cache, control, may_store, is_identified, routed, close };
     // A client that forbids storing also wants no stored response, unless it asks for nothing else.
     if control.no_store && !control.only_if_cached {
@@ -137,9 +152,16 @@ pub(crate) async fn serve<S: ClientSide>(
             return next;
         }
     }
-    let now = Moment::from(tollgate_net::wall_clock());
+    let now = known.as_ref().map_or_else(|| Moment::from(tollgate_net::wall_clock()), |(_, now)| *now);
     let key = state.policy_context.as_ref().map_or(&[][..], |context| context.cache_key.as_slice());
-    let (found, is_from_disk) = match cache.store.lookup(key, &state.request.head, now) {
+    let found = match known {
+        Some((stored, _)) => {
+            cache.store.count_hit(&stored);
+            Lookup::Hit(stored)
+        }
+        None => cache.store.lookup(key, &state.request.head, now),
+    };
+    let (found, is_from_disk) = match found {
         // In a box of its own, as below.
         Lookup::Miss if cache.store.may_be_on_disk(key) => {
             Box::pin(on_disk::look_up(client, &cache.store, key, &state.request.head, now)).await

@@ -10,6 +10,9 @@ pub(super) fn note(state: &mut RequestState, cache: &ActiveCache, outcome: Cache
     cache.count(outcome, state.record.bytes_out);
     if let Some(used) = state.policy_context.as_mut().and_then(|context| context.cache.as_mut()) {
         used.outcome = Some(outcome);
+        if used.has_sent_form {
+            cache.count_compressed_hit();
+        }
     }
 }
 

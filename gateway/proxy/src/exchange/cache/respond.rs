@@ -1,22 +1,22 @@
 //! Answers a request with a stored response, or with one that another request fetches.
 //!
-//! It decides what the client gets: the whole, a range, a 304 or a 416. [`send`](super::send) sends it.
+//! It decides what the client gets: the whole, a range or several, a 304 or a 416. [`send`](super::send) sends it.
 
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_cache::{
-    CacheStatus, Follower, Forward, Moment, Stored, StoredHead, answer, answer_for, not_modified_lines,
-};
-use tollgate_http::{Answer, Version};
+use tollgate_cache::{CacheStatus, Follower, Forward, Moment, Stored, StoredHead, answer, answer_for};
+use tollgate_http::{Answer, ByteRange, ContentParts, Part as ContentPart, Version};
 use tollgate_observe::Reason;
 use tollgate_policy::CacheOutcome;
 
 use super::caching::Caching;
 use super::outcome::note;
+use super::part::{Part, part};
 use super::pass::pass;
-use super::send::{Outgoing, OwnLines, Place, send_followed, send_stored};
+use super::send::{
+    Outgoing, OwnLines, Place, deliver_rest, send_followed, send_range, send_stored, send_text,
+};
 use crate::exchange::skip_body::skip_body;
 use crate::state::active::ActivePlan;
 use crate::state::client::Client;
@@ -36,28 +36,6 @@ pub(super) struct Served<'a> {
     pub now: Moment,
 }
 
-/// The part of a stored response that a client gets.
-pub(super) struct Part {
-    pub status: u16,
-    /// The field lines, if they differ from the stored ones.
-    pub lines: Option<Vec<u8>>,
-    pub range: Range<u64>,
-    /// Whether the head states its length in `Content-Length`.
-    pub has_length: bool,
-    pub has_body: bool,
-}
-
-impl Part {
-    /// Returns the value of `Content-Range`, if the response has one. `length`: the length of the whole response.
-    pub fn content_range(&self, length: u64) -> Option<(Option<(u64, u64)>, u64)> {
-        match self.status {
-            206 => Some((Some((self.range.start, self.range.end)), length)),
-            416 => Some((None, length)),
-            _ => None,
-        }
-    }
-}
-
 /// Answers a request with a stored response, or with the part of it that the request asks for.
 pub(super) async fn respond<S: ClientSide>(
     client: &mut Client<S>,
@@ -71,6 +49,13 @@ pub(super) async fn respond<S: ClientSide>(
     let Some(answer) = answer(stored, &state.request) else {
         return Box::pin(pass(client, worker, state, active, caching, Forward::Request)).await;
     };
+    if let Answer::Ranges(ranges) = &answer
+        && ranges.len() > 1
+    {
+        let served = Served { stored, outcome, forwarded, now };
+        // In a box of its own, since it is rare.
+        return Box::pin(respond_with_ranges(client, worker, state, active, caching, served, ranges)).await;
+    }
     let part = part(stored.head(), stored.length(), answer);
     let close = skip_body(state, caching.close) || client.announces_close();
     let mut own = own_lines(stored.head(), caching, outcome, forwarded, now);
@@ -84,51 +69,58 @@ pub(super) async fn respond<S: ClientSide>(
         has_body,
         close,
     };
-    let place = Place { settings: &active.plan.settings, route: active.route(caching.routed.route) };
+    let place = place(active, caching);
     let sent = send_stored(client, worker, state, place, outgoing, stored, range).await;
     note(state, caching.cache, outcome);
     ended(state, sent, close)
 }
 
-/// Returns the part that an answer consists of. `length`: the length of the whole response.
-pub(super) fn part(head: &StoredHead, length: u64, answer: Answer) -> Part {
-    let status = head.status();
-    let bodiless = matches!(status, 204 | 304);
-    let whole = Part { status, lines: None, range: 0..length, has_length: !bodiless, has_body: !bodiless };
-    match answer {
-        Answer::Ranges(ranges) => match ranges[..] {
-            [range] => {
-                let lines = without_content_range(head);
-                Part { status: 206, lines, range: range.start..range.end, ..whole }
-            }
-            // RFC 9110, 14.2: a server may ignore `Range`.
-            _ => whole,
-        },
-        Answer::NotModified => {
-            let mut lines = Vec::with_capacity(head.lines().len());
-            not_modified_lines(head, &mut lines);
-            Part { status: 304, lines: Some(lines), range: 0..0, has_length: false, has_body: false }
-        }
-        Answer::NotSatisfiable => {
-            let date = tollgate_http::format_date(Moment::from(tollgate_net::wall_clock()).seconds());
-            let lines = Some(format!("Date: {date}\r\n").into_bytes());
-            Part { status: 416, lines, range: 0..0, has_length: true, has_body: false }
-        }
-        Answer::Whole | Answer::PreconditionFailed => whole,
-    }
-}
-
-/// Returns the lines without `Content-Range`. In the stored 200 that field has no meaning (RFC 9110, 14.4), and in a
-/// 206 it would contradict the gateway's own. `None`: the lines have no such field.
-fn without_content_range(head: &StoredHead) -> Option<Vec<u8>> {
-    head.get(b"content-range")?;
-    let mut lines = Vec::with_capacity(head.lines().len());
-    for (name, value) in head.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {
+/// Answers with several ranges of a stored response: `multipart/byteranges` (RFC 9110, 14.6 and 15.3.7). The parser of `Range`
+/// bounds their number and their sum, for static files too: a request for more gets the whole.
+async fn respond_with_ranges<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    state: &mut RequestState,
+    active: &Rc<ActivePlan>,
+    caching: &Caching<'_>,
+    Served { stored, outcome, forwarded, now }: Served<'_>,
+    ranges: &[ByteRange],
+) -> ConnectionFate {
+    let (mut type_line, mut others) = (Vec::new(), Vec::new());
+    for (name, value) in stored.head().fields() {
+        let lines = match name {
+            name if name.eq_ignore_ascii_case(b"content-type") => &mut type_line,
+            // In the stored 200 it has no meaning.
+            name if name.eq_ignore_ascii_case(b"content-range") => continue,
+            _ => &mut others,
+        };
         for part in [name, b": ", value, b"\r\n"] {
             lines.extend_from_slice(part);
         }
     }
-    Some(lines)
+    let boundary = format!("tollgate-{:08x}{:08x}", worker.random(), worker.random());
+    let (lines, content) = ContentParts::ranges(&type_line, &others, stored.length(), ranges, &boundary);
+    let close = skip_body(state, caching.close) || client.announces_close();
+    let own = own_lines(stored.head(), caching, outcome, forwarded, now);
+    let length = Some(content.length);
+    let outgoing = Outgoing { status: 206, lines: &lines, own, length, has_body: true, close };
+    let Place { settings, route, .. } = place(active, caching);
+    let sent = async {
+        outgoing.begin(client, worker, state, settings, b"", false)?;
+        let last = content.parts.len().saturating_sub(1);
+        for (number, part) in content.parts.iter().enumerate() {
+            match part {
+                ContentPart::Text(text) => send_text(client, state, route, text, number == last).await?,
+                ContentPart::Content(ByteRange { start, end }) => {
+                    send_range(client, state, route, stored, *start..*end, number == last).await?;
+                }
+            }
+        }
+        deliver_rest(client, state, route).await
+    };
+    let sent: Result<(), Reason> = sent.await;
+    note(state, caching.cache, outcome);
+    ended(state, sent, close)
 }
 
 /// Answers a request with a response that another request fetches, or with the part that the request asks for, as it
@@ -161,11 +153,20 @@ pub(super) async fn follow<S: ClientSide>(
         has_body,
         close,
     };
-    let place = Place { settings: &active.plan.settings, route: active.route(caching.routed.route) };
+    let place = place(active, caching);
     let range = (status == 206).then_some(range);
     let sent = send_followed(client, worker, state, place, outgoing, &mut follower, range).await;
     note(state, caching.cache, outcome);
     ended(state, sent, close)
+}
+
+/// Returns the settings that apply to a response.
+fn place<'a>(active: &'a ActivePlan, caching: &'a Caching<'_>) -> Place<'a> {
+    Place {
+        store: &caching.cache.store,
+        settings: &active.plan.settings,
+        route: active.route(caching.routed.route),
+    }
 }
 
 /// Records why a response was cut, if it was. Returns what happens to the connection.

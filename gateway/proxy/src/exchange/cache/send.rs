@@ -3,24 +3,26 @@
 //! [`respond`](super::respond) and [`slices`](super::slices) call it. All sources of a body share [`Outgoing`]: a body
 //! comes from [memory](send_stored), piece by piece from [disk](send_from_disk), or from [another request's
 //! fetch](send_followed). The policies of the request may change the head and the body, as they change an endpoint's
-//! response. Invariant: a response has the length that its head announces, or it is cut.
+//! response; the policy `compression` may choose a stored compressed form of the body instead. Invariant: a response has the
+//! length that its head announces, or it is cut.
 
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tollgate_cache::{CacheStatus, Chunk, DiskBody, Follower, Stored};
+use tollgate_cache::{CacheStatus, Chunk, Coding, DiskBody, Follower, Store, Stored};
 use tollgate_http::h1::{BodyLength, BodyReader, write_decimal};
 use tollgate_http::{Method, Version, find_field_line, reason_phrase};
 use tollgate_net::BulkTurn;
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
+use tollgate_policy::StoredBody;
 
 use super::admission::write_line;
 use super::on_disk::{TooSlow, on_thread};
 use crate::exchange::deliver::{Allowance, deliver, wait_for_room};
-use crate::exchange::response_policies::{self, Author};
+use crate::exchange::response_policies;
 use crate::state::client::Client;
 use crate::state::client_side::ClientSide;
 use crate::state::pace::Pace;
@@ -83,9 +85,10 @@ impl OwnLines<'_> {
     }
 }
 
-/// The settings of the gateway and the route that apply to a response.
+/// The settings of the gateway and the route that apply to a response, and the store that it comes from.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
+    pub store: &'a Arc<Store>,
     pub settings: &'a GatewaySettings,
     pub route: &'a Route,
 }
@@ -148,19 +151,51 @@ impl Outgoing<'_> {
         data: &[u8],
         is_whole: bool,
     ) -> Result<(), Reason> {
-        let RequestState { request, policy_context, record, to_client, .. } = &mut *state;
-        record.status = self.status;
-        record.bytes_out = data.len() as u64;
+        self.prepare(client, worker, state, settings, None);
+        self.send_head(client, worker, state, data, is_whole)
+    }
+
+    /// Makes the head, in the worker's output buffer. `stored`: set if its whole body is to be sent. Returns the coding of the
+    /// form of the body that is to be sent in place of it.
+    fn prepare<S: ClientSide>(
+        &self,
+        client: &mut Client<S>,
+        worker: &Worker,
+        state: &mut RequestState,
+        settings: &GatewaySettings,
+        stored: Option<StoredBody<'_>>,
+    ) -> Option<Coding> {
+        let RequestState { request, policy_context, record, .. } = &mut *state;
+        let mut form = None;
         let out = &mut *worker.output.borrow_mut();
         self.write_head(out, client, settings, request.version);
         client.stream.translate(out);
         if let Some(context) = policy_context {
             let slot = client.stream.transform();
-            response_policies::apply(context, request, self.status, Author::Endpoint, out, slot);
+            form = response_policies::apply_stored(context, request, self.status, stored, out, slot);
+            if let Some(used) = context.cache.as_mut().filter(|_| form.is_some()) {
+                used.has_sent_form = true;
+            }
         }
         if worker.logs_responses.get() {
             record.keep_response(out);
         }
+        form
+    }
+
+    /// Sends the head that [`prepare`](Self::prepare) made, with the first data of the body.
+    fn send_head<S: ClientSide>(
+        &self,
+        client: &mut Client<S>,
+        worker: &Worker,
+        state: &mut RequestState,
+        data: &[u8],
+        is_whole: bool,
+    ) -> Result<(), Reason> {
+        let RequestState { request, record, to_client, .. } = &mut *state;
+        record.status = self.status;
+        record.bytes_out = data.len() as u64;
+        let out = &mut *worker.output.borrow_mut();
         let chunked = self.is_chunked(request.version);
         let sent = client.stream.respond(to_client, out, &reader(is_whole), chunked, data);
         sent.map_err(|error| error.write_reason())
@@ -181,13 +216,14 @@ pub(super) async fn send_stored<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
-    Place { settings, route }: Place<'_>,
+    Place { store, settings, route }: Place<'_>,
     outgoing: Outgoing<'_>,
-    stored: &Stored,
+    stored: &Arc<Stored>,
     range: Range<u64>,
 ) -> Result<(), Reason> {
+    let is_whole = range == (0..stored.length());
     let has_body = outgoing.has_body && state.request.method != Method::Head;
-    let Range { start, end } = if has_body { range } else { 0..0 };
+    let Range { start, mut end } = if has_body { range } else { 0..0 };
     if let Some(body) = stored.disk_body() {
         outgoing.begin(client, worker, state, settings, b"", start == end)?;
         // Boxed, because it is rare and larger than the rest of this future.
@@ -195,11 +231,20 @@ pub(super) async fn send_stored<S: ClientSide>(
         return deliver_rest(client, state, route).await;
     }
     let first = if state.request.version == Version::Http2 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
-    let data = piece(stored, start, end, first);
+    let whole = is_whole.then_some(StoredBody { store, stored });
+    let form = outgoing.prepare(client, worker, state, settings, whole);
+    let body = match form.and_then(|coding| stored.form(coding)) {
+        Some(form) => {
+            end = form.len() as u64;
+            InMemory::Bytes(form)
+        }
+        None => InMemory::Plain(stored),
+    };
+    let data = body.piece(start, end, first);
     let sent = start + data.len() as u64;
-    outgoing.begin(client, worker, state, settings, data, sent == end)?;
+    outgoing.send_head(client, worker, state, data, sent == end)?;
     if sent < end {
-        send_from_memory(client, state, route, stored, sent..end, true).await?;
+        send_from_memory(client, state, route, body, sent..end, true).await?;
     }
     deliver_rest(client, state, route).await
 }
@@ -218,8 +263,23 @@ pub(super) async fn send_range<S: ClientSide>(
 ) -> Result<(), Reason> {
     match stored.disk_body() {
         Some(body) => Box::pin(send_from_disk(client, state, route, body, range, is_last)).await,
-        None => send_from_memory(client, state, route, stored, range, is_last).await,
+        None => send_from_memory(client, state, route, InMemory::Plain(stored), range, is_last).await,
     }
+}
+
+/// Sends text of the gateway as a part of the body. `is_last`: the response ends after it.
+///
+/// # Errors
+/// If it was cut: the client has left, or is too slow.
+pub(super) async fn send_text<S: ClientSide>(
+    client: &mut Client<S>,
+    state: &mut RequestState,
+    route: &Route,
+    text: &[u8],
+    is_last: bool,
+) -> Result<(), Reason> {
+    let body = InMemory::Bytes(text);
+    send_from_memory(client, state, route, body, 0..text.len() as u64, is_last).await
 }
 
 /// Sends a range of a body that is in memory.
@@ -227,7 +287,7 @@ async fn send_from_memory<S: ClientSide>(
     client: &mut Client<S>,
     state: &mut RequestState,
     route: &Route,
-    stored: &Stored,
+    body: InMemory<'_>,
     Range { start: mut at, end }: Range<u64>,
     is_last: bool,
 ) -> Result<(), Reason> {
@@ -236,7 +296,7 @@ async fn send_from_memory<S: ClientSide>(
     while at < end {
         turn.wait().await;
         let room = wait_for_room(client, state, route, &mut pace).await?;
-        let data = piece(stored, at, end, room.clamp(1, PIECE_BYTES));
+        let data = body.piece(at, end, room.clamp(1, PIECE_BYTES));
         if data.is_empty() {
             return Err(Reason::HttpResponseIncomplete);
         }
@@ -289,14 +349,28 @@ async fn send_from_disk<S: ClientSide>(
     Ok(())
 }
 
-/// Returns the next piece of a body, at most `most` bytes long.
-fn piece(stored: &Stored, at: u64, end: u64, most: usize) -> &[u8] {
-    if at >= end {
-        return b"";
+/// The bytes of a stored body that is in memory.
+#[derive(Clone, Copy)]
+enum InMemory<'a> {
+    /// The body.
+    Plain(&'a Stored),
+    /// A compressed form of it, or other text.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> InMemory<'a> {
+    /// Returns the next piece, at most `most` bytes long.
+    fn piece(self, at: u64, end: u64, most: usize) -> &'a [u8] {
+        if at >= end {
+            return b"";
+        }
+        let piece = match self {
+            Self::Plain(stored) => stored.piece(at),
+            Self::Bytes(bytes) => usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default(),
+        };
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        &piece[..piece.len().min(left).min(most)]
     }
-    let piece = stored.piece(at);
-    let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-    &piece[..piece.len().min(left).min(most)]
 }
 
 /// Sends a response whose body another request fetches, or a range of it, as it arrives.
@@ -307,7 +381,7 @@ pub(super) async fn send_followed<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     state: &mut RequestState,
-    Place { settings, route }: Place<'_>,
+    Place { settings, route, .. }: Place<'_>,
     outgoing: Outgoing<'_>,
     follower: &mut Follower,
     range: Option<Range<u64>>,

@@ -3,9 +3,9 @@
 //! [`fetch`](super::fetch) puts a [`Tap`] between the exchange and the client of a miss, and
 //! [`background`](super::background) puts one before a client that takes everything. The tap passes the response on as
 //! it arrives and copies it to the [`Fill`], so the client gets exactly what it would get without a cache. It withholds
-//! a response that the client must not see: a 304 to the gateway's own condition, an error that a stale response
-//! replaces, and a whole response if the client asked for a range. The caller then answers from the store, or sends the
-//! client's own request if the response is not stored.
+//! a response that the client must not see: a 304 to the gateway's own condition, and an error that a stale response
+//! replaces. The caller then answers from the store, or sends the client's own request if the response is not stored. If the
+//! client asked for a range, the tap passes on that [part](ClientsPart) alone.
 //!
 //! While others may wait for the response and it may be stored, a client that leaves or is slow stops nothing: the exchange
 //! goes on, and the backlog keeps what the client has not taken. That counts against the bound of all fetches. Otherwise
@@ -17,12 +17,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tollgate_cache::{Fill, Pushed, Stored, Unsent, Updated};
-use tollgate_http::h1::BodyReader;
+use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_net::Negotiated;
 use tollgate_policy::{CacheOutcome, Transform};
 
-use super::admission::{Admitted, Fetch};
+use super::admission::{Admitted, Fetch, Wanted};
+use super::clients_part::ClientsPart;
 use crate::state::backlog::{Backlog, Sink};
 use crate::state::client_side::{ClientSide, ClientStream, Duplex};
 use crate::state::peer_error::PeerError;
@@ -50,6 +51,8 @@ pub(super) struct Tap<'a> {
     /// Whether the backlog accumulates bytes for that reason.
     accumulates: bool,
     withheld: Option<Withheld>,
+    /// The part that the client gets in place of the whole.
+    part: Option<ClientsPart>,
     /// How many bytes of a useless response were skipped.
     skipped: u64,
     /// Whether the client has left, so that nothing more is written to it.
@@ -66,7 +69,7 @@ enum Withheld {
     NotModified,
     /// It is an error that a stale response replaces.
     Error,
-    /// It is whole, and the client asked for a range, which the store answers.
+    /// It is whole, and the client asked for something else, which the store answers.
     Whole,
     /// It answers the gateway's request, not the client's, and is not stored.
     Useless,
@@ -79,6 +82,8 @@ pub(super) enum Fetched {
     Delivered,
     /// The client has left.
     Gone,
+    /// The client got the part that it asked for, as far as that arrived.
+    Part(ClientsPart),
     /// The client got nothing: the caller answers it with this response, which was validated or fetched.
     Stored(Arc<Stored>, Option<CacheOutcome>),
     /// The client has nothing yet, and is to be answered with the stale response in place of an error: the endpoint's, with
@@ -103,6 +108,7 @@ impl<'a> Tap<'a> {
             unsent: None,
             accumulates: false,
             withheld: None,
+            part: None,
             skipped: 0,
             is_gone: false,
             stored: None,
@@ -114,7 +120,7 @@ impl<'a> Tap<'a> {
     pub fn end(self) -> Fetched {
         match (self.withheld, self.stored) {
             (None, _) if self.is_gone => Fetched::Gone,
-            (None, _) => Fetched::Delivered,
+            (None, _) => self.part.map_or(Fetched::Delivered, Fetched::Part),
             (Some(Withheld::NotModified), Some(stored)) => {
                 Fetched::Stored(stored, Some(CacheOutcome::Revalidated))
             }
@@ -150,11 +156,46 @@ impl<'a> Tap<'a> {
         }
     }
 
-    /// Has the client's own request sent if the client asked for a part of a response that is not stored after all.
+    /// Has the client's own request sent if the client waits for a response that is not stored after all.
     fn do_without_whole(&mut self) {
         if self.withheld == Some(Withheld::Whole) {
             self.withheld = Some(Withheld::Useless);
         }
+    }
+
+    /// Whether the client has got all that it asked for, though the whole has not arrived.
+    fn has_sent_part(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| part.is_complete)
+    }
+
+    /// Passes on what belongs to the part that the client asked for.
+    fn send_part(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        data: &[u8],
+    ) -> Result<(), PeerError> {
+        if self.has_sent_part() {
+            self.bound(backlog);
+            let is_long = body.remaining().is_none_or(|rest| rest > USELESS_BYTES_MAX);
+            // The rest is for the store. If it is not stored, and no other request follows, it is of no use.
+            return match !self.is_for_others() && backlog.is_empty() && !body.is_done() && is_long {
+                true => Err(io::ErrorKind::ConnectionAborted.into()),
+                false => Ok(()),
+            };
+        }
+        let Some(part) = &mut self.part else { return Ok(()) };
+        let wanted = part.take(data);
+        part.is_complete = part.has_arrived();
+        let reader =
+            BodyReader::new(if part.is_complete { BodyLength::None } else { BodyLength::Exactly(1) });
+        if head.is_empty() && wanted.is_empty() && !part.is_complete {
+            return Ok(());
+        }
+        let sent = self.client.respond(backlog, head, &reader, false, wanted);
+        self.bound(backlog);
+        self.written(backlog, sent)
     }
 
     fn writes_nothing(&self) -> bool {
@@ -165,13 +206,19 @@ impl<'a> Tap<'a> {
     fn own_response(&mut self, status: u16) {
         let Some(fill) = self.fill.take() else { return };
         self.fetch.end_without_response(status >= 500);
-        match status >= 500 {
-            true => fill.fail(),
-            false => fill.refuse(),
-        }
         if self.fetch.serves_stale(status) {
             self.withheld = Some(Withheld::Error);
+            fill.fail();
+        } else if status >= 500 {
+            self.fail(fill);
+        } else {
+            fill.refuse();
         }
+    }
+
+    /// Ends a fetch without a usable response.
+    fn fail(&self, fill: Fill) {
+        if self.fetch.may_be_repeated() { fill.fail_over() } else { fill.fail() }
     }
 
     /// Copies a part of the body to the fill.
@@ -252,8 +299,11 @@ impl Duplex for Tap<'_> {
         self.client.poll_shutdown(cx)
     }
 
+    /// A client that has got its part must not see that the rest has failed.
     fn reset(&mut self) {
-        self.client.reset();
+        if !self.has_sent_part() {
+            self.client.reset();
+        }
     }
 }
 
@@ -279,7 +329,7 @@ impl ClientStream for Tap<'_> {
         if let Some(fill) = &mut self.fill {
             ready!(fill.poll_room(cx));
         }
-        if self.writes_nothing() {
+        if self.writes_nothing() || self.has_sent_part() {
             return Poll::Ready(usize::MAX);
         }
         match self.client.poll_room(cx) {
@@ -334,18 +384,28 @@ impl ClientStream for Tap<'_> {
                 self.withheld = Some(Withheld::Error);
                 fill.fail();
             }
-            Admitted::Stored { head, length, is_part_wanted } => {
+            Admitted::Stored { head, length, wanted } => {
                 if fill.start(head, length) {
                     self.is_filling = true;
                     self.fill = Some(fill);
-                    self.withheld = is_part_wanted.then_some(Withheld::Whole);
-                } else if is_part_wanted {
+                    match wanted {
+                        Wanted::Whole => {}
+                        Wanted::Part(part) => self.part = Some(part),
+                        Wanted::Stored => self.withheld = Some(Withheld::Whole),
+                    }
+                } else if !matches!(wanted, Wanted::Whole) {
                     self.fetch.remember_too_long();
                     self.withheld = Some(Withheld::Useless);
                 }
             }
+            // An endpoint in trouble must not get the requests of all followers at once.
+            Admitted::Refused if response.status >= 500 => self.fail(fill),
             Admitted::Refused => fill.refuse(),
         }
+    }
+
+    fn status_for_client(&self, status: u16) -> u16 {
+        self.part.as_ref().map_or(status, |part| part.status)
     }
 
     fn is_withheld(&self) -> bool {
@@ -372,6 +432,9 @@ impl ClientStream for Tap<'_> {
         if self.withheld.is_none() {
             // RFC 9211, 2: not for a response that the gateway made itself.
             if self.has_head {
+                if let Some(part) = &self.part {
+                    part.change_head(head);
+                }
                 self.fetch.write_status(head, self.is_filling);
             }
             self.client.translate(head);
@@ -398,13 +461,16 @@ impl ClientStream for Tap<'_> {
         if self.writes_nothing() {
             return Ok(());
         }
+        if self.part.is_some() {
+            return self.send_part(backlog, head, body, data);
+        }
         let sent = self.client.respond(backlog, head, body, chunked, data);
         self.bound(backlog);
         self.written(backlog, sent)
     }
 
     fn close_follows(&mut self) {
-        if self.withheld.is_none() {
+        if self.withheld.is_none() && self.part.is_none() {
             self.client.close_follows();
         }
     }

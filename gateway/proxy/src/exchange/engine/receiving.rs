@@ -491,7 +491,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if let Some(context) = &mut state.policy_context
                 && !stream.is_withheld()
             {
-                let status = state.response.status;
+                let status = stream.status_for_client(state.response.status);
                 let slot = stream.transform();
                 response_policies::apply(context, &state.request, status, Author::Endpoint, out, slot);
             }

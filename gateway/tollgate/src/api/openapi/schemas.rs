@@ -38,7 +38,18 @@ pub(super) fn stopping() -> Value {
 }
 
 pub(super) fn cache_state() -> Value {
-    let names = ["objects", "bytes", "capacity", "hits", "misses", "followed", "evictions", "refused"];
+    let names = [
+        "objects",
+        "bytes",
+        "capacity",
+        "hits",
+        "misses",
+        "followed",
+        "evictions",
+        "refused",
+        "compressed",
+        "compressed_bytes",
+    ];
     let counts = names.map(|name| (name.to_owned(), json!({ "type": "integer" })));
     let mut properties: Map<String, Value> = counts.into_iter().collect();
     properties.insert("hit_ratio".to_owned(), json!({ "type": ["number", "null"] }));

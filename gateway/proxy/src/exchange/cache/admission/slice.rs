@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate_cache::{Fill, Moment, Purge, PurgeMode, Received, Store, Stored, StoredHead, admit_slice};
 use tollgate_http::{RequestHead, ResponseHead};
 
-use super::{Admitted, ERRORS, UNCACHEABLE_SECONDS};
+use super::{Admitted, ERRORS, UNCACHEABLE_SECONDS, Wanted};
 use crate::exchange::cache::caching::Caching;
 
 /// How long the store remembers that an endpoint answers a range request with the whole response.
@@ -50,7 +50,7 @@ pub(in super::super) fn admit_for_slice(
                 // The manifest first: its followers then find the fetch of the slice running.
                 manifest.finish_manifest(head.of_whole(), part.length);
                 let length = Some(part.range.end - part.range.start);
-                return Admitted::Stored { head, length, is_part_wanted: false };
+                return Admitted::Stored { head, length, wanted: Wanted::Whole };
             }
         }
         (304, Some(stale)) if is_storable => {

@@ -321,13 +321,14 @@ fn the_sentences_of_every_study_are_those_that_a_person_has_read() {
 /// Short sentences without a word that needs the list of terms.
 #[test]
 fn a_sentence_says_one_thing_in_plain_words() {
+    let remark = Regex::new(r"\([^()]*\)").unwrap();
     for line in all_lines().lines().filter_map(|line| line.strip_prefix("- ")) {
         assert!(line.ends_with('.') && !line.contains("  "), "{line}");
         for word in ["closed loop", "A/A", "uncorrected", "usable", "verdict", "told apart from 0"] {
             assert!(!line.contains(word), "{word}: {line}");
         }
         // Names and figures of a list aside.
-        let bare = Regex::new(r"\([^()]*\)").unwrap().replace_all(line, "").into_owned();
+        let bare = remark.replace_all(line, "").into_owned();
         let most = if bare.contains(" and ") { 40 } else { 25 };
         assert!(bare.split_whitespace().count() <= most, "{} words: {line}", bare.split_whitespace().count());
     }

@@ -15,7 +15,7 @@ use tollgate_config::kind;
 use tollgate_observe::live::{Figures, RouteLive};
 use tollgate_plan::Plan;
 
-use super::{Direction, Page, answer, directed, paged};
+use super::page::{Direction, Page, answer, directed, paged};
 use crate::admin_context::AdminContext;
 
 /// The query parameters of the list of routes.

@@ -14,7 +14,7 @@ use tollgate_config::kind;
 use tollgate_observe::live::{Figures, UpstreamLimitsLive, UpstreamLive, UpstreamState, endpoint_states};
 use tollgate_plan::Plan;
 
-use super::{Direction, Page, answer, directed, paged};
+use super::page::{Direction, Page, answer, directed, paged};
 use crate::admin_context::AdminContext;
 
 /// Endpoints of an upstream unless the client sets `endpoints`.

@@ -4,8 +4,6 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::queues::Queues;
-
 /// Cells for the threads. With more threads, some share one.
 const CELLS: usize = 64;
 
@@ -113,22 +111,19 @@ impl Counters {
         self.forms.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Reads the counters. The sizes are those of the queues.
-    pub fn read(&self, queues: &Queues, filling_bytes: u64) -> Counts {
+    /// Reads the counters, and adds them to the `sizes` of what is stored.
+    pub fn read(&self, sizes: Counts) -> Counts {
         let sum = |of: fn(&Cell) -> &AtomicU64| {
             self.cells.iter().map(|cell| of(cell).load(Ordering::Relaxed)).sum()
         };
         Counts {
-            bytes: queues.bytes(),
-            objects: queues.objects() as u64,
             hits: sum(|cell| &cell.hits),
             misses: sum(|cell| &cell.misses),
             followed: self.followed.load(Ordering::Relaxed),
             evictions: self.evictions.load(Ordering::Relaxed),
             refused: self.refused.load(Ordering::Relaxed),
-            filling_bytes,
             forms: self.forms.load(Ordering::Relaxed),
-            form_bytes: queues.form_bytes(),
+            ..sizes
         }
     }
 }

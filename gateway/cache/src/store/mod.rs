@@ -8,9 +8,10 @@
 pub(crate) mod body;
 pub(crate) mod counters;
 mod disk_tier;
-pub(crate) mod encoded;
 pub(crate) mod fill;
 pub(crate) mod follower;
+pub(crate) mod form_fill;
+pub(crate) mod forms;
 mod ghosts;
 mod index;
 mod lent;
@@ -240,7 +241,16 @@ impl Store {
     /// The counters since the store was created.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.counters.read(&self.queues(), self.filling.get())
+        let queues = self.queues();
+        let sizes = Counts {
+            bytes: queues.bytes(),
+            objects: queues.objects() as u64,
+            filling_bytes: self.filling.get(),
+            form_bytes: queues.form_bytes(),
+            ..Counts::default()
+        };
+        drop(queues);
+        self.counters.read(sizes)
     }
 
     /// Calls `each` for every stored response, in no order. For the admin API: it visits the whole index.

@@ -1,7 +1,7 @@
 //! A stored response, or the mark that the responses to a key are not stored.
 //!
 //! The index holds one reference to each, a worker that sends it another. Head and body never change; a 304 makes a new
-//! object. Only the counters and flags of the eviction queues change, in atomics, and [compressed forms](super::encoded) of
+//! object. Only the counters and flags of the eviction queues change, in atomics, and [compressed forms](super::forms) of
 //! the body are added, each once. So a hit takes no lock.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use tollgate_http::Head;
 
 use super::body::{Body, DiskBody};
-use super::encoded::{Coding, Forms};
+use super::forms::{Coding, Forms};
 use crate::{Moment, StoredHead};
 
 /// How often an object is known to have been read, at most. S3-FIFO needs two bits.

@@ -1,56 +1,16 @@
-//! The compressed forms of a stored body.
+//! Makes the compressed forms of stored bodies.
 //!
-//! A form is what a content coding makes of exactly the bytes of a body. It belongs to the stored response: it is evicted,
-//! purged and replaced with it, and a response that a 304 makes of the same body takes it along. So nothing has to decide
-//! whether a form is still valid. The policy `compression` makes a form while it compresses a hit, in a [`FormFill`]; the
-//! first one for a coding stays. Forms are in memory alone: the disk tier has the plain body.
-//!
-//! Invariant: the forms of an object change only under the lock of the queues, and only while it is counted there. So the
-//! queues always know what it costs.
+//! The policy `compression` hands the output of its compressor to a [`FormFill`] while it sends a hit; the first form of a
+//! coding stays. Invariant: the forms of an object change only under the lock of the queues, and only while the object is
+//! counted there. So the queues always know what it costs.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::Store;
-use super::body::allocated;
+use super::forms::Coding;
 use super::stored::Stored;
-
-/// A content coding of which a stored response can have a form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// RFC 8878.
-    Zstd,
-    /// RFC 7932.
-    Brotli,
-    /// RFC 1952.
-    Gzip,
-}
-
-impl Coding {
-    const COUNT: usize = 3;
-}
-
-/// The forms of a body, by their coding.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Forms([OnceLock<Bytes>; Coding::COUNT]);
-
-impl Forms {
-    pub fn get(&self, coding: Coding) -> Option<&Bytes> {
-        self.0[coding as usize].get()
-    }
-
-    /// Sets the form of a coding, unless there is one. Returns whether it did.
-    pub fn set(&self, coding: Coding, form: Bytes) -> bool {
-        self.0[coding as usize].set(form).is_ok()
-    }
-
-    /// Bytes on the heap, with themselves.
-    pub fn heap_bytes(&self) -> u64 {
-        let forms = self.0.iter().filter_map(OnceLock::get);
-        allocated(size_of::<Self>()) as u64 + forms.map(|form| allocated(form.len()) as u64).sum::<u64>()
-    }
-}
 
 /// The making of a form: takes the output of a compressor, piece by piece. Dropped before [`finish`](Self::finish), it
 /// leaves no form. What it holds counts with the fetches that run.

@@ -40,6 +40,7 @@ fn routes_are_sorted_filtered_and_paged() {
     assert_eq!((&page["total"], &page["found"], &page["offset"]), (&json!(300), &json!(300), &json!(0)));
     assert_eq!(names(&page).len(), 50);
     assert_eq!(page["window"], 0.0, "the first answer has no rates");
+    assert_eq!(page["rate"].to_string(), "0.0", "no negative zero");
     let mut client = gateway.client();
     for _ in 0..20 {
         assert_eq!(client.get("/r250/x").status, 200);

@@ -142,7 +142,8 @@ impl RouteRow {
 fn route_page(context: &AdminContext, query: &RouteQuery) -> Page {
     let Figures { time, window, routes: mut counted, .. } = context.admin.registry.figures();
     let uncounted = if counted.contains_key("other") { Value::Null } else { 0.into() };
-    let rate = counted.values().filter_map(|counts| Some(counts.recent?.rate)).sum();
+    let rate =
+        counted.values().filter_map(|counts| Some(counts.recent?.rate)).fold(0.0, |sum, rate| sum + rate);
     let wanted = query.q.as_deref().unwrap_or_default().trim().to_lowercase();
     let disabled = disabled_routes(&context.plan.borrow());
     let plan = context.plan.borrow().clone();

@@ -94,7 +94,8 @@ pub fn upstream_limits(plan: &Plan) -> HashMap<String, UpstreamLimitsLive> {
 
 fn upstream_page(context: &AdminContext, query: &UpstreamQuery) -> Page {
     let Figures { time, window, upstreams, .. } = context.admin.registry.figures();
-    let rate = upstreams.iter().filter_map(|upstream| Some(upstream.recent?.rate)).sum();
+    let rate =
+        upstreams.iter().filter_map(|upstream| Some(upstream.recent?.rate)).fold(0.0, |sum, rate| sum + rate);
     let listed = kind("upstreams").map(|kind| context.view.list(kind)).unwrap_or_default();
     let named: HashSet<&str> = listed.iter().map(|item| item.name()).collect();
     let counted: HashSet<String> = upstreams.iter().map(|upstream| upstream.name.clone()).collect();

@@ -3,7 +3,7 @@
 //! A worker runs its ready tasks one after another. If two hundred of them each move as much as their sockets
 //! hold, a request of some bytes waits for all of them, and several times: for its request, its response, and
 //! each hop between two tasks. So each relay of bytes holds a [`BulkTurn`], and stops when the turn is over.
-//! Flows whose turn is over wait in one queue for each thread. In each round of the runtime, in which every
+//! Flows whose turn is over wait in the worker's [`BulkQueue`]. In each round of the runtime, in which every
 //! other ready task runs once, [`TURNS_PER_ROUND`] of them get another turn, in the order in which they came.
 //!
 //! Invariant: a flow in the queue is woken after a bounded number of rounds, and a flow that has moved fewer
@@ -12,30 +12,33 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
 /// The bytes that a flow moves in a turn while others wait. Moving them takes some 40 us.
-const TURN_BYTES: usize = 64 * 1024;
+const TURN_BYTES: u32 = 64 * 1024;
 /// The same while no other flow waits. A longer turn saves the round between two turns, which includes a look
 /// at all sockets.
-const TURN_ALONE_BYTES: usize = 256 * 1024;
+const TURN_ALONE_BYTES: u32 = 256 * 1024;
 /// How many waiting flows get a turn in one round. More of them would lengthen the round, which short messages
 /// wait for. Fewer would spend a larger share of the time on looks at the sockets.
 const TURNS_PER_ROUND: usize = 4;
 
-thread_local! {
-    static WAITING: WaitingFlows = const { WaitingFlows::new() };
-}
+/// The flows of a worker that wait for a turn. Clones are handles to the same queue.
+///
+/// The default is a queue that gives no turns. Its flows only let the other ready tasks run first.
+#[derive(Clone, Debug, Default)]
+pub struct BulkQueue(Rc<WaitingFlows>);
 
-/// The share of a thread that one flow of bytes uses before other tasks run.
 #[derive(Debug, Default)]
-pub struct BulkTurn {
-    moved_bytes: usize,
-    /// Its place in the queue, created when it first waits.
-    place: Option<Rc<Place>>,
-    /// Whether it waits, or was given a turn that it has not begun.
-    is_queued: bool,
+struct WaitingFlows {
+    places: RefCell<VecDeque<Rc<Place>>>,
+    /// How many flows were given a turn in this round.
+    given: Cell<usize>,
+    /// Whether the task that gives turns exists.
+    is_served: Cell<bool>,
+    /// The waker of that task, while no flow waits.
+    server: RefCell<Option<Waker>>,
 }
 
 /// The place of a flow in the queue.
@@ -45,11 +48,40 @@ struct Place {
     task: RefCell<Option<Waker>>,
 }
 
+/// The share of a worker's time that one flow of bytes uses before other tasks run.
+#[derive(Debug)]
+pub struct BulkTurn {
+    queue: BulkQueue,
+    moved_bytes: u32,
+    /// Created when the flow first waits.
+    place: Option<Rc<Place>>,
+    /// Whether it waits, or was given a turn that it has not begun.
+    is_queued: bool,
+}
+
+impl BulkQueue {
+    /// Creates a queue for this thread, and spawns the task that gives turns on its runtime. The task ends when the last
+    /// handle is dropped.
+    #[must_use]
+    pub fn start() -> Self {
+        let queue = Self::default();
+        queue.0.is_served.set(true);
+        crate::spawn(serve(Rc::downgrade(&queue.0)));
+        queue
+    }
+}
+
 impl BulkTurn {
+    /// Begins the first turn of a flow.
+    #[must_use]
+    pub fn new(queue: &BulkQueue) -> Self {
+        Self { queue: queue.clone(), moved_bytes: 0, place: None, is_queued: false }
+    }
+
     /// Counts bytes that the flow has moved.
     #[inline]
     pub fn count(&mut self, bytes: usize) {
-        self.moved_bytes += bytes;
+        self.moved_bytes = self.moved_bytes.saturating_add(bytes as u32);
     }
 
     /// Ready if the flow may move more bytes now. Otherwise its task is woken when the flow has its next turn.
@@ -73,26 +105,28 @@ impl BulkTurn {
 
     fn poll_spent(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.is_queued {
-            let Some(place) = &self.place else { return Poll::Ready(()) };
-            let mut task = place.task.borrow_mut();
-            let Some(known) = &mut *task else {
+            let mut task = self.place.get_or_insert_default().task.borrow_mut();
+            let Some(task) = &mut *task else {
                 self.is_queued = false;
                 self.moved_bytes = 0;
                 return Poll::Ready(());
             };
-            known.clone_from(cx.waker());
+            task.clone_from(cx.waker());
             return Poll::Pending;
         }
-        WAITING.with(|waiting| {
-            if self.moved_bytes < TURN_ALONE_BYTES && waiting.is_quiet() {
-                return Poll::Ready(());
-            }
-            let place = self.place.get_or_insert_default();
+        let waiting = &self.queue.0;
+        if self.moved_bytes < TURN_ALONE_BYTES && waiting.is_quiet() {
+            return Poll::Ready(());
+        }
+        self.is_queued = true;
+        let place = self.place.get_or_insert_default();
+        if waiting.is_served.get() {
             *place.task.borrow_mut() = Some(cx.waker().clone());
-            self.is_queued = true;
             waiting.queue(place.clone());
-            Poll::Pending
-        })
+        } else {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 }
 
@@ -104,27 +138,7 @@ impl Drop for BulkTurn {
     }
 }
 
-/// The flows of a thread that wait for a turn.
-struct WaitingFlows {
-    places: RefCell<VecDeque<Rc<Place>>>,
-    /// How many flows were given a turn in this round.
-    given: Cell<usize>,
-    /// Whether the task that gives turns exists.
-    is_served: Cell<bool>,
-    /// The waker of that task, while no flow waits.
-    server: RefCell<Option<Waker>>,
-}
-
 impl WaitingFlows {
-    const fn new() -> Self {
-        Self {
-            places: RefCell::new(VecDeque::new()),
-            given: Cell::new(0),
-            is_served: Cell::new(false),
-            server: RefCell::new(None),
-        }
-    }
-
     /// Whether no flow waits, and at most the asking one runs.
     fn is_quiet(&self) -> bool {
         self.given.get() <= 1 && self.places.borrow().is_empty()
@@ -134,58 +148,51 @@ impl WaitingFlows {
         self.places.borrow_mut().push_back(place);
         if let Some(server) = self.server.take() {
             server.wake();
-        } else if !self.is_served.replace(true) {
-            crate::spawn(serve());
         }
     }
 
-    /// Gives a turn to at most `count_max` flows. Returns whether any waited.
-    fn give(&self, count_max: usize) -> bool {
+    /// Gives a turn to at most `count_max` flows.
+    fn give(&self, count_max: usize) {
         self.given.set(0);
         while self.given.get() < count_max {
-            let Some(place) = self.places.borrow_mut().pop_front() else { break };
+            let Some(place) = self.places.borrow_mut().pop_front() else { return };
             if let Some(task) = place.task.take() {
                 self.given.set(self.given.get() + 1);
                 task.wake();
             }
         }
-        self.given.get() > 0
     }
 
-    /// Ready if a flow waits.
+    /// Registers the task that gives turns, if no flow waits.
     fn poll_waiting(&self, cx: &Context<'_>) -> Poll<()> {
-        if !self.places.borrow().is_empty() {
-            return Poll::Ready(());
+        if self.places.borrow().is_empty() && self.given.get() == 0 {
+            self.server.replace(Some(cx.waker().clone()));
+            return Poll::Pending;
         }
-        self.server.replace(Some(cx.waker().clone()));
-        Poll::Pending
+        Poll::Ready(())
     }
 }
 
-/// Gives turns for as long as the thread's runtime exists.
-async fn serve() {
-    /// Wakes all waiting flows when the runtime ends, so that none waits for a task that is gone.
-    struct Served;
-
-    impl Drop for Served {
-        fn drop(&mut self) {
-            let _ = WAITING.try_with(|waiting| {
-                waiting.is_served.set(false);
-                waiting.server.take();
-                waiting.give(usize::MAX);
-                waiting.given.set(0);
-            });
+impl Drop for WaitingFlows {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.wake();
         }
     }
+}
 
-    let _served = Served;
+/// Gives turns until the last handle of the queue is dropped.
+async fn serve(queue: Weak<WaitingFlows>) {
     loop {
+        let waiting = |cx: &mut Context<'_>| match queue.upgrade() {
+            Some(queue) => queue.poll_waiting(cx),
+            None => Poll::Ready(()),
+        };
+        poll_fn(waiting).await;
         // The tasks whose sockets became ready meanwhile come first.
         crate::yield_now().await;
-        let some_waited = WAITING.with(|waiting| waiting.give(TURNS_PER_ROUND));
-        if !some_waited {
-            poll_fn(|cx| WAITING.with(|waiting| waiting.poll_waiting(cx))).await;
-        }
+        let Some(queue) = queue.upgrade() else { return };
+        queue.give(TURNS_PER_ROUND);
     }
 }
 
@@ -194,11 +201,11 @@ mod tests {
     use super::*;
 
     /// Moves `bytes` in pieces, and counts the turns in which it did.
-    async fn flow(bytes: usize, pieces: usize, log: Rc<RefCell<Vec<usize>>>, number: usize) {
-        let mut turn = BulkTurn::default();
+    async fn flow(queue: BulkQueue, bytes: u32, pieces: usize, log: Rc<RefCell<Vec<usize>>>, number: usize) {
+        let mut turn = BulkTurn::new(&queue);
         for _ in 0..pieces {
             turn.wait().await;
-            turn.count(bytes);
+            turn.count(bytes as usize);
             log.borrow_mut().push(number);
         }
     }
@@ -219,22 +226,22 @@ mod tests {
 
     #[test]
     fn a_short_flow_never_waits() {
-        let mut turn = BulkTurn::default();
+        let mut turn = BulkTurn::new(&BulkQueue::default());
         let cx = Context::from_waker(Waker::noop());
         for _ in 0..8 {
             assert!(turn.poll(&cx).is_ready());
-            turn.count(TURN_BYTES / 8);
+            turn.count(TURN_BYTES as usize / 8);
         }
     }
 
     #[test]
     fn a_flow_alone_moves_more_in_a_turn() {
         run(async {
-            let mut turn = BulkTurn::default();
+            let mut turn = BulkTurn::new(&BulkQueue::start());
             let cx = Context::from_waker(Waker::noop());
-            turn.count(TURN_BYTES);
+            turn.count(TURN_BYTES as usize);
             assert!(turn.poll(&cx).is_ready());
-            turn.count(TURN_ALONE_BYTES - TURN_BYTES);
+            turn.count((TURN_ALONE_BYTES - TURN_BYTES) as usize);
             assert!(turn.poll(&cx).is_pending());
             assert!(turn.poll(&cx).is_pending());
             crate::yield_now().await;
@@ -249,8 +256,9 @@ mod tests {
         const PIECES: usize = 30;
         let log = Rc::new(RefCell::default());
         run(async {
+            let queue = BulkQueue::start();
             for number in 0..FLOWS {
-                crate::spawn(flow(TURN_BYTES, PIECES, log.clone(), number));
+                crate::spawn(flow(queue.clone(), TURN_BYTES, PIECES, log.clone(), number));
             }
             all_end(&log, FLOWS * PIECES).await;
         });
@@ -267,8 +275,9 @@ mod tests {
         const FLOWS: usize = 200;
         let log = Rc::new(RefCell::default());
         let longest = run(async {
+            let queue = BulkQueue::start();
             for number in 0..FLOWS {
-                crate::spawn(flow(TURN_BYTES, 20, log.clone(), number));
+                crate::spawn(flow(queue.clone(), TURN_BYTES, 20, log.clone(), number));
             }
             let mut longest = 0;
             // A new flow has a turn without waiting for it.
@@ -288,8 +297,8 @@ mod tests {
     #[test]
     fn a_flow_that_is_gone_takes_no_turn() {
         run(async {
-            let cx = Context::from_waker(Waker::noop());
-            let mut turns: Vec<_> = (0..100).map(|_| BulkTurn::default()).collect();
+            let (cx, queue) = (Context::from_waker(Waker::noop()), BulkQueue::start());
+            let mut turns: Vec<_> = (0..100).map(|_| BulkTurn::new(&queue)).collect();
             for turn in &mut turns {
                 turn.end(&cx);
             }
@@ -302,13 +311,11 @@ mod tests {
     }
 
     #[test]
-    fn flows_wait_in_the_next_runtime_of_a_thread() {
-        for _ in 0..2 {
-            let log = Rc::new(RefCell::default());
-            run(async {
-                crate::spawn(flow(TURN_ALONE_BYTES, 10, log.clone(), 0));
-                all_end(&log, 10).await;
-            });
-        }
+    fn without_a_task_that_gives_turns_flows_run_at_once() {
+        let log = Rc::new(RefCell::default());
+        run(async {
+            crate::spawn(flow(BulkQueue::default(), TURN_ALONE_BYTES, 10, log.clone(), 0));
+            all_end(&log, 10).await;
+        });
     }
 }

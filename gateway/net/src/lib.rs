@@ -27,7 +27,7 @@ mod tls;
 mod wheel;
 
 pub use address::Address;
-pub use bulk_turn::BulkTurn;
+pub use bulk_turn::{BulkQueue, BulkTurn};
 pub use clock::{now, random_key, wall_clock};
 pub use datagrams::Datagrams;
 pub use deadline::{Deadline, Timers};

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tollgate_http2::ClientConnection;
-use tollgate_net::{BulkTurn, Stream, TlsFault};
+use tollgate_net::{BulkQueue, BulkTurn, Stream, TlsFault};
 
 /// Upper bound of the bytes of one read.
 const READ_MAX_BYTES: usize = 16 * 1024;
@@ -30,8 +30,8 @@ pub(crate) struct EndpointIo {
 }
 
 impl EndpointIo {
-    pub fn new(stream: Stream, buffer: Rc<RefCell<Vec<u8>>>) -> Self {
-        Self { stream, buffer, last_read: tollgate_net::now(), turn: BulkTurn::default(), fault: None }
+    pub fn new(stream: Stream, buffer: Rc<RefCell<Vec<u8>>>, queue: &BulkQueue) -> Self {
+        Self { stream, buffer, last_read: tollgate_net::now(), turn: BulkTurn::new(queue), fault: None }
     }
 
     /// When bytes last arrived.

@@ -37,7 +37,7 @@ pub(crate) struct Direction<'a> {
 }
 
 impl<'a> Direction<'a> {
-    pub fn new(bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
+    pub fn new(worker: &Worker, bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
         Self {
             bytes,
             frames,
@@ -47,7 +47,7 @@ impl<'a> Direction<'a> {
             over: false,
             receiver_reset: false,
             sender_reset: false,
-            turn: BulkTurn::default(),
+            turn: BulkTurn::new(&worker.bulk_queue),
         }
     }
 

@@ -232,7 +232,7 @@ async fn send_from_memory<S: ClientSide>(
     is_last: bool,
 ) -> Result<(), Reason> {
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
-    let mut turn = BulkTurn::default();
+    let mut turn = BulkTurn::new(&client.connection_context.worker().bulk_queue);
     while at < end {
         turn.wait().await;
         let room = wait_for_room(client, state, route, &mut pace).await?;

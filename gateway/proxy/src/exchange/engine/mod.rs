@@ -189,8 +189,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             extra: false,
             stalled: false,
             client_wait: Duration::ZERO,
-            request_turn: BulkTurn::default(),
-            response_turn: BulkTurn::default(),
+            request_turn: BulkTurn::new(&parties.worker.bulk_queue),
+            response_turn: BulkTurn::new(&parties.worker.bulk_queue),
             client_after: ClientAfter::Closes,
             parties,
         }

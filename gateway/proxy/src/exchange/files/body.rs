@@ -133,7 +133,7 @@ async fn send_rest<S: ClientSide>(
 ) -> Result<(), Reason> {
     let rates: &Rates = &route.rates;
     let mut pace = Pace::of_response(rates, route.timeouts.write, false, 0);
-    let mut turn = BulkTurn::default();
+    let mut turn = BulkTurn::new(&worker.bulk_queue);
     let mut can_send_file = client.stream.can_send_file();
     loop {
         turn.wait().await;

@@ -6,6 +6,7 @@
 //! tokio's. Its interface is small on purpose.
 
 mod address;
+mod bulk_turn;
 mod clock;
 pub mod component;
 mod datagrams;
@@ -26,6 +27,7 @@ mod tls;
 mod wheel;
 
 pub use address::Address;
+pub use bulk_turn::{BulkQueue, BulkTurn};
 pub use clock::{now, random_key, wall_clock};
 pub use datagrams::Datagrams;
 pub use deadline::{Deadline, Timers};

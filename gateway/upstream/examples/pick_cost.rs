@@ -14,7 +14,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use tollgate_net::{Address, Runtime, Timers};
+use tollgate_net::{Address, BulkQueue, Runtime, Timers};
 use tollgate_observe::Registry;
 use tollgate_plan::{Endpoint, HashBy, Policy, Pool, Rules, Upstream};
 use tollgate_upstream::{PickHints, UpstreamStates, Upstreams, hash};
@@ -55,7 +55,8 @@ fn main() {
         let stats = registry.worker();
         let timers = Timers::start().expect("timers");
         let upstream =
-            Upstreams::new((0, 1), timers, stats, registry, UpstreamStates::new()).get(&planned, 0);
+            Upstreams::new((0, 1), (timers, BulkQueue::default()), stats, registry, UpstreamStates::new())
+                .get(&planned, 0);
         for pick in 0..picks {
             let hash = if hashed { Some(hash(&pick.to_le_bytes())) } else { None };
             black_box(upstream.pick(&PickHints { hash, ..PickHints::default() }));

@@ -13,7 +13,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use tollgate_net::{Address, Runtime, Timers};
+use tollgate_net::{Address, BulkQueue, Runtime, Timers};
 use tollgate_observe::Registry;
 use tollgate_plan::{Endpoint, Pool, Rules, Upstream};
 use tollgate_upstream::{Outcome, PickHints, UpstreamStates, Upstreams};
@@ -39,7 +39,8 @@ fn main() {
         let stats = registry.worker();
         let timers = Timers::start().expect("timers");
         let upstream =
-            Upstreams::new((0, 1), timers, stats, registry, UpstreamStates::new()).get(&planned, 0);
+            Upstreams::new((0, 1), (timers, BulkQueue::default()), stats, registry, UpstreamStates::new())
+                .get(&planned, 0);
         let pool = upstream.pick(&PickHints::default()).expect("an endpoint");
         for _ in 0..reports {
             upstream.report(black_box(&pool), Outcome::Answered(black_box(status as u16)));

@@ -11,11 +11,11 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tollgate_http2::ClientConnection;
-use tollgate_net::{Stream, TlsFault};
+use tollgate_net::{BulkQueue, BulkTurn, Stream, TlsFault};
 
 /// Upper bound of the bytes of one read.
 const READ_MAX_BYTES: usize = 16 * 1024;
-/// How many reads a connection may do before other tasks run.
+/// How many reads a connection may do before other tasks run, however little each of them returns.
 const READS_PER_TURN: usize = 16;
 
 /// The socket of a connection, and when bytes last arrived on it.
@@ -25,12 +25,13 @@ pub(crate) struct EndpointIo {
     /// The buffer for reads, shared with the other connections.
     buffer: Rc<RefCell<Vec<u8>>>,
     last_read: Instant,
+    turn: BulkTurn,
     fault: Option<TlsFault>,
 }
 
 impl EndpointIo {
-    pub fn new(stream: Stream, buffer: Rc<RefCell<Vec<u8>>>) -> Self {
-        Self { stream, buffer, last_read: tollgate_net::now(), fault: None }
+    pub fn new(stream: Stream, buffer: Rc<RefCell<Vec<u8>>>, queue: &BulkQueue) -> Self {
+        Self { stream, buffer, last_read: tollgate_net::now(), turn: BulkTurn::new(queue), fault: None }
     }
 
     /// When bytes last arrived.
@@ -83,7 +84,7 @@ impl EndpointIo {
             buffer.resize(READ_MAX_BYTES, 0);
         }
         for _ in 0..READS_PER_TURN {
-            if client.is_full() || client.ended().is_some() {
+            if client.is_full() || client.ended().is_some() || self.turn.poll(cx).is_pending() {
                 return Ok(());
             }
             let count = match self.stream.poll_read(cx, &mut buffer) {
@@ -92,11 +93,12 @@ impl EndpointIo {
                 Poll::Pending => return Ok(()),
             };
             let now = tollgate_net::now();
+            self.turn.count(count);
             client.receive(&buffer[..count], now.saturating_duration_since(self.last_read));
             self.last_read = now;
         }
         // More may wait; the other tasks come first.
-        cx.waker().wake_by_ref();
+        self.turn.end(cx);
         Ok(())
     }
 }

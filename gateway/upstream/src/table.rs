@@ -9,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use fastrand::Rng;
-use tollgate_net::Timers;
+use tollgate_net::{BulkQueue, Timers};
 use tollgate_observe::{Registry, Slot, WorkerStats};
 use tollgate_plan::{Upstream as Planned, UpstreamChange};
 
@@ -28,6 +28,7 @@ pub struct Upstreams {
     worker: usize,
     workers: usize,
     timers: Timers,
+    bulk_queue: BulkQueue,
     stats: Arc<WorkerStats>,
     registry: Arc<Registry>,
     shared: Arc<UpstreamStates>,
@@ -48,7 +49,7 @@ impl Upstreams {
     #[must_use]
     pub fn new(
         (worker, workers): (usize, usize),
-        timers: Timers,
+        (timers, bulk_queue): (Timers, BulkQueue),
         stats: Arc<WorkerStats>,
         registry: Arc<Registry>,
         shared: Arc<UpstreamStates>,
@@ -60,6 +61,7 @@ impl Upstreams {
             worker,
             workers,
             timers,
+            bulk_queue,
             stats,
             registry,
             shared,
@@ -127,7 +129,14 @@ impl Upstreams {
         }
         let slot = self.registry.upstream_slot(&planned.name);
         let idle = self.idle.entry(slot).or_default().clone();
-        PoolSet::new(self.worker, planned, (slot, idle), self.timers.clone(), self.stats.clone(), shared)
+        PoolSet::new(
+            self.worker,
+            planned,
+            (slot, idle),
+            (self.timers.clone(), self.bulk_queue.clone()),
+            self.stats.clone(),
+            shared,
+        )
     }
 
     /// Returns an upstream of the plan with that number, and creates it if necessary.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_net::simulated::{self, RunLimits, TaskGroup, elapsed, sleep};
-use tollgate_net::{Stream, Timers};
+use tollgate_net::{BulkQueue, Stream, Timers};
 use tollgate_observe::{EndpointHealth, EndpointStatus, Registry, UpstreamSource, UpstreamStatus};
 use tollgate_plan::Plan;
 use tollgate_simulation::gateway::plan;
@@ -180,7 +180,8 @@ impl Worker {
     fn new(control: &Control, plan: &Plan) -> Self {
         let registry = Registry::new(true);
         let (timers, shared) = (control.timers.clone(), control.shared.clone());
-        let mut upstreams = Upstreams::new((0, 1), timers, registry.worker(), registry, shared);
+        let mut upstreams =
+            Upstreams::new((0, 1), (timers, BulkQueue::default()), registry.worker(), registry, shared);
         Self(upstreams.get(&plan.upstreams[0], 0))
     }
 

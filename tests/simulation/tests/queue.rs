@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate_net::simulated::{self, ConnectionBound, NetworkConditions, RunLimits, sleep};
-use tollgate_net::{Address, Timers};
+use tollgate_net::{Address, BulkQueue, Timers};
 use tollgate_observe::Registry;
 use tollgate_plan::{Plan, UpstreamChange};
 use tollgate_simulation::gateway::plan;
@@ -183,7 +183,13 @@ impl World {
         for worker in 0..play.workers {
             let stats = registry.worker();
             let (timers, registry) = (timers.clone(), registry.clone());
-            let mut table = Upstreams::new((worker, play.workers), timers, stats, registry, shared.clone());
+            let mut table = Upstreams::new(
+                (worker, play.workers),
+                (timers, BulkQueue::default()),
+                stats,
+                registry,
+                shared.clone(),
+            );
             let upstream = table.get(&plan.upstreams[0], 0);
             let mut own: Vec<Rc<Pool>> = Vec::new();
             while own.len() < play.endpoints {

@@ -96,6 +96,9 @@ fn connections(gateway: &Gateway) -> f64 {
 /// Measures in turn: good clients alone, next to slow clients of another gateway, and next to slow clients of
 /// their own. The second figure shows how much of the machine the slow clients' program and the origin's
 /// threads take, whichever gateway serves them.
+///
+/// Good clients may wait twice as long as alone. Where the slow clients of another gateway alone exceed that,
+/// the machine is too small for the comparison, and a fifth more than beside those is allowed.
 fn next_to_slow_clients(slow: Slow) {
     let origin = || {
         Origin::play(|conn| {
@@ -143,7 +146,11 @@ fn next_to_slow_clients(slow: Slow) {
         beside[0].count(),
     );
     assert!(most <= MEMORY, "{most} KiB");
-    assert!(!is_optimised() || own <= p99 * 2, "{own:?} beside slow clients, {p99:?} alone");
+    let allowed = (p99 * 2).max(other.mul_f64(1.2));
+    assert!(
+        !is_optimised() || own <= allowed,
+        "{own:?} beside slow clients, {other:?} beside those of another gateway, {p99:?} alone"
+    );
 }
 
 #[test]

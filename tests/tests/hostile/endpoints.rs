@@ -1,5 +1,5 @@
-//! Hostile endpoints: HTTP/2 connections from the gateway to two hundred endpoints that attack it as soon as
-//! a request has arrived. Clients of the hostile upstream ask again whenever they have an answer, or none.
+//! Hostile endpoints: connections from the gateway to two hundred endpoints that attack it as soon as a request
+//! has arrived, most of them over HTTP/2. Clients of the hostile upstream ask again whenever they have an answer, or none.
 
 use std::fmt::Write as _;
 use std::io;
@@ -37,6 +37,7 @@ struct Attack {
     rounds: u32,
     /// Whether the endpoint reads what the gateway sends after the first request.
     reads: bool,
+    scheme: &'static str,
     listener: StdListener,
 }
 
@@ -56,6 +57,7 @@ fn attacks() -> Vec<Attack> {
         next,
         rounds: 20_000,
         reads: true,
+        scheme: "h2c",
         listener: StdListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a port"),
     };
     let flood = |name, next| begun(name, Vec::new(), next);
@@ -95,6 +97,12 @@ fn attacks() -> Vec<Attack> {
             frame(kind::DATA, 8, 1, &padded)
         }),
         begun("endpoint: endless DATA", head(END_HEADERS, &[]), |_| frame(kind::DATA, 0, 1, &[b'x'; 16_384])),
+        Attack {
+            scheme: "http",
+            ..begun("endpoint: endless body of HTTP/1", b"HTTP/1.1 200 OK\r\n\r\n".to_vec(), |_| {
+                vec![b'x'; 16_384]
+            })
+        },
         Attack {
             reads: false,
             ..begun(
@@ -138,7 +146,7 @@ impl Attacker for Attack {
         let port = self.listener.local_addr().expect("an address").port();
         let mut text = "upstreams:\n  hostile:\n    outlier: off\n    endpoints:\n".to_owned();
         for last in 1..=ENDPOINTS {
-            let _ = writeln!(text, "    - h2c://127.0.2.{last}:{port}");
+            let _ = writeln!(text, "    - {}://127.0.2.{last}:{port}", self.scheme);
         }
         text
     }
@@ -180,17 +188,9 @@ async fn listen(listener: TcpListener, attack: Arc<Attack>, done: Arc<Done>) {
 
 /// Attacks on one connection until the gateway ends it.
 async fn hostile(mut stream: TcpStream, attack: &Attack, done: &Done) -> io::Result<()> {
-    stream.read_exact(&mut [0; PREFACE.len()]).await?;
-    let settings = [frame(kind::SETTINGS, 0, 0, &[]), frame(kind::SETTINGS, ACK, 0, &[])].concat();
-    stream.write_all(&settings).await?;
-    loop {
-        let mut header = [0; 9];
-        stream.read_exact(&mut header).await?;
-        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
-        stream.read_exact(&mut vec![0; length]).await?;
-        if header[3] == kind::HEADERS {
-            break;
-        }
+    match attack.scheme {
+        "h2c" => read_http2_request(&mut stream).await?,
+        _ => read_http1_request(&mut stream).await?,
     }
     let (mut read, mut write) = stream.into_split();
     let writing = async {
@@ -212,6 +212,31 @@ async fn hostile(mut stream: TcpStream, attack: &Attack, done: &Done) -> io::Res
         Ok(())
     };
     tokio::select! { end = writing => end, end = reading => end }
+}
+
+/// Begins a connection, and reads up to the head of the first request.
+async fn read_http2_request(stream: &mut TcpStream) -> io::Result<()> {
+    stream.read_exact(&mut [0; PREFACE.len()]).await?;
+    let settings = [frame(kind::SETTINGS, 0, 0, &[]), frame(kind::SETTINGS, ACK, 0, &[])].concat();
+    stream.write_all(&settings).await?;
+    loop {
+        let mut header = [0; 9];
+        stream.read_exact(&mut header).await?;
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+        stream.read_exact(&mut vec![0; length]).await?;
+        if header[3] == kind::HEADERS {
+            return Ok(());
+        }
+    }
+}
+
+/// Reads the head of a request, which is all of a GET.
+async fn read_http1_request(stream: &mut TcpStream) -> io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    Ok(())
 }
 
 /// Asks the hostile upstream again and again, on a new connection each time.

@@ -2,6 +2,7 @@
 //! not noticed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use tollgate_tests::{Gateway, Origin};
 
@@ -31,9 +32,14 @@ fn storm(origins: &[&Origin]) {
         "workers: 4",
     );
     let (clients, requests) = (8, 100);
+    let start = Instant::now();
     assert_eq!(load(&gateway, clients, requests), 0);
     let (asked, seen) = (clients * requests, origins.iter().map(|origin| origin.count()).sum::<usize>());
-    assert!(seen * 10 <= asked * 12, "{seen} upstream requests for {asked}");
+    // A span of 10 s allows 20 % of its requests, or 30 retries by `budget_min` if these are more. A busy
+    // machine may need several spans, and the last ones may hold few requests.
+    let further_spans = start.elapsed().as_secs() as usize / 10;
+    let allowed = asked / 5 + further_spans * 30;
+    assert!(seen <= asked + allowed, "{seen} upstream requests for {asked}, {allowed} retries allowed");
     assert!(seen > asked, "nothing was tried again");
     let metrics = gateway.metrics();
     let sum = |name| metrics.sum(name, "").expect("the metric") as usize;

@@ -8,6 +8,8 @@
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
+use tollgate_net::BulkTurn;
+
 use crate::state::backlog::Backlog;
 use crate::state::client_side::Duplex;
 use crate::state::peer_error::{PeerError, PeerStop};
@@ -31,10 +33,11 @@ pub(crate) struct Direction<'a> {
     receiver_reset: bool,
     /// Whether the sender has reset its connection, as a write of the other direction learned.
     sender_reset: bool,
+    turn: BulkTurn,
 }
 
 impl<'a> Direction<'a> {
-    pub fn new(bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
+    pub fn new(worker: &Worker, bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
         Self {
             bytes,
             frames,
@@ -44,6 +47,7 @@ impl<'a> Direction<'a> {
             over: false,
             receiver_reset: false,
             sender_reset: false,
+            turn: BulkTurn::new(&worker.bulk_queue),
         }
     }
 
@@ -94,9 +98,10 @@ impl<'a> Direction<'a> {
                 self.queue_close_frame(backlog);
                 continue;
             }
+            ready!(self.turn.poll(cx));
             if reads == READS_PER_TURN {
                 // More may wait; the other tasks come first.
-                cx.waker().wake_by_ref();
+                self.turn.end(cx);
                 return Poll::Pending;
             }
             reads += 1;
@@ -106,6 +111,7 @@ impl<'a> Direction<'a> {
                 return Poll::Ready(Err(()));
             }
             self.ended = count == 0;
+            self.turn.count(count);
             *self.bytes += count as u64;
             let kept = self.count_passed(&buffer[..count], closes_tunnels);
             if kept > 0

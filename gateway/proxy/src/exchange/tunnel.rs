@@ -30,9 +30,10 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     let RequestState { inbox, to_client, to_upstream, record, response, early_frames, .. } = state;
     let websocket = is_websocket(response);
     // Counted as they arrive, because a drain may end this at any time.
-    let mut up = Direction::new(&mut record.bytes_in, websocket.then(Frames::default), Some(worker.random()));
+    let mut up =
+        Direction::new(worker, &mut record.bytes_in, websocket.then(Frames::default), Some(worker.random()));
     let mut down =
-        Direction::new(&mut record.bytes_out, websocket.then(|| std::mem::take(early_frames)), None);
+        Direction::new(worker, &mut record.bytes_out, websocket.then(|| std::mem::take(early_frames)), None);
     // The whole request was sent. A body that was kept to be sent again would grow with everything that is
     // queued after it.
     debug_assert!(to_upstream.is_empty());

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use httpdate::HttpDate;
 use tollgate_files::FileCache;
 use tollgate_listen::{ConnectionCounts, NoSlot};
-use tollgate_net::{Deadline, Timers};
+use tollgate_net::{BulkQueue, Deadline, Timers};
 use tollgate_observe::{LogSink, RequestIds, WorkerStats};
 use tollgate_plan::{Priority, Stream};
 use tollgate_policy::Context as PolicyContext;
@@ -33,8 +33,8 @@ use crate::state::stream_states::{StreamState, StreamStates};
 /// The receive buffer that all connections of a worker share: enough for a 64 KiB body and its head in one
 /// read.
 const RECEIVE_BUFFER_BYTES: usize = 128 * 1024;
-/// Reads from one peer before the worker's other tasks run: 1 MiB with a full buffer, which takes a third of a
-/// millisecond. tokio's own limit is 128 reads.
+/// Reads from one peer before the worker's other tasks run, however little each of them returns. For reads that
+/// return much, [`BulkTurn`](tollgate_net::BulkTurn) ends the turn earlier. tokio's own limit is 128 reads.
 pub(crate) const READS_PER_TURN: u32 = 8;
 /// The size of the shared output buffer, and the most that it keeps.
 pub(crate) const OUTPUT_BUFFER_BYTES: usize = 16 * 1024;
@@ -59,6 +59,8 @@ pub(crate) const TUNNEL_CLOSE_TIME: Duration = Duration::from_secs(2);
 pub(crate) struct Worker {
     pub id: usize,
     pub timers: Timers,
+    /// The queue of flows that move many bytes.
+    pub bulk_queue: BulkQueue,
     /// The buffer for all reads. A task copies out what it does not use at once before it waits.
     pub receive: RefCell<Box<[u8]>>,
     /// The buffer for all writes. A task copies out what the kernel does not take at once before it waits.
@@ -117,10 +119,15 @@ impl std::fmt::Debug for Worker {
 impl Worker {
     pub fn new(setup: WorkerSetup) -> io::Result<Rc<Self>> {
         let WorkerSetup { id, plan, mailboxes, loads, registry, stats, shared, log, .. } = setup;
-        let timers = Timers::start()?;
+        let (timers, bulk_queue) = (Timers::start()?, BulkQueue::start());
         shared.connect_workers(|| mailboxes.iter().map(Mailbox::post).collect());
-        let upstreams =
-            Upstreams::new((id, mailboxes.len()), timers.clone(), stats.clone(), registry, shared);
+        let upstreams = Upstreams::new(
+            (id, mailboxes.len()),
+            (timers.clone(), bulk_queue.clone()),
+            stats.clone(),
+            registry,
+            shared,
+        );
         let upstreams = Rc::new(RefCell::new(upstreams));
         let active = ActivePlan::new(plan, upstreams.clone(), Splits::new(id, mailboxes.len()));
         Ok(Rc::new(Self {
@@ -136,6 +143,7 @@ impl Worker {
             log_due: timers.deadline(),
             shrink_due: timers.deadline(),
             timers,
+            bulk_queue,
             request_states: ObjectPool::default(),
             streams: StreamStates::default(),
             stream_buffers: ObjectPool::default(),

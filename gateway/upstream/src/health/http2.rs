@@ -8,7 +8,7 @@ use tollgate_http2::{
     ClientConnection, ClientSettings, FieldSection, MemoryTotals, RequestPseudo, ResponseFailure,
     ResponseStream,
 };
-use tollgate_net::Stream;
+use tollgate_net::{BulkQueue, Stream};
 
 use super::ProbeFailure;
 use super::http::{Expected, HEAD_MAX_BYTES, PROBE_AGENT, Search};
@@ -72,7 +72,7 @@ pub(super) async fn ask(
         protocol: None,
     };
     let client = ClientConnection::new(&SETTINGS, &MemoryTotals::default());
-    let mut io = EndpointIo::new(stream, Rc::default());
+    let mut io = EndpointIo::new(stream, Rc::default(), &BulkQueue::default());
     let work = async {
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let response =

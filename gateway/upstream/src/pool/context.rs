@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate_http2::MemoryTotals;
-use tollgate_net::{ProxyVersion, Timers};
+use tollgate_net::{BulkQueue, ProxyVersion, Timers};
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Pool as PoolSettings, Tls, Upstream as Planned};
 
@@ -27,6 +27,8 @@ pub(crate) struct PoolContext {
     pub worker: usize,
     pub slot: Slot,
     pub timers: Timers,
+    /// The queue of the worker.
+    pub bulk_queue: BulkQueue,
     pub stats: Arc<WorkerStats>,
     pub shared: Arc<UpstreamState>,
     pub settings: RefCell<PoolSettings>,
@@ -71,7 +73,7 @@ impl PoolContext {
         worker: usize,
         planned: &Planned,
         (slot, idle): (Slot, Rc<Cell<usize>>),
-        timers: Timers,
+        (timers, bulk_queue): (Timers, BulkQueue),
         stats: Arc<WorkerStats>,
         shared: Arc<UpstreamState>,
     ) -> Rc<Self> {
@@ -79,6 +81,7 @@ impl PoolContext {
             worker,
             slot,
             timers,
+            bulk_queue,
             stats,
             shared,
             settings: RefCell::new(planned.pool.clone()),

@@ -24,7 +24,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_net::{Address, Timers, component};
+use tollgate_net::{Address, BulkQueue, Timers, component};
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Queue as QueueSettings, Upstream as Planned};
 use tracing::{debug, trace};
@@ -59,13 +59,13 @@ impl PoolSet {
         worker: usize,
         planned: &Planned,
         (slot, idle): (Slot, Rc<Cell<usize>>),
-        timers: Timers,
+        (timers, bulk_queue): (Timers, BulkQueue),
         stats: Arc<WorkerStats>,
         shared: Arc<UpstreamState>,
     ) -> Rc<Self> {
         shared.limits.set_limits(&planned.rules.caps);
         Rc::new(Self {
-            context: PoolContext::new(worker, planned, (slot, idle), timers, stats, shared),
+            context: PoolContext::new(worker, planned, (slot, idle), (timers, bulk_queue), stats, shared),
             queue_settings: RefCell::new(planned.rules.queue.clone()),
             pools: RefCell::default(),
             queue: Queue::default(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_net::{Address, Runtime};
+use tollgate_net::{Address, BulkQueue, Runtime};
 use tollgate_plan::{Discover, Endpoint, HashBy, Policy, Rules, Sticky};
 
 use super::*;
@@ -16,7 +16,13 @@ fn run(test: impl Future<Output = ()>) {
 fn table(shared: &Arc<UpstreamStates>) -> Upstreams {
     let registry = Registry::new(true);
     let stats = registry.worker();
-    Upstreams::new((0, 1), Timers::start().expect("timers"), stats, registry, shared.clone())
+    Upstreams::new(
+        (0, 1),
+        (Timers::start().expect("timers"), BulkQueue::default()),
+        stats,
+        registry,
+        shared.clone(),
+    )
 }
 
 fn endpoint(text: &str, weight: u32) -> Endpoint {

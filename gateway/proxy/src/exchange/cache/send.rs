@@ -13,6 +13,7 @@ use std::task::Poll;
 use tollgate_cache::{CacheStatus, Chunk, DiskBody, Follower, Stored};
 use tollgate_http::h1::{BodyLength, BodyReader, write_decimal};
 use tollgate_http::{Method, Version, find_field_line, reason_phrase};
+use tollgate_net::BulkTurn;
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
 
@@ -31,8 +32,6 @@ use crate::state::worker::Worker;
 const PIECE_BYTES: usize = 128 * 1024;
 /// The same for the first piece on an HTTP/2 stream, whose window is not known yet.
 const FIRST_PIECE_BYTES: usize = 16 * 1024;
-/// After this many pieces without a wait, the task yields to the worker's other connections.
-const PIECES_IN_TURN: u32 = 4;
 
 /// A response from the store.
 pub(super) struct Outgoing<'a> {
@@ -233,22 +232,20 @@ async fn send_from_memory<S: ClientSide>(
     is_last: bool,
 ) -> Result<(), Reason> {
     let mut pace = Pace::of_response(&route.rates, route.timeouts.write, false, 0);
-    let mut turn = 0;
+    let mut turn = BulkTurn::new(&client.connection_context.worker().bulk_queue);
     while at < end {
+        turn.wait().await;
         let room = wait_for_room(client, state, route, &mut pace).await?;
         let data = piece(stored, at, end, room.clamp(1, PIECE_BYTES));
         if data.is_empty() {
             return Err(Reason::HttpResponseIncomplete);
         }
+        turn.count(data.len());
         at += data.len() as u64;
         state.record.bytes_out += data.len() as u64;
         let reader = reader(is_last && at == end);
         let sent = client.stream.respond(&mut state.to_client, &mut Vec::new(), &reader, false, data);
         sent.map_err(|error| error.write_reason())?;
-        turn += 1;
-        if turn % PIECES_IN_TURN == 0 {
-            tollgate_net::yield_now().await;
-        }
     }
     Ok(())
 }

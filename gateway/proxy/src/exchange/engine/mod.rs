@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::{Head, Name};
+use tollgate_net::BulkTurn;
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
 use tollgate_upstream::Outcome;
@@ -138,6 +139,9 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     stalled: bool,
     /// How long the response, and with it the endpoint, has waited for the client in total.
     client_wait: Duration,
+    /// The turns of the two bodies on their worker.
+    request_turn: BulkTurn,
+    response_turn: BulkTurn,
     pub client_after: ClientAfter,
 }
 
@@ -185,6 +189,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             extra: false,
             stalled: false,
             client_wait: Duration::ZERO,
+            request_turn: BulkTurn::new(&parties.worker.bulk_queue),
+            response_turn: BulkTurn::new(&parties.worker.bulk_queue),
             client_after: ClientAfter::Closes,
             parties,
         }

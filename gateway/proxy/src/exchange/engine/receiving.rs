@@ -72,8 +72,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                     room => room,
                 },
             };
+            ready!(self.response_turn.poll(cx));
             if reads == READS_PER_TURN {
-                cx.waker().wake_by_ref();
+                self.response_turn.end(cx);
                 return Poll::Pending;
             }
             reads += 1;
@@ -85,6 +86,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 Poll::Ready(Err(error)) => return Poll::Ready(self.unread(&error)),
                 Poll::Ready(Ok(count)) => count,
             };
+            self.response_turn.count(count);
             self.response.reach(DownloadProgress::Started);
             self.now = tollgate_net::now();
             match self.process(&mut buffer[..count]) {

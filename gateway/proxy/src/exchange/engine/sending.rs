@@ -4,7 +4,7 @@
 //! If the endpoint stops taking bytes, sending ends, but the response is still read. Exchanges without a
 //! client send through [`flush_request`] too.
 
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{BodyLength, BodyPart};
 use tollgate_http::is_token;
@@ -203,8 +203,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 // The rest is not read: the client's connection ends with this exchange.
                 return Poll::Pending;
             }
+            ready!(self.request_turn.poll(cx));
             if reads == READS_PER_TURN {
-                cx.waker().wake_by_ref();
+                self.request_turn.end(cx);
                 return Poll::Pending;
             }
             reads += 1;
@@ -217,6 +218,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                     Poll::Ready(Err(error)) => Err(Some(error.read_reason())),
                     Poll::Ready(Ok(0)) => self.end_of_request(),
                     Poll::Ready(Ok(count)) => {
+                        self.request_turn.count(count);
                         let (used, forwarded) = self.forward_body(&mut buffer[..count]);
                         inbox.extend_from_slice(&buffer[used..count]);
                         forwarded.map_err(Some)

@@ -13,6 +13,7 @@ use std::task::Poll;
 use tollgate_files::{ReadNow, ServedFile, threads};
 use tollgate_http::h1::{BodyLength, BodyReader};
 use tollgate_http::{ByteRange, ContentParts, Method, Part, Version};
+use tollgate_net::BulkTurn;
 use tollgate_observe::Reason;
 use tollgate_plan::{Rates, Route};
 
@@ -35,8 +36,6 @@ const FIRST_PIECE_BYTES: usize = 16 * 1024;
 /// The most bytes that the kernel is asked to send at once: a large share of its send queue, and little enough that
 /// looking up both ends tells whether all of it is in memory.
 const KERNEL_PIECE_BYTES: usize = 1024 * 1024;
-/// After this many pieces without a wait, other connections of the worker run.
-const PIECES_IN_TURN: u32 = 4;
 
 /// A response with a file.
 pub(super) struct FileResponse<'a> {
@@ -134,9 +133,11 @@ async fn send_rest<S: ClientSide>(
 ) -> Result<(), Reason> {
     let rates: &Rates = &route.rates;
     let mut pace = Pace::of_response(rates, route.timeouts.write, false, 0);
-    let mut turn = 0;
+    let mut turn = BulkTurn::new(&worker.bulk_queue);
     let mut can_send_file = client.stream.can_send_file();
     loop {
+        turn.wait().await;
+        let sent_before = state.record.bytes_out;
         let room = wait_for_room(client, state, route, &mut pace).await?;
         let most = room.clamp(1, PIECE_BYTES);
         let Some(part) = body.parts.front() else { return Ok(()) };
@@ -188,10 +189,7 @@ async fn send_rest<S: ClientSide>(
         if body.parts.is_empty() {
             return Ok(());
         }
-        turn += 1;
-        if turn % PIECES_IN_TURN == 0 {
-            tollgate_net::yield_now().await;
-        }
+        turn.count((state.record.bytes_out - sent_before) as usize);
     }
 }
 

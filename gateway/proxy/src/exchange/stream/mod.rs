@@ -65,8 +65,9 @@ async fn relay(established: &mut Established) {
     let total = TimeLimit::new(record.started(), state.stream.total);
     // The bytes that were read before are counted already.
     let (mut bytes_in, mut bytes_out) = (record.bytes_in, 0);
-    let mut up = Direction::new(&mut bytes_in, None, None);
-    let mut down = Direction::new(&mut bytes_out, None, None);
+    let worker = client.connection_context.worker();
+    let mut up = Direction::new(worker, &mut bytes_in, None, None);
+    let mut down = Direction::new(worker, &mut bytes_out, None, None);
     let now = tollgate_net::now();
     client.deadline.set(now, total.within(now, state.stream.idle));
     let end = poll_fn(|cx| {
@@ -74,7 +75,6 @@ async fn relay(established: &mut Established) {
             return Poll::Ready(End::TimedOut);
         }
         let before = (up.bytes(), down.bytes());
-        let worker = client.connection_context.worker();
         to_endpoint.lend(|| worker.stream_buffers.take());
         to_client.lend(|| worker.stream_buffers.take());
         let there = up.poll(cx, worker, false, &mut client.stream, endpoint, to_endpoint);

@@ -144,7 +144,7 @@ async fn connect_and_handshake(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Htt
         max_head_bytes: context.header_list_max_bytes.get(),
     };
     let client = ClientConnection::new(&settings, &context.http2_totals);
-    let mut io = EndpointIo::new(stream, context.read_buffer.clone());
+    let mut io = EndpointIo::new(stream, context.read_buffer.clone(), &context.bulk_queue);
     let is_open = poll_fn(|cx| match io.poll(&client, cx) {
         Poll::Ready(()) => Poll::Ready(false),
         Poll::Pending if client.max_concurrent_streams() > 0 => Poll::Ready(client.can_open()),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate_net::{Address, ProxyHeader, Runtime, Timers};
+use tollgate_net::{Address, BulkQueue, ProxyHeader, Runtime, Timers};
 use tollgate_observe::{Registry, Snapshot};
 use tollgate_plan::{
     Caps, Endpoint, Pool as PoolSettings, Queue as QueueSettings, Rules, Upstream as Planned,
@@ -75,7 +75,14 @@ impl World {
         let slot = registry.upstream_slot("u");
         let set = |worker| {
             let idle = (slot, Rc::new(Cell::new(0)));
-            PoolSet::new(worker, &planned, idle, timers.clone(), registry.worker(), state.clone())
+            PoolSet::new(
+                worker,
+                &planned,
+                idle,
+                (timers.clone(), BulkQueue::default()),
+                registry.worker(),
+                state.clone(),
+            )
         };
         let sets: Vec<_> = (0..workers).map(set).collect();
         let pools = |set: &Rc<PoolSet>| addresses.iter().map(|address| set.create_pool(address)).collect();

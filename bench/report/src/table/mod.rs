@@ -136,11 +136,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns the table without the columns in which every text is "–".
+    /// Returns the table without the columns in which every text is "–" or 0: what did not happen to any system.
     fn without_empty_columns(mut self) -> Self {
         let is_empty = |at: usize| {
             let mut texts = self.groups.iter().flat_map(|group| &group.rows).filter_map(|row| row.get(at));
-            texts.all(|text| text.text == "–" && text.span == 1)
+            texts.all(|text| matches!(text.text.as_str(), "–" | "0" | "0.00") && text.span == 1)
         };
         let kept: Vec<bool> = (0..self.columns.len()).map(|at| at == 0 || !is_empty(at)).collect();
         let keep = |at: &mut usize| {

@@ -155,7 +155,7 @@ fn measured(section: &Section) -> impl Iterator<Item = &Figures> {
 
 /// Returns the section's other figures, with a row for each system that has some: mean and maximum latency,
 /// the uncorrected percentile, cores of system and origin, connections, failures, throttling by a quota.
-/// Columns in which no system has a figure are left
+/// Columns in which no system has a figure above 0 are left
 /// out. `None` for a section without figures.
 pub fn of_more(section: &Section) -> Option<Table> {
     let columns = vec![

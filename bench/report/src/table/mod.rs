@@ -271,7 +271,7 @@ fn verdict(row: &Row) -> Text {
     }
 }
 
-/// Returns the findings of a row that [`verdict`] and [`reason`] do not show.
+/// Returns the findings of a row that `verdict` and `reason` do not show.
 pub fn further_findings(row: &Row) -> &[String] {
     match row.verdict {
         _ if row.figures().is_none() => &[],

@@ -63,6 +63,7 @@ mod query;
 mod query_pairs;
 mod quota;
 mod rate_limit;
+mod recent_map;
 mod redis;
 pub mod registry;
 mod request;

@@ -9,8 +9,8 @@ use tollgate_config::section::{
 };
 
 use super::DecisionCacheRules;
-use super::decision_cache::Bounds;
 use super::decision_key::{COMMON_FIELDS, DecisionKeyRules, KeyPart};
+use crate::recent_map::RecentBounds;
 
 /// Maximum number of parts of a key.
 const PARTS_MAX: usize = 16;
@@ -70,7 +70,7 @@ impl DecisionCacheSettings {
         DecisionCacheRules {
             key: DecisionKeyRules::new(&self.key, request_headers),
             lifetimes: self.ttl.as_slice().into(),
-            bounds: Bounds { entries: self.entries, bytes: self.memory },
+            bounds: RecentBounds { entries: self.entries, bytes: self.memory },
         }
     }
 

@@ -17,6 +17,7 @@ use foldhash::fast::RandomState;
 use tokio::sync::OnceCell;
 
 use super::decision::Decision;
+use crate::recent_map::{RecentBounds, RecentMap};
 
 /// The number of shards.
 const SHARDS: usize = 16;
@@ -27,15 +28,6 @@ const ENTRY_BYTES: usize = size_of::<DecisionKey>() + size_of::<Remembered>() + 
 
 /// The HMAC of a request's key.
 pub(super) type DecisionKey = [u8; 32];
-
-/// The bounds of a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bounds {
-    /// The maximum number of decisions.
-    pub entries: usize,
-    /// The maximum number of bytes.
-    pub bytes: usize,
-}
 
 /// An answer to a question, and how long the decision may be remembered.
 #[derive(Clone, Debug)]
@@ -52,26 +44,15 @@ type Answer = Result<Asked, &'static str>;
 pub(super) struct DecisionCache {
     secret: hmac::Key,
     shards: [Mutex<Shard>; SHARDS],
-    /// The bounds of a generation of a shard.
-    bounds: Bounds,
     hits: Arc<AtomicU64>,
     misses: Arc<AtomicU64>,
 }
 
-/// A shard with two generations. New and reused decisions go into the young one. When it is full, it replaces the old
-/// one, whose remaining decisions are forgotten.
-#[derive(Default)]
+/// A part of the cache, with a lock of its own.
 struct Shard {
-    young: Generation,
-    old: Generation,
+    decisions: RecentMap<DecisionKey, Remembered>,
     /// Questions that wait for an answer.
     questions: HashMap<DecisionKey, Weak<OnceCell<Answer>>, RandomState>,
-}
-
-#[derive(Default)]
-struct Generation {
-    decisions: HashMap<DecisionKey, Remembered, RandomState>,
-    bytes: usize,
 }
 
 #[derive(Clone)]
@@ -80,16 +61,22 @@ struct Remembered {
     until: Instant,
 }
 
+impl Remembered {
+    fn bytes(&self) -> usize {
+        self.decision.size() + ENTRY_BYTES
+    }
+}
+
 impl DecisionCache {
     /// Creates an empty cache, which counts look-ups. `None`: the system has no random numbers.
-    pub fn new(bounds: Bounds, hits: Arc<AtomicU64>, misses: Arc<AtomicU64>) -> Option<Self> {
+    pub fn new(bounds: RecentBounds, hits: Arc<AtomicU64>, misses: Arc<AtomicU64>) -> Option<Self> {
         let mut secret = [0; 32];
         SystemRandom::new().fill(&mut secret).ok()?;
-        let share = |whole: usize| whole.div_ceil(2 * SHARDS);
+        let share = |whole: usize| whole.div_ceil(SHARDS);
+        let of_shard = RecentBounds { entries: share(bounds.entries), bytes: share(bounds.bytes) };
         Some(Self {
             secret: hmac::Key::new(hmac::HMAC_SHA256, &secret),
-            shards: std::array::from_fn(|_| Mutex::default()),
-            bounds: Bounds { entries: share(bounds.entries), bytes: share(bounds.bytes) },
+            shards: std::array::from_fn(|_| Mutex::new(Shard::new(of_shard))),
             hits,
             misses,
         })
@@ -104,7 +91,7 @@ impl DecisionCache {
 
     /// Returns the decision for a key, unless it has expired.
     pub fn get(&self, key: &DecisionKey, now: Instant) -> Option<Arc<Decision>> {
-        let found = self.shard(key).find(key, now, self.bounds);
+        let found = self.shard(key).find(key, now);
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
@@ -113,7 +100,7 @@ impl DecisionCache {
     /// Remembers a decision until then.
     fn put(&self, key: DecisionKey, decision: Arc<Decision>, until: Instant) {
         if decision.size() <= DECISION_MAX_BYTES {
-            self.shard(&key).insert(key, Remembered { decision, until }, self.bounds);
+            self.shard(&key).decisions.put(key, Remembered { decision, until });
         }
     }
 
@@ -164,41 +151,18 @@ impl DecisionCache {
 }
 
 impl Shard {
-    fn find(&mut self, key: &DecisionKey, now: Instant, bounds: Bounds) -> Option<Arc<Decision>> {
-        if let Some(known) = self.young.decisions.get(key) {
-            return (now < known.until).then(|| known.decision.clone());
-        }
-        let known = self.old.remove(key).filter(|known| now < known.until)?;
-        self.insert(*key, known.clone(), bounds);
-        Some(known.decision)
+    fn new(bounds: RecentBounds) -> Self {
+        Self { decisions: RecentMap::new(bounds, Remembered::bytes), questions: HashMap::default() }
     }
 
-    fn insert(&mut self, key: DecisionKey, remembered: Remembered, bounds: Bounds) {
-        self.old.remove(&key);
-        let bytes = remembered.decision.size() + ENTRY_BYTES;
-        let young = &self.young;
-        if young.decisions.len() >= bounds.entries || young.bytes + bytes > bounds.bytes {
-            self.old = std::mem::take(&mut self.young);
-            self.old.remove(&key);
-        }
-        if let Some(before) = self.young.decisions.insert(key, remembered) {
-            self.young.bytes -= before.decision.size() + ENTRY_BYTES;
-        }
-        self.young.bytes += bytes;
-    }
-}
-
-impl Generation {
-    fn remove(&mut self, key: &DecisionKey) -> Option<Remembered> {
-        let removed = self.decisions.remove(key)?;
-        self.bytes -= removed.decision.size() + ENTRY_BYTES;
-        Some(removed)
+    fn find(&mut self, key: &DecisionKey, now: Instant) -> Option<Arc<Decision>> {
+        self.decisions.get(key, |known| now < known.until).map(|known| known.decision)
     }
 }
 
 impl Debug for DecisionCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DecisionCache").field("bounds", &self.bounds).finish_non_exhaustive()
+        f.write_str("DecisionCache")
     }
 }
 
@@ -216,7 +180,7 @@ impl Question {
     /// The decision, if it has been remembered since the request looked for it.
     fn join(cache: Arc<DecisionCache>, key: DecisionKey, now: Instant) -> Result<Self, Arc<Decision>> {
         let mut shard = cache.shard(&key);
-        if let Some(decided) = shard.find(&key, now, cache.bounds) {
+        if let Some(decided) = shard.find(&key, now) {
             return Err(decided);
         }
         let waiting = shard.questions.get(&key).and_then(Weak::upgrade);
@@ -257,7 +221,7 @@ mod tests {
 
     fn cache(entries: usize, bytes: usize) -> Arc<DecisionCache> {
         Arc::new(
-            DecisionCache::new(Bounds { entries, bytes }, Arc::default(), Arc::default())
+            DecisionCache::new(RecentBounds { entries, bytes }, Arc::default(), Arc::default())
                 .expect("random numbers"),
         )
     }
@@ -275,16 +239,7 @@ mod tests {
     }
 
     fn usage(cache: &DecisionCache) -> (usize, usize) {
-        let shards = cache.shards.iter().map(|shard| {
-            let shard = shard.lock().expect("not poisoned");
-            let generations = [&shard.young, &shard.old];
-            for one in generations {
-                let bytes: usize =
-                    one.decisions.values().map(|known| known.decision.size() + ENTRY_BYTES).sum();
-                assert_eq!(one.bytes, bytes);
-            }
-            generations.map(|one| (one.decisions.len(), one.bytes))
-        });
+        let shards = cache.shards.iter().map(|shard| shard.lock().expect("not poisoned").decisions.usage());
         shards.flatten().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 

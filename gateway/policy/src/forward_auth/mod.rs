@@ -23,10 +23,11 @@ use tollgate_http::{Method, Name};
 use tollgate_observe::Reason;
 
 use self::decision::Decision;
-use self::decision_cache::{Asked, Bounds, DecisionCache, DecisionKey};
+use self::decision_cache::{Asked, DecisionCache, DecisionKey};
 use self::decision_key::DecisionKeyRules;
 use crate::auth_body::{AuthBody, PARTIAL};
 use crate::client::{Http1Service, ServiceRequest, ServiceResponse, http1_service};
+use crate::recent_map::RecentBounds;
 use crate::service_authenticator::ServiceAuthenticator;
 use crate::{
     Authenticator, Consumer, Identity, Planned, Policy, PolicyResponse, PolicyStates, Refusal, Request,
@@ -92,7 +93,7 @@ pub struct DecisionCacheRules {
     key: DecisionKeyRules,
     /// How long decisions are remembered, by the first and the last status.
     lifetimes: Box<[((u16, u16), Duration)]>,
-    bounds: Bounds,
+    bounds: RecentBounds,
 }
 
 /// The responses to which cookies of the service are added.

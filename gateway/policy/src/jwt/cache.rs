@@ -4,16 +4,15 @@
 //! its token expires, and only for the key set that verified the token.
 
 use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::fmt::{self, Debug};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use foldhash::fast::RandomState;
 use zeroize::Zeroizing;
 
 use super::VerifiedToken;
+use crate::recent_map::{RecentBounds, RecentMap};
 
 /// The number of shards, selected by the worker's number. With at most this many workers, no two share a
 /// lock.
@@ -23,20 +22,11 @@ const SHARDS: usize = 32;
 /// neither fill the cache nor choose colliding keys.
 pub(crate) struct TokenCache {
     parts: [Mutex<CacheShard>; SHARDS],
-    /// The maximum number of tokens in one generation of a shard.
-    most: usize,
+    /// Whether tokens are kept at all.
+    is_on: bool,
 }
 
-/// A shard with two generations. New and reused tokens go into the young one. When it is full, it replaces
-/// the old one, whose remaining tokens are forgotten. The bound and the order of use thus cost only one more
-/// look-up.
-#[derive(Default)]
-struct CacheShard {
-    young: Generation,
-    old: Generation,
-}
-
-type Generation = HashMap<Bearer, Arc<VerifiedToken>, RandomState>;
+type CacheShard = RecentMap<Bearer, Arc<VerifiedToken>>;
 
 /// A bearer token. Its holder gains access, so it is wiped from memory when it is forgotten.
 #[derive(PartialEq, Eq)]
@@ -58,7 +48,9 @@ impl Borrow<[u8]> for Bearer {
 impl TokenCache {
     /// Creates a cache for this many tokens per worker.
     pub fn new(tokens: usize) -> Self {
-        Self { parts: std::array::from_fn(|_| Mutex::default()), most: tokens.div_ceil(2) }
+        let bounds = RecentBounds { entries: tokens, bytes: usize::MAX };
+        let part = |_| Mutex::new(RecentMap::new(bounds, |_| 0));
+        Self { parts: std::array::from_fn(part), is_on: tokens > 0 }
     }
 
     /// Returns the result for a token if it has not expired and the issuer's keys are still the same. `keys`
@@ -70,28 +62,19 @@ impl TokenCache {
         now: Instant,
         keys: impl Fn(usize) -> Option<u64>,
     ) -> Option<Arc<VerifiedToken>> {
-        if self.most == 0 {
+        if !self.is_on {
             return None;
         }
-        let mut shard = self.shard(worker);
         let holds = |verified: &Arc<VerifiedToken>| {
             now < verified.until && keys(verified.issuer) == Some(verified.keys)
         };
-        if let Some(verified) = shard.young.get(token) {
-            return Some(verified.clone()).filter(holds);
-        }
-        let (token, verified) = shard.old.remove_entry(token)?;
-        if !holds(&verified) {
-            return None;
-        }
-        shard.put(token, verified.clone(), self.most);
-        Some(verified)
+        self.shard(worker).get(token, holds)
     }
 
     /// Inserts a verified token.
     pub fn put(&self, worker: usize, token: &[u8], verified: Arc<VerifiedToken>) {
-        if self.most > 0 {
-            self.shard(worker).put(Bearer(token.to_vec().into()), verified, self.most);
+        if self.is_on {
+            self.shard(worker).put(Bearer(token.to_vec().into()), verified);
         }
     }
 
@@ -100,18 +83,9 @@ impl TokenCache {
     }
 }
 
-impl CacheShard {
-    fn put(&mut self, token: Bearer, verified: Arc<VerifiedToken>, most: usize) {
-        if self.young.len() >= most {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(token, verified);
-    }
-}
-
 impl Debug for TokenCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cache").field("most", &self.most).finish_non_exhaustive()
+        f.debug_struct("Cache").field("is_on", &self.is_on).finish_non_exhaustive()
     }
 }
 
@@ -133,9 +107,7 @@ mod tests {
             cache.put(0, &n.to_be_bytes(), verified(end, 1));
             assert!(cache.get(0, &0_u32.to_be_bytes(), now, |_| Some(1)).is_some(), "it is in use: {n}");
         }
-        let shard = cache.shard(0);
-        assert!(shard.young.len() <= 5 && shard.old.len() <= 5);
-        drop(shard);
+        assert!(cache.shard(0).usage().iter().all(|(tokens, _)| *tokens <= 5));
         let token = &999_u32.to_be_bytes();
         assert!(cache.get(0, token, now, |_| Some(1)).is_some());
         assert!(cache.get(0, token, now, |_| Some(2)).is_none(), "other keys");

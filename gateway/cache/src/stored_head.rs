@@ -90,6 +90,13 @@ impl StoredHead {
         fields_of(&self.lines)
     }
 
+    /// Appends the field lines whose names `keeps` accepts, each with its CRLF.
+    pub fn write_lines(&self, out: &mut Vec<u8>, keeps: impl Fn(&[u8]) -> bool) {
+        for (name, value) in self.fields().filter(|(name, _)| keeps(name)) {
+            push_line(out, name, value);
+        }
+    }
+
     /// The value of the first field with this name, in any case.
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
@@ -175,9 +182,7 @@ impl Lines {
 
     /// Appends a line. The caller has them from a parsed head, so neither part ends the line.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
-        for part in [name, b": ", value, b"\r\n"] {
-            self.bytes.extend_from_slice(part);
-        }
+        push_line(&mut self.bytes, name, value);
     }
 
     /// Removes all lines with a name, in any case.
@@ -198,6 +203,12 @@ impl Lines {
 
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
+    }
+}
+
+fn push_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    for part in [name, b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
     }
 }
 

@@ -48,11 +48,7 @@ fn has_strong_date(head: &StoredHead) -> bool {
 /// do not describe the content (RFC 9110, 15.4.5).
 pub fn not_modified_lines(head: &StoredHead, lines: &mut Vec<u8>) {
     let has_etag = head.etag().is_some();
-    for (name, value) in head.fields().filter(|(name, _)| !is_of_content(name, has_etag)) {
-        for part in [name, b": ", value, b"\r\n"] {
-            lines.extend_from_slice(part);
-        }
-    }
+    head.write_lines(lines, |name| !is_of_content(name, has_etag));
 }
 
 /// Whether a field describes the content of a response, so that a 304 does not have it. `has_etag`: the response has an entity

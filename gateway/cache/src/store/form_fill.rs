@@ -12,8 +12,8 @@ use super::Store;
 use super::forms::Coding;
 use super::stored::Stored;
 
-/// The making of a form: takes the output of a compressor, piece by piece. Dropped before [`finish`](Self::finish), it
-/// leaves no form. What it holds counts with the fetches that run.
+/// A form that is being made: takes the output of a compressor, piece by piece. Dropped before [`finish`](Self::finish), it
+/// leaves no form. Its bytes count with the fetches that run.
 #[derive(Debug)]
 pub struct FormFill {
     store: Arc<Store>,

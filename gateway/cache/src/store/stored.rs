@@ -122,8 +122,8 @@ impl Stored {
         self.forms.get()?.get(coding)
     }
 
-    /// Adds a form of the body, unless there is one. Returns whether it did. To be called through [`Queues::grow`](super::queues::Queues::grow), because it changes the
-    /// cost.
+    /// Adds a form of the body, unless there is one. Returns whether it did. Callers go through
+    /// [`Queues::grow`](super::queues::Queues::grow), because a form changes the cost.
     pub(super) fn set_form(&self, coding: Coding, form: Bytes) -> bool {
         self.forms.get_or_init(Box::default).set(coding, form)
     }

@@ -22,4 +22,4 @@ pub use lines::Progress;
 pub use parse_request::RequestParser;
 pub(crate) use parse_request::{expect, wants_trailers};
 pub use parse_response::ResponseParser;
-pub use write::{ChunkHeader, LAST_CHUNK, write_decimal};
+pub use write::{ChunkHeader, LAST_CHUNK, write_decimal, write_status_line};

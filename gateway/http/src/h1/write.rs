@@ -1,6 +1,8 @@
 //! Writes decimal numbers and chunk headers. The proxy uses it to write heads and chunked bodies without
 //! allocations.
 
+use crate::reason_phrase::reason_phrase;
+
 /// The last chunk, without trailers and the empty line that ends them.
 pub const LAST_CHUNK: &[u8] = b"0\r\n";
 
@@ -32,6 +34,16 @@ impl ChunkHeader {
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[self.start as usize..]
     }
+}
+
+/// Appends the status line of a response of the gateway, with its CRLF.
+#[inline]
+pub fn write_status_line(out: &mut Vec<u8>, status: u16) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    write_decimal(out, u64::from(status));
+    out.push(b' ');
+    out.extend_from_slice(reason_phrase(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Appends a number in decimal.

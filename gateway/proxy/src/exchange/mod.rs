@@ -3,8 +3,10 @@
 //!
 //! [`dispatch`] is the entry: it carries out the action of a route. [`forward`] picks endpoints, gets
 //! connections and retries; [`engine`] runs one attempt, between the client's side and an
-//! [`upstream_side`]. [`files`] answers with files, [`cache`] with stored responses, [`respond`] sends the gateway's own responses, [`tunnel`] relays after a protocol
-//! switch, [`stream`] relays the connections of layer 4 and [`session`] its datagrams, and [`grpc`] translates calls. Invariant: this layer knows only [`state`](crate::state).
+//! [`upstream_side`]. [`files`] answers with files, [`cache`] with stored responses, [`respond`] sends the gateway's
+//! own responses, [`tunnel`] relays after a protocol switch, [`stream`] relays the connections of layer 4 and
+//! [`session`] its datagrams, and [`grpc`] translates calls. Invariant: this layer knows only
+//! [`state`](crate::state).
 
 pub(crate) mod affinity;
 pub(crate) mod body_limits;

@@ -3,8 +3,8 @@
 //! Each public function builds its status and field lines and calls [`answer`]. That adds the common fields,
 //! lets policies change the head, writes the response, and returns what happens to the connection.
 
-use tollgate_http::h1::write_decimal;
-use tollgate_http::{Method, Name, Version, reason_phrase};
+use tollgate_http::h1::{write_decimal, write_status_line};
+use tollgate_http::{Method, Name, Version};
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Location, Rates, Redirect, Respond};
 use tollgate_route::PathError;
@@ -305,11 +305,8 @@ pub(crate) fn write_head<S: ClientSide>(
     LocalHead { status, lines, length, close }: LocalHead<'_>,
 ) {
     out.clear();
-    out.extend_from_slice(b"HTTP/1.1 ");
-    write_decimal(out, u64::from(status));
-    out.push(b' ');
-    out.extend_from_slice(reason_phrase(status).as_bytes());
-    out.extend_from_slice(b"\r\nDate: ");
+    write_status_line(out, status);
+    out.extend_from_slice(b"Date: ");
     worker.write_date(out);
     out.extend_from_slice(b"\r\n");
     out.extend_from_slice(lines);

@@ -49,7 +49,7 @@ pub(super) struct Fetch<'a> {
     is_slice: bool,
 }
 
-/// What the client gets of a response that is stored.
+/// The share of a stored response that the client gets.
 pub(super) enum Wanted {
     /// All of it.
     Whole,

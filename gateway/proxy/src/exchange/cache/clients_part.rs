@@ -7,10 +7,9 @@
 use std::ops::Range;
 
 use tollgate_cache::{StoredHead, is_of_content};
-use tollgate_http::h1::write_decimal;
-use tollgate_http::reason_phrase;
+use tollgate_http::h1::{write_decimal, write_status_line};
 
-use super::part::Part;
+use super::part::{Part, write_content_range};
 
 /// The part of a response that a client gets while the whole is fetched.
 #[derive(Debug)]
@@ -55,11 +54,7 @@ impl ClientsPart {
             _ => [&b"content-length"[..], b"content-range"].iter().any(|own| own.eq_ignore_ascii_case(name)),
         };
         let mut changed = Vec::with_capacity(head.len() + 64);
-        changed.extend_from_slice(b"HTTP/1.1 ");
-        write_decimal(&mut changed, u64::from(self.status));
-        changed.push(b' ');
-        changed.extend_from_slice(reason_phrase(self.status).as_bytes());
-        changed.extend_from_slice(b"\r\n");
+        write_status_line(&mut changed, self.status);
         for line in head.split_inclusive(|byte| *byte == b'\n').skip(1).filter(|line| *line != b"\r\n") {
             let name = line.split(|byte| *byte == b':').next().unwrap_or_default();
             if !is_dropped(name) {
@@ -67,13 +62,8 @@ impl ClientsPart {
             }
         }
         if self.status == 206 {
-            changed.extend_from_slice(b"Content-Range: bytes ");
-            write_decimal(&mut changed, self.range.start);
-            changed.push(b'-');
-            write_decimal(&mut changed, self.range.end - 1);
-            changed.push(b'/');
-            write_decimal(&mut changed, self.length);
-            changed.extend_from_slice(b"\r\nContent-Length: ");
+            write_content_range(&mut changed, Some((self.range.start, self.range.end)), self.length);
+            changed.extend_from_slice(b"Content-Length: ");
             write_decimal(&mut changed, self.range.end - self.range.start);
             changed.extend_from_slice(b"\r\n");
         }

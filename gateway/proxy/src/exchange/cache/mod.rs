@@ -4,12 +4,14 @@
 //! let it pass. The policy `cache` left its decision and the key in the request's
 //! [`Context`](tollgate_policy::Context). The steps:
 //!
-//! 1. [`serve`] looks the key up, unless [`finds_form`] has found a compressed form before. A fresh response is [sent](respond) at once; no lock is taken and nothing is
-//!    allocated. If memory has nothing, but the [disk tier](on_disk) may have it, a thread reads it first.
+//! 1. [`serve`] looks the key up, unless [`finds_form`] has found a compressed form before. A fresh response is
+//!    [sent](respond) at once; no lock is taken and nothing is allocated. If memory has nothing, but the [disk
+//!    tier](on_disk) may have it, a thread reads it first.
 //! 2. Otherwise [`fetch`] coalesces requests: the request leads a fetch, or follows one that runs on any worker.
 //! 3. A leader runs the usual [`dispatch`], with a [`tap`] between the exchange and the client. The tap copies the
-//!    response to the store ([`admission`] decides whether), and withholds it if the client gets its response from the
-//!    store: after a 304, in place of an error, or because it asked for a range.
+//!    response to the store ([`admission`] decides whether). A client that asked for a range gets [that
+//!    part](clients_part) alone. The tap withholds the response if the client gets its response from the store: after a
+//!    304, or in place of an error.
 //! 4. A stale response that may be served is [refreshed](refresh) by a task of its own.
 //! 5. On a route whose policy has `slice`, [`slices`] answers from aligned parts of a response, and fetches those that are
 //!    missing; what does not come in slices goes the way above.

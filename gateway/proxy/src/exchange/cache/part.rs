@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use tollgate_cache::{Moment, StoredHead, not_modified_lines};
 use tollgate_http::Answer;
+use tollgate_http::h1::write_decimal;
 
 /// The part of a stored response that a client gets.
 pub(super) struct Part {
@@ -58,15 +59,33 @@ pub(super) fn part(head: &StoredHead, length: u64, answer: Answer) -> Part {
     }
 }
 
-/// Returns the lines without `Content-Range`. In the stored 200 that field has no meaning (RFC 9110, 14.4), and in a
-/// 206 it would contradict the gateway's own. `None`: the lines have no such field.
+/// Appends the line of `Content-Range`. `range`: its start and end; `None`: no range can be satisfied. `length`: the length of
+/// the whole response.
+pub(super) fn write_content_range(out: &mut Vec<u8>, range: Option<(u64, u64)>, length: u64) {
+    out.extend_from_slice(b"Content-Range: bytes ");
+    match range {
+        Some((start, end)) => {
+            write_decimal(out, start);
+            out.push(b'-');
+            write_decimal(out, end - 1);
+        }
+        None => out.push(b'*'),
+    }
+    out.push(b'/');
+    write_decimal(out, length);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a field of a stored 200 is `Content-Range`. It has no meaning there (RFC 9110, 14.4), and in a 206 it would
+/// contradict the gateway's own.
+pub(super) fn is_content_range(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"content-range")
+}
+
+/// Returns the lines without `Content-Range`; `None`: there is no such line.
 fn without_content_range(head: &StoredHead) -> Option<Vec<u8>> {
     head.get(b"content-range")?;
     let mut lines = Vec::with_capacity(head.lines().len());
-    for (name, value) in head.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-range")) {
-        for part in [name, b": ", value, b"\r\n"] {
-            lines.extend_from_slice(part);
-        }
-    }
+    head.write_lines(&mut lines, |name| !is_content_range(name));
     Some(lines)
 }

@@ -12,7 +12,7 @@ use tollgate_policy::CacheOutcome;
 
 use super::caching::Caching;
 use super::outcome::note;
-use super::part::{Part, part};
+use super::part::{Part, is_content_range, part};
 use super::pass::pass;
 use super::send::{
     Outgoing, OwnLines, Place, deliver_rest, send_followed, send_range, send_stored, send_text,
@@ -87,17 +87,9 @@ async fn respond_with_ranges<S: ClientSide>(
     ranges: &[ByteRange],
 ) -> ConnectionFate {
     let (mut type_line, mut others) = (Vec::new(), Vec::new());
-    for (name, value) in stored.head().fields() {
-        let lines = match name {
-            name if name.eq_ignore_ascii_case(b"content-type") => &mut type_line,
-            // In the stored 200 it has no meaning.
-            name if name.eq_ignore_ascii_case(b"content-range") => continue,
-            _ => &mut others,
-        };
-        for part in [name, b": ", value, b"\r\n"] {
-            lines.extend_from_slice(part);
-        }
-    }
+    let is_type = |name: &[u8]| name.eq_ignore_ascii_case(b"content-type");
+    stored.head().write_lines(&mut type_line, is_type);
+    stored.head().write_lines(&mut others, |name| !is_type(name) && !is_content_range(name));
     let boundary = format!("tollgate-{:08x}{:08x}", worker.random(), worker.random());
     let (lines, content) = ContentParts::ranges(&type_line, &others, stored.length(), ranges, &boundary);
     let close = skip_body(state, caching.close) || client.announces_close();

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use tollgate_cache::{CacheStatus, Chunk, Coding, DiskBody, Follower, Store, Stored};
-use tollgate_http::h1::{BodyLength, BodyReader, write_decimal};
-use tollgate_http::{Method, Version, find_field_line, reason_phrase};
+use tollgate_http::h1::{BodyLength, BodyReader, write_decimal, write_status_line};
+use tollgate_http::{Method, Version, find_field_line};
 use tollgate_net::BulkTurn;
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
@@ -21,6 +21,7 @@ use tollgate_policy::StoredBody;
 
 use super::admission::write_line;
 use super::on_disk::{TooSlow, on_thread};
+use super::part::write_content_range;
 use crate::exchange::deliver::{Allowance, deliver, wait_for_room};
 use crate::exchange::response_policies;
 use crate::state::client::Client;
@@ -69,19 +70,9 @@ impl OwnLines<'_> {
         if let Some(status) = &self.status {
             write_line(out, status);
         }
-        let Some((range, length)) = self.content_range else { return };
-        out.extend_from_slice(b"Content-Range: bytes ");
-        match range {
-            Some((from, to)) => {
-                write_decimal(out, from);
-                out.push(b'-');
-                write_decimal(out, to - 1);
-            }
-            None => out.push(b'*'),
+        if let Some((range, length)) = self.content_range {
+            write_content_range(out, range, length);
         }
-        out.push(b'/');
-        write_decimal(out, length);
-        out.extend_from_slice(b"\r\n");
     }
 }
 
@@ -103,11 +94,7 @@ impl Outgoing<'_> {
         version: Version,
     ) {
         out.clear();
-        out.extend_from_slice(b"HTTP/1.1 ");
-        write_decimal(out, u64::from(self.status));
-        out.push(b' ');
-        out.extend_from_slice(reason_phrase(self.status).as_bytes());
-        out.extend_from_slice(b"\r\n");
+        write_status_line(out, self.status);
         out.extend_from_slice(self.lines);
         self.own.write(out);
         if let Some(pseudonym) = settings.forwarded.via.as_deref() {
@@ -155,8 +142,8 @@ impl Outgoing<'_> {
         self.send_head(client, worker, state, data, is_whole)
     }
 
-    /// Makes the head, in the worker's output buffer. `stored`: set if its whole body is to be sent. Returns the coding of the
-    /// form of the body that is to be sent in place of it.
+    /// Makes the head, in the worker's output buffer. `stored`: set if its whole body follows. Returns the coding of the
+    /// compressed form that the caller sends in place of the body.
     fn prepare<S: ClientSide>(
         &self,
         client: &mut Client<S>,

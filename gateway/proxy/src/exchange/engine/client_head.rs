@@ -1,8 +1,8 @@
 //! Writes the response head that goes to the client. Fields of the origin go on unchanged, except fields that
 //! concern only its connection.
 
-use tollgate_http::h1::write_decimal;
-use tollgate_http::{Name, NameSet, ResponseHead, Version, reason_phrase};
+use tollgate_http::h1::write_status_line;
+use tollgate_http::{Name, NameSet, ResponseHead, Version};
 use tollgate_plan::GatewaySettings;
 
 use crate::exchange::forwarded::write_via;
@@ -72,11 +72,7 @@ pub(super) fn write(
     // RFC 9112, 2.3 and RFC 9110, 6.2: the gateway's own version, whatever the origin's.
     let as_is = response.version == Version::Http11 && framing.status.is_none();
     if let Some(status) = framing.status {
-        out.extend_from_slice(b"HTTP/1.1 ");
-        write_decimal(out, u64::from(status));
-        out.push(b' ');
-        out.extend_from_slice(reason_phrase(status).as_bytes());
-        out.extend_from_slice(b"\r\n");
+        write_status_line(out, status);
     } else if !as_is {
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(head.slice(response.status_line));

@@ -122,7 +122,7 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    /// Adds the counters of a thread that has ended, and the connections that it opened.
+    /// Adds the counters of a finished thread, and the number of connections that it opened.
     pub(crate) fn add(&mut self, tally: Tally, opened: u64) {
         self.ok += tally.ok;
         self.failures.add(&tally.failures);

@@ -1,5 +1,4 @@
-//! What a generator is asked for: the plan of the built-in one, or the request to a load tool, from the settings of a cell
-//! and its [`Aim`].
+//! Plans the load of a cell from its settings and its [`Aim`]: a plan for the built-in generator, or a request to a load tool.
 
 use crate::failure::Failure;
 use std::collections::HashMap;

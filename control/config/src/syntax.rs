@@ -247,7 +247,7 @@ pub(crate) fn explain(
 struct SyntaxError<'a> {
     file: u32,
     text: &'a str,
-    /// Where the parser stopped.
+    /// The position at which the parser stopped.
     mark: TextPosition,
     /// The line in which it stopped.
     line: Vec<char>,

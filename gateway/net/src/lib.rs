@@ -1,5 +1,5 @@
-//! Sockets, time and spawning: the only crate through which the data path touches the outside. It also names
-//! the [components](component) of the diagnostic log.
+//! Sockets, time and spawning: the only crate through which the data path touches the outside. It also gives
+//! [turns](BulkTurn) to flows of many bytes, and names the [components](component) of the diagnostic log.
 //!
 //! Everything that the data path does to the world goes through this crate, so the world can be replaced as a
 //! whole: by a simulated network (the feature `simulate`, which no release has), or by a leaner driver than

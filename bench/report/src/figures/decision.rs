@@ -9,8 +9,7 @@ use super::{Call, CellReport, Metric, Row, Section, build, parts};
 use serde::Serialize;
 use tollgate_lab_record::{Results, Summary, VerdictKind};
 
-/// The systems that are no gateways, but what a gateway is compared with: no system at all, and one that passes bytes
-/// on without reading them.
+/// The references that gateways are compared with: no system at all, and forwarders that do not read the bytes.
 const REFERENCES: [&str; 3] = ["direct", "floor", "forwarder"];
 
 /// Returns whether a system is a reference for the others and no candidate itself.

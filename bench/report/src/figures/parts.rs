@@ -52,7 +52,7 @@ impl Section {
             };
             let own = |cell: &&CellReport| kind(cell) == found;
             let mut section = self.with(&title, self.cells.iter().filter(own).cloned().collect());
-            // What the study says about the whole section stands once.
+            // Notes, tables and prices concern the whole section, so only its first part has them.
             if at == 0 {
                 section.notes = self.notes.clone();
                 section.tables = self.tables.clone();
@@ -139,8 +139,8 @@ fn setting<'a>(cell: &'a CellReport, name: &str) -> Option<&'a str> {
     found.map(String::as_str)
 }
 
-/// Returns the number of client connections: the axis has the one that was used where a machine allowed fewer than the
-/// study asked for.
+/// Returns the number of client connections. A machine may allow fewer than the study asks for; the axis has the number
+/// that was used.
 fn connections(cell: &CellReport) -> Option<u32> {
     match &cell.axis {
         Some((axis, value)) if axis == "connections" => Some(*value as u32),

@@ -1,8 +1,8 @@
 //! The structure of the file: an overview, then a page for each connection kind and each number of connections, then the
 //! systems, the terms and the circumstances.
 //!
-//! All pages are sections of one file. A style rule shows the one that the address names, and at first the overview; it
-//! needs no script. On paper, and in a browser without the rule, all pages follow each other.
+//! All pages are sections of one file. A style rule, which needs no script, shows the page that the address names; without
+//! a name it shows the overview. On paper, and in a browser without the rule, all pages follow each other.
 
 use super::chart::{Look, swatch};
 use super::charts::{Charts, overview};
@@ -111,7 +111,7 @@ fn facts(report: &Report) -> Markup {
     }
 }
 
-/// The page of a connection kind, and those of its numbers of connections. A single one is on the page of the kind.
+/// The page of a connection kind, and a page for each number of connections. A single number is on the page of the kind.
 fn part_of(report: &Report, part: &Part, at: usize, places: &Places) -> Markup {
     let id = format!("p{at}");
     let charts = Charts { report, part: &part.section, section: &part.section, id: id.clone() };
@@ -266,7 +266,7 @@ fn evidence(section: &Section) -> Markup {
     }
 }
 
-/// What every system did in all cells, the terms of the comparison, the missing systems, and the words explained.
+/// The page with the results of every system in all cells, the terms of the comparison, the missing systems and the glossary.
 fn systems(report: &Report, places: &Places) -> Markup {
     html! {
         section id="systems" class="page" {

@@ -1,5 +1,5 @@
-//! The words of a report that need an explanation. They stand below the tables, once, and only those that the report
-//! uses. So no table has footnotes.
+//! The glossary of a report, below its tables: the terms that need an explanation and occur in the report. With it, no
+//! table needs footnotes.
 
 use crate::figures::{Call, Figures, Report, Row, is_reference};
 use tollgate_lab_record::{Metric, VerdictKind};

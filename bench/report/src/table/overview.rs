@@ -1,5 +1,5 @@
 //! The table at the head of a report: the cell that the study is about, with a row for each system in it. It has only
-//! columns that need no explanation. What the systems did in all cells is a table of its own ([`of_systems`]).
+//! columns that need no explanation. The results of the systems in all cells are in a table of their own ([`of_systems`]).
 
 use super::{Group, Place, Table, Text, Tone, column, limit, p99_range, reason};
 use crate::figures::{Decision, DecisionRow, Figures, Headline, Metric, Outcome, PriceList, Report};

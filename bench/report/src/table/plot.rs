@@ -13,7 +13,7 @@ const MOST_PRICES: usize = 12;
 /// The plot of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plot {
-    /// What the bars show, and in which cell.
+    /// The figure that the bars show, and its cell.
     pub title: String,
     /// The unit of the axis.
     pub axis: &'static str,
@@ -34,7 +34,7 @@ pub struct PlotBar {
     pub range: Option<(f64, f64)>,
     /// The value as text, in the unit of the axis.
     pub text: String,
-    /// What stands beside the value: the part that was full first, if it was not the system.
+    /// A text after the value: the component that limited the system, unless the system itself did.
     pub remark: String,
     /// Whether the value is not a figure of a gateway.
     pub pale: bool,

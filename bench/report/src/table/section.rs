@@ -30,9 +30,9 @@ struct Layout<'a> {
     has_cost: bool,
     /// Whether the cost is also given as user and system time.
     has_parts: bool,
-    /// Which costs are those of a closed loop.
+    /// The cells whose costs come from a closed loop.
     own_rate: Extent,
-    /// Which latencies count from the real sending.
+    /// The cells whose latencies count from the real sending.
     from_sending: Extent,
     /// The metrics with a ratio to the baseline.
     ratios: Vec<Metric>,

@@ -90,9 +90,9 @@ struct ChangedItems<'t> {
     new_lines: u32,
     /// The new items.
     part: &'t str,
-    /// What the parser reads: the new items, and the item or key after them.
+    /// The text that the parser reads: the new items, and the item or key after them.
     text: String,
-    /// Where the parser must arrive in that text.
+    /// The position that the parser must reach in that text.
     stop: StopAt,
 }
 

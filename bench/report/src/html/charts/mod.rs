@@ -34,7 +34,7 @@ pub(super) struct Charts<'a> {
     pub(super) report: &'a Report,
     /// The cells of the whole part.
     pub(super) part: &'a Section,
-    /// The cells to draw: those of the part, or of a page.
+    /// The cells to draw: all cells of the part, or the cells of a page.
     pub(super) section: &'a Section,
     /// A prefix of ids, unique on the page.
     pub(super) id: String,
@@ -88,7 +88,7 @@ impl Charts<'_> {
     }
 }
 
-/// Returns the groups of figures without those that have nothing to draw.
+/// Removes the figures that have nothing to draw.
 fn drawn(mut groups: Vec<Vec<Markup>>) -> Vec<Vec<Markup>> {
     for group in &mut groups {
         group.retain(|figure| !figure.0.is_empty());

@@ -7,7 +7,7 @@ use crate::number;
 use crate::table::{Plot, PlotBar};
 use maud::Markup;
 
-/// The room for a value and the remark beside it.
+/// The room for a value and its remark.
 const ROOM: f64 = 250.0;
 
 /// Draws the plot of the decision.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{At, CombinedResources, Config, Problem};
-use tollgate_files::{CacheRule, Coding, Site, SiteSettings, TryPath};
+use tollgate_files::{CacheRule, Site, SiteSettings, TryPath, coding_of_suffix};
 use tollgate_http::{HeadLimits, Name};
 use tollgate_route::{PathRules, normalise_rewritten};
 
@@ -425,7 +425,7 @@ fn site(files: &config::Files) -> Site {
         candidates: files.candidates.iter().map(candidate).collect(),
         browse: files.browse,
         cache_control: files.cache_control.0.iter().map(rule).collect(),
-        precompressed: files.precompressed.iter().filter_map(|suffix| Coding::of_suffix(suffix)).collect(),
+        precompressed: files.precompressed.iter().filter_map(|suffix| coding_of_suffix(suffix)).collect(),
     })
 }
 

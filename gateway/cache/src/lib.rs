@@ -52,7 +52,6 @@ pub use store::counters::Counts;
 pub use store::fill::{Fill, Pushed, Unsent};
 pub use store::follower::{Chunk, Follower, Start};
 pub use store::form_fill::FormFill;
-pub use store::forms::Coding;
 pub use store::stored::Stored;
 pub use store::{Begin, Lookup, Store, StoreSettings};
 pub use stored_head::StoredHead;

@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_cache::{
-    Admission, Allowances, Coding, Lookup, Moment, Received, RequestControl, Reuse, Store, StoreSettings,
-    StoredHead, admit, answer, reuse,
+    Admission, Allowances, Lookup, Moment, Received, RequestControl, Reuse, Store, StoreSettings, StoredHead,
+    admit, answer, reuse,
 };
 use tollgate_http::h1::{Progress, RequestParser, ResponseParser};
-use tollgate_http::{Answer, HeadLimits, Method, RequestHead, ResponseHead};
+use tollgate_http::{Answer, ContentCoding, HeadLimits, Method, RequestHead, ResponseHead};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -87,14 +87,14 @@ fn a_hit_of_a_compressed_form_allocates_nothing() {
     let (store, request) = (Store::new(StoreSettings::default()), request());
     put(&store, b"key", head("Cache-Control: max-age=60\r\n"), &[7; 200_000]);
     let Lookup::Hit(stored) = store.lookup(b"key", &request.head, NOW) else { panic!("no hit") };
-    let mut fill = store.begin_form(&stored, Coding::Gzip).expect("no form yet");
+    let mut fill = store.begin_form(&stored, ContentCoding::Gzip).expect("no form yet");
     fill.push(&[8; 2_000]);
     fill.finish();
     let region = Region::new(ALLOCATOR);
     for _ in 0..1000 {
         let Lookup::Hit(stored) = store.look_again(b"key", &request.head, NOW) else { panic!("no hit") };
         store.count_hit(&stored);
-        assert_eq!(stored.form(Coding::Gzip).map(|form| form.len()), Some(2_000));
+        assert_eq!(stored.form(ContentCoding::Gzip).map(|form| form.len()), Some(2_000));
     }
     let change = region.change();
     assert!(

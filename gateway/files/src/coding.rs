@@ -1,56 +1,38 @@
 //! The encodings of files that were compressed in advance, and the choice among them.
 
-/// An encoding of files that were compressed in advance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// `zstd`, in files that end in `.zst`.
-    Zstd,
-    /// `br`, in files that end in `.br`.
-    Brotli,
-    /// `gzip`, in files that end in `.gz`.
-    Gzip,
+use tollgate_http::ContentCoding;
+
+/// Returns the end of the names of files in a coding, with the dot.
+#[must_use]
+pub const fn suffix(coding: ContentCoding) -> &'static str {
+    match coding {
+        ContentCoding::Zstd => ".zst",
+        ContentCoding::Brotli => ".br",
+        ContentCoding::Gzip => ".gz",
+    }
 }
 
-impl Coding {
-    /// Returns the name in `Accept-Encoding` and `Content-Encoding`.
-    #[must_use]
-    pub const fn token(self) -> &'static str {
-        match self {
-            Self::Zstd => "zstd",
-            Self::Brotli => "br",
-            Self::Gzip => "gzip",
-        }
-    }
-
-    /// Returns the end of the names of its files, with the dot.
-    #[must_use]
-    pub const fn suffix(self) -> &'static str {
-        match self {
-            Self::Zstd => ".zst",
-            Self::Brotli => ".br",
-            Self::Gzip => ".gz",
-        }
-    }
-
-    /// Returns the encoding with this file suffix, without the dot.
-    #[must_use]
-    pub fn of_suffix(suffix: &str) -> Option<Self> {
-        [Self::Zstd, Self::Brotli, Self::Gzip].into_iter().find(|coding| coding.suffix()[1..] == *suffix)
-    }
+/// Returns the coding of files with this suffix, without the dot.
+#[must_use]
+pub fn coding_of_suffix(wanted: &str) -> Option<ContentCoding> {
+    ContentCoding::ALL.into_iter().find(|coding| suffix(*coding)[1..] == *wanted)
 }
 
 /// Chooses among `available` the encoding that the client accepts with the greatest weight (RFC 9110, 12.5.3), the
 /// first of equal ones. `None`: the plain file, which is used if no encoding is accepted, or if the client gives it a
 /// greater weight.
 #[must_use]
-pub fn choose(accept_encoding: &[u8], available: impl Iterator<Item = Coding>) -> Option<Coding> {
+pub fn choose(
+    accept_encoding: &[u8],
+    available: impl Iterator<Item = ContentCoding>,
+) -> Option<ContentCoding> {
     let plain = weight(accept_encoding, "identity").unwrap_or(0);
     let any = weight(accept_encoding, "*").unwrap_or(0);
-    let mut best: Option<(Coding, u32)> = None;
+    let mut best: Option<(ContentCoding, u32)> = None;
     for coding in available {
-        let weight = weight(accept_encoding, coding.token())
+        let weight = weight(accept_encoding, coding.name())
             // RFC 9110, 8.4.1.3.
-            .or_else(|| (coding == Coding::Gzip).then(|| weight(accept_encoding, "x-gzip")).flatten())
+            .or_else(|| (coding == ContentCoding::Gzip).then(|| weight(accept_encoding, "x-gzip")).flatten())
             .unwrap_or(any);
         if weight > 0 && weight >= plain && best.is_none_or(|(_, most)| weight > most) {
             best = Some((coding, weight));
@@ -93,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_greatest_weight_wins() {
-        use Coding::{Brotli, Gzip, Zstd};
+        use ContentCoding::{Brotli, Gzip, Zstd};
         for (accept, chosen) in [
             ("gzip, deflate, br, zstd", Some(Zstd)),
             ("gzip, deflate, br", Some(Brotli)),

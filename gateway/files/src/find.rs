@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
+use tollgate_http::ContentCoding;
 
-use crate::coding::Coding;
+use crate::coding::suffix;
 use crate::listing::list;
 use crate::open::{open_beneath, open_root};
 use crate::path::is_hidden;
@@ -82,11 +83,12 @@ fn load(
     file: OpenFile,
     known: Option<&Arc<ServedFile>>,
 ) -> Result<Found, Unfound> {
-    let beside = |coding: &Coding| {
-        let name = [path, coding.suffix().as_bytes()].concat();
+    let beside = |coding: &ContentCoding| {
+        let name = [path, suffix(*coding).as_bytes()].concat();
         Some((*coding, OpenFile::new(open_beneath(root, &name).ok()?).ok()?))
     };
-    let encoded: Vec<(Coding, OpenFile)> = site.settings().precompressed.iter().filter_map(beside).collect();
+    let encoded: Vec<(ContentCoding, OpenFile)> =
+        site.settings().precompressed.iter().filter_map(beside).collect();
     if let Some(known) = known.filter(|known| known.is_of(&file, &encoded)) {
         return Ok(Found::File(known.clone(), path.to_vec()));
     }
@@ -137,7 +139,7 @@ mod tests {
             candidates: vec![TryPath::own()],
             browse: false,
             cache_control: vec![CacheRule { pattern: "*.css".to_owned(), value: "max-age=60".to_owned() }],
-            precompressed: vec![Coding::Brotli, Coding::Gzip],
+            precompressed: vec![ContentCoding::Brotli, ContentCoding::Gzip],
         }
     }
 

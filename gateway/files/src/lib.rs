@@ -21,7 +21,7 @@ mod site;
 pub mod threads;
 
 pub use cache::{Cached, FileCache};
-pub use coding::{Coding, choose};
+pub use coding::{choose, coding_of_suffix};
 pub use find::{Found, Unfound, find};
 pub use path::{BadPath, Hidden, decode, is_hidden};
 pub use served_file::{ReadNow, ServedFile};

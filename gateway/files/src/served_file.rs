@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::{Errno, ReadWriteFlags};
-use tollgate_http::{Selected, format_date};
+use tollgate_http::{ContentCoding, Selected, format_date};
 
-use crate::coding::{Coding, choose};
+use crate::coding::choose;
 use crate::media_type::media_type;
 use crate::site::Site;
 
@@ -78,7 +78,7 @@ pub struct ServedFile {
     lines: Vec<u8>,
     type_end: usize,
     validators_start: usize,
-    encoded: Vec<(Coding, Arc<ServedFile>)>,
+    encoded: Vec<(ContentCoding, Arc<ServedFile>)>,
 }
 
 /// The result of a read that must not wait.
@@ -97,7 +97,7 @@ impl ServedFile {
         site: &Site,
         path: &[u8],
         file: OpenFile,
-        encoded: Vec<(Coding, OpenFile)>,
+        encoded: Vec<(ContentCoding, OpenFile)>,
     ) -> Result<Self, Errno> {
         let mut plain = Self::load_one(site, path, file, None)?;
         for (coding, file) in encoded {
@@ -109,7 +109,12 @@ impl ServedFile {
         Ok(plain)
     }
 
-    fn load_one(site: &Site, path: &[u8], mut file: OpenFile, coding: Option<Coding>) -> Result<Self, Errno> {
+    fn load_one(
+        site: &Site,
+        path: &[u8],
+        mut file: OpenFile,
+        coding: Option<ContentCoding>,
+    ) -> Result<Self, Errno> {
         let kept = if file.stamp.length <= KEPT_BYTES_MAX { read_whole(&mut file)? } else { None };
         let OpenFile { descriptor, stamp } = file;
         let content = match kept {
@@ -117,13 +122,13 @@ impl ServedFile {
             None => Content::OnDisk(descriptor),
         };
         let modified = u64::try_from(stamp.modified.0).unwrap_or(0).min(LAST_DATE);
-        let suffix = coding.map_or(String::new(), |coding| format!("-{}", coding.token()));
+        let suffix = coding.map_or(String::new(), |coding| format!("-{}", coding.name()));
         let (seconds, nanos) = stamp.modified;
         let etag = format!("\"{:x}-{seconds:x}.{nanos:x}{suffix}\"", stamp.length);
         let mut lines = format!("Content-Type: {}\r\n", media_type(path));
         let type_end = lines.len();
         if let Some(coding) = coding {
-            lines += &format!("Content-Encoding: {}\r\n", coding.token());
+            lines += &format!("Content-Encoding: {}\r\n", coding.name());
         }
         lines += "Accept-Ranges: bytes\r\n";
         let validators_start = lines.len();
@@ -147,8 +152,8 @@ impl ServedFile {
     }
 
     /// Returns whether these open files are the ones that it was loaded from, unchanged.
-    pub(crate) fn is_of(&self, file: &OpenFile, encoded: &[(Coding, OpenFile)]) -> bool {
-        let same = |(coding, file): &(Coding, OpenFile)| {
+    pub(crate) fn is_of(&self, file: &OpenFile, encoded: &[(ContentCoding, OpenFile)]) -> bool {
+        let same = |(coding, file): &(ContentCoding, OpenFile)| {
             self.encoded.iter().any(|(known, loaded)| known == coding && loaded.stamp == file.stamp)
         };
         self.stamp == file.stamp && self.encoded.len() == encoded.len() && encoded.iter().all(same)

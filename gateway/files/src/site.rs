@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::coding::Coding;
+use tollgate_http::ContentCoding;
 
 /// One path that a request is looked up under: `before`, the request's path, `after`; or a fixed path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct SiteSettings {
     /// The first rule whose pattern matches gives the `Cache-Control`.
     pub cache_control: Vec<CacheRule>,
     /// The encodings in which files may have variants, preferred ones first.
-    pub precompressed: Vec<Coding>,
+    pub precompressed: Vec<ContentCoding>,
 }
 
 /// A directory whose files are served, with its settings.

@@ -9,7 +9,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_cache::Coding;
+use tollgate_http::ContentCoding;
 use tollgate_observe::Reason;
 
 use crate::bandwidth::limits::Bandwidth;
@@ -61,7 +61,7 @@ pub trait HeadEdit: Send + Sync {
 /// Encodes the bodies of responses in one coding, in the same way for every request.
 pub(crate) trait Encode: Send + Sync {
     /// The coding.
-    fn coding(&self) -> Coding;
+    fn coding(&self) -> ContentCoding;
 
     /// Encodes a response, if it may be encoded.
     fn encode(&self, response: &mut Response<'_>);
@@ -227,7 +227,7 @@ impl Context {
     /// Returns the coding that the response's body gets, if nothing else may change a body. `None` also if bodies stay as
     /// they are.
     #[must_use]
-    pub fn only_coding(&self) -> Option<Coding> {
+    pub fn only_coding(&self) -> Option<ContentCoding> {
         if !self.copies.is_empty() || self.transform.is_some() || self.bandwidth.is_limited() {
             return None;
         }
@@ -314,7 +314,7 @@ impl Context {
         body: BodyKind,
         chunked: bool,
         stored: Option<StoredBody<'_>>,
-    ) -> (Option<Box<dyn Transform>>, Option<Coding>) {
+    ) -> (Option<Box<dyn Transform>>, Option<ContentCoding>) {
         let mut response = Response::new(head, body).of_stored(stored);
         while let Some(act) = self.response_actions.pop() {
             response.body = match (&act, body) {

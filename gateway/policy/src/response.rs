@@ -7,9 +7,9 @@ use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::sync::Arc;
 
-use tollgate_cache::{Coding, FormFill, Store, Stored};
+use tollgate_cache::{FormFill, Store, Stored};
 use tollgate_http::h1::write_decimal;
-use tollgate_http::{FieldFinder, FieldLine, Name, find_field_line, is_field};
+use tollgate_http::{ContentCoding, FieldFinder, FieldLine, Name, find_field_line, is_field};
 use tollgate_observe::Reason;
 
 /// The kind of body after the head of a response.
@@ -90,7 +90,7 @@ pub struct Response<'a> {
     /// The stored response that is sent, if it is one.
     stored: Option<StoredBody<'a>>,
     /// The coding of its form that is sent in place of the plain body.
-    form: Option<Coding>,
+    form: Option<ContentCoding>,
 }
 
 impl<'a> Response<'a> {
@@ -258,7 +258,7 @@ impl<'a> Response<'a> {
 
     /// Returns the length of the compressed form of the stored body that is sent, if there is one for this coding.
     /// `None` too if another transform comes first: then the form is not what the client would get.
-    fn form_length(&self, coding: Coding) -> Option<u64> {
+    fn form_length(&self, coding: ContentCoding) -> Option<u64> {
         let form = self.stored.filter(|_| self.transform.is_none())?.stored.form(coding)?;
         Some(form.len() as u64)
     }
@@ -266,7 +266,7 @@ impl<'a> Response<'a> {
     /// Sends the compressed form of the stored body in place of the plain body, if there is one. Only its length in the head
     /// changes; the caller changes the other fields. Returns whether it is sent. Of a response without a body, only the length
     /// changes.
-    pub(crate) fn use_form(&mut self, coding: Coding) -> bool {
+    pub(crate) fn use_form(&mut self, coding: ContentCoding) -> bool {
         let Some(length) = self.form_length(coding) else { return false };
         self.set_length(length);
         if self.body != BodyKind::Absent {
@@ -277,13 +277,13 @@ impl<'a> Response<'a> {
 
     /// Starts to make a compressed form of the stored body that is sent. `None`: nothing stored is sent, or not as it is
     /// stored.
-    pub(crate) fn begin_form(&self, coding: Coding) -> Option<FormFill> {
+    pub(crate) fn begin_form(&self, coding: ContentCoding) -> Option<FormFill> {
         let StoredBody { store, stored } = self.stored.filter(|_| self.transform.is_none())?;
         store.begin_form(stored, coding)
     }
 
     /// Returns the coding of the form that is sent in place of the plain body.
-    pub(crate) fn form(&self) -> Option<Coding> {
+    pub(crate) fn form(&self) -> Option<ContentCoding> {
         self.form
     }
 

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tollgate_http::ContentCoding;
 
 use super::Store;
-use super::forms::Coding;
 use super::stored::Stored;
 
 /// A form that is being made: takes the output of a compressor, piece by piece. Dropped before [`finish`](Self::finish), it
@@ -18,7 +18,7 @@ use super::stored::Stored;
 pub struct FormFill {
     store: Arc<Store>,
     stored: Arc<Stored>,
-    coding: Coding,
+    coding: ContentCoding,
     form: Vec<u8>,
     /// Whether it still fits.
     is_kept: bool,
@@ -63,7 +63,7 @@ impl Drop for FormFill {
 impl Store {
     /// Starts to make the form of a coding for a stored body. `None`: there is one, or the body is not in memory.
     #[must_use]
-    pub fn begin_form(self: &Arc<Self>, stored: &Arc<Stored>, coding: Coding) -> Option<FormFill> {
+    pub fn begin_form(self: &Arc<Self>, stored: &Arc<Stored>, coding: ContentCoding) -> Option<FormFill> {
         let is_wanted = stored.is_queued() && stored.form(coding).is_none();
         is_wanted.then(|| FormFill {
             store: self.clone(),
@@ -75,7 +75,7 @@ impl Store {
         })
     }
 
-    fn keep_form(&self, stored: &Arc<Stored>, coding: Coding, form: Bytes) {
+    fn keep_form(&self, stored: &Arc<Stored>, coding: ContentCoding, form: Bytes) {
         if !self.fits_with(stored, form.len()) {
             return;
         }

@@ -7,35 +7,21 @@
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use tollgate_http::ContentCoding;
 
 use super::body::allocated;
 
-/// A content coding of which a stored response can have a form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coding {
-    /// RFC 8878.
-    Zstd,
-    /// RFC 7932.
-    Brotli,
-    /// RFC 1952.
-    Gzip,
-}
-
-impl Coding {
-    const COUNT: usize = 3;
-}
-
 /// The forms of a body, by their coding.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Forms([OnceLock<Bytes>; Coding::COUNT]);
+pub(super) struct Forms([OnceLock<Bytes>; ContentCoding::ALL.len()]);
 
 impl Forms {
-    pub fn get(&self, coding: Coding) -> Option<&Bytes> {
+    pub fn get(&self, coding: ContentCoding) -> Option<&Bytes> {
         self.0[coding as usize].get()
     }
 
     /// Sets the form of a coding, unless there is one. Returns whether it did.
-    pub fn set(&self, coding: Coding, form: Bytes) -> bool {
+    pub fn set(&self, coding: ContentCoding, form: Bytes) -> bool {
         self.0[coding as usize].set(form).is_ok()
     }
 

@@ -10,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use tollgate_http::Head;
+use tollgate_http::{ContentCoding, Head};
 
 use super::body::{Body, DiskBody};
-use super::forms::{Coding, Forms};
+use super::forms::Forms;
 use crate::{Moment, StoredHead};
 
 /// How often an object is known to have been read, at most. S3-FIFO needs two bits.
@@ -118,13 +118,13 @@ impl Stored {
 
     /// The body in a content coding, if a hit was compressed with it before.
     #[must_use]
-    pub fn form(&self, coding: Coding) -> Option<&Bytes> {
+    pub fn form(&self, coding: ContentCoding) -> Option<&Bytes> {
         self.forms.get()?.get(coding)
     }
 
     /// Adds a form of the body, unless there is one. Returns whether it did. Callers go through
     /// [`Queues::grow`](super::queues::Queues::grow), because a form changes the cost.
-    pub(super) fn set_form(&self, coding: Coding, form: Bytes) -> bool {
+    pub(super) fn set_form(&self, coding: ContentCoding, form: Bytes) -> bool {
         self.forms.get_or_init(Box::default).set(coding, form)
     }
 

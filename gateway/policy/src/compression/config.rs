@@ -6,7 +6,9 @@ use tollgate_config::section::{
     Field, KeySpec, Problem, Reader, ScalarError, Section, Shape, Text, Value, quantity,
 };
 
-use super::{CompressionLevels, CompressionRules, Encoding};
+use tollgate_http::ContentCoding;
+
+use super::{CompressionLevels, CompressionRules};
 use crate::Planned;
 use crate::policy_config::{Compilation, PolicyConfig, policy_key};
 use crate::texts::{encoding, nonempty_list};
@@ -100,7 +102,7 @@ impl PolicyConfig for CompressionSettings {
         let CompressionLevel { zstd, br, gzip } = self.level;
         let types = self.types.clone().unwrap_or_else(|| TYPES.map(str::to_owned).to_vec());
         Arc::new(CompressionRules {
-            encodings: self.encodings.iter().filter_map(|name| Encoding::of(name.as_bytes())).collect(),
+            encodings: self.encodings.iter().filter_map(|name| ContentCoding::of(name.as_bytes())).collect(),
             types,
             min_length: self.min_length,
             levels: CompressionLevels { zstd: zstd.into(), brotli: br.into(), gzip: gzip.into() },

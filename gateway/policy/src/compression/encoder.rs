@@ -8,7 +8,8 @@ use std::io::{self, Write};
 
 use brotli::enc::BrotliEncoderParams;
 
-use tollgate_cache::{Coding, FormFill};
+use tollgate_cache::FormFill;
+use tollgate_http::ContentCoding;
 use tollgate_observe::Reason;
 
 use crate::Transform;
@@ -35,52 +36,6 @@ impl Default for CompressionLevels {
     }
 }
 
-/// A content encoding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// zstd (RFC 8878).
-    Zstd,
-    /// brotli (RFC 7932).
-    Brotli,
-    /// gzip (RFC 1952).
-    Gzip,
-}
-
-impl Encoding {
-    /// All supported encodings.
-    pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
-
-    /// Returns the name in HTTP.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Zstd => "zstd",
-            Self::Brotli => "br",
-            Self::Gzip => "gzip",
-        }
-    }
-
-    /// Returns the coding of a stored form in this encoding.
-    #[must_use]
-    pub const fn coding(self) -> Coding {
-        match self {
-            Self::Zstd => Coding::Zstd,
-            Self::Brotli => Coding::Brotli,
-            Self::Gzip => Coding::Gzip,
-        }
-    }
-
-    /// Returns the encoding of this name; case is ignored. `x-gzip` is an alias of `gzip` (RFC 9110,
-    /// 8.4.1.3).
-    #[must_use]
-    pub fn of(name: &[u8]) -> Option<Self> {
-        if name.eq_ignore_ascii_case(b"x-gzip") {
-            return Some(Self::Gzip);
-        }
-        Self::ALL.into_iter().find(|encoding| name.eq_ignore_ascii_case(encoding.as_str().as_bytes()))
-    }
-}
-
 /// A compressor that flushes after every piece, so that a stream is not delayed.
 pub(super) enum Encoder {
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
@@ -92,14 +47,14 @@ pub(super) enum Encoder {
 
 impl Encoder {
     /// Returns `None` if the library cannot create a compressor.
-    pub fn new(encoding: Encoding, levels: CompressionLevels) -> Option<Self> {
+    pub fn new(encoding: ContentCoding, levels: CompressionLevels) -> Option<Self> {
         Some(match encoding {
-            Encoding::Zstd => {
+            ContentCoding::Zstd => {
                 let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), levels.zstd).ok()?;
                 encoder.window_log(WINDOW_BITS).ok()?;
                 Self::Zstd(encoder)
             }
-            Encoding::Brotli => {
+            ContentCoding::Brotli => {
                 let params = BrotliEncoderParams {
                     quality: levels.brotli,
                     lgwin: WINDOW_BITS as i32,
@@ -107,7 +62,7 @@ impl Encoder {
                 };
                 Self::Brotli(Box::new(brotli::CompressorWriter::with_params(Vec::new(), 4096, &params)))
             }
-            Encoding::Gzip => {
+            ContentCoding::Gzip => {
                 let level = flate2::Compression::new(levels.gzip);
                 Self::Gzip(Box::new(flate2::write::GzEncoder::new(Vec::new(), level)))
             }
@@ -208,12 +163,12 @@ mod tests {
 
     use super::*;
 
-    fn decoded(encoding: Encoding, data: &[u8]) -> Vec<u8> {
+    fn decoded(encoding: ContentCoding, data: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let mut limited: Box<dyn Read> = match encoding {
-            Encoding::Zstd => Box::new(zstd::stream::read::Decoder::new(data).expect("a decoder")),
-            Encoding::Brotli => Box::new(brotli::Decompressor::new(data, 4096)),
-            Encoding::Gzip => Box::new(flate2::read::GzDecoder::new(data)),
+            ContentCoding::Zstd => Box::new(zstd::stream::read::Decoder::new(data).expect("a decoder")),
+            ContentCoding::Brotli => Box::new(brotli::Decompressor::new(data, 4096)),
+            ContentCoding::Gzip => Box::new(flate2::read::GzDecoder::new(data)),
         };
         let mut byte = [0; 4096];
         // Reads up to the end; a truncated stream has an error there.
@@ -225,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_piece_can_be_decoded_when_it_is_out() {
-        for encoding in Encoding::ALL {
+        for encoding in ContentCoding::ALL {
             let mut encoder = Encoder::new(encoding, CompressionLevels::default()).expect("an encoder");
             let (mut out, mut sent) = (Vec::new(), Vec::new());
             for piece in ["one ", "two ", &"three ".repeat(10_000)] {
@@ -242,7 +197,7 @@ mod tests {
 
     #[test]
     fn an_empty_body_is_encoded() {
-        for encoding in Encoding::ALL {
+        for encoding in ContentCoding::ALL {
             let mut encoder = Encoder::new(encoding, CompressionLevels::default()).expect("an encoder");
             let mut out = Vec::new();
             encoder.finish(&mut out).expect("memory");

@@ -10,10 +10,9 @@ mod negotiate;
 
 use std::sync::{Arc, LazyLock};
 
-use tollgate_cache::Coding;
-use tollgate_http::{FieldFinder, Method, Version};
+use tollgate_http::{ContentCoding, FieldFinder, Method, Version};
 
-pub use self::encoder::{CompressionLevels, Encoding};
+pub use self::encoder::CompressionLevels;
 use self::encoder::{Encoder, FormEncoder};
 use self::negotiate::negotiate;
 pub(crate) use self::negotiate::{accepts, forbids_transform};
@@ -27,7 +26,7 @@ pub(crate) use config::CompressionSettings;
 #[derive(Clone, Debug)]
 pub struct CompressionRules {
     /// The encodings, the preferred one first.
-    pub encodings: Vec<Encoding>,
+    pub encodings: Vec<ContentCoding>,
     /// Content types, in lower case: `text/html`, `text/*`, `*+json`.
     pub types: Vec<String>,
     /// The minimum length of a body in bytes, if its length is known.
@@ -42,7 +41,7 @@ impl Planned for CompressionRules {
     }
 
     fn summary(&self) -> String {
-        let names: Vec<_> = self.encodings.iter().map(|encoding| encoding.as_str()).collect();
+        let names: Vec<_> = self.encodings.iter().map(|encoding| encoding.name()).collect();
         names.join(", ")
     }
 
@@ -68,15 +67,15 @@ struct Compression {
     rules: Arc<CompressionRules>,
     /// The changes of responses to clients that accept none of the encodings.
     plain: Arc<PlainResponses>,
-    /// The changes of responses in each encoding, in the order of [`Encoding::ALL`]. All requests share them, so that a
+    /// The changes of responses in each encoding, in the order of [`ContentCoding::ALL`]. All requests share them, so that a
     /// request allocates nothing.
-    encoded: [Arc<EncodedResponses>; Encoding::ALL.len()],
+    encoded: [Arc<EncodedResponses>; ContentCoding::ALL.len()],
 }
 
 impl Compression {
     fn new(rules: Arc<CompressionRules>) -> Self {
         let encoded =
-            Encoding::ALL.map(|encoding| Arc::new(EncodedResponses { rules: rules.clone(), encoding }));
+            ContentCoding::ALL.map(|encoding| Arc::new(EncodedResponses { rules: rules.clone(), encoding }));
         Self { plain: Arc::new(PlainResponses(rules.clone())), encoded, rules }
     }
 }
@@ -95,12 +94,12 @@ impl HeadEdit for PlainResponses {
 #[derive(Debug)]
 struct EncodedResponses {
     rules: Arc<CompressionRules>,
-    encoding: Encoding,
+    encoding: ContentCoding,
 }
 
 impl Encode for EncodedResponses {
-    fn coding(&self) -> Coding {
-        self.encoding.coding()
+    fn coding(&self) -> ContentCoding {
+        self.encoding
     }
 
     fn encode(&self, response: &mut Response<'_>) {
@@ -148,7 +147,7 @@ impl Policy for Compression {
 
 impl CompressionRules {
     /// Compresses a response if the rules allow it. `encoding`: the encoding negotiated with the client.
-    fn compress(&self, encoding: Option<Encoding>, known: &KnownTags, response: &mut Response<'_>) {
+    fn compress(&self, encoding: Option<ContentCoding>, known: &KnownTags, response: &mut Response<'_>) {
         let is_unmodified = response.status() == 304;
         let takes = if is_unmodified { self.may_have_taken(response) } else { self.takes(response) };
         if !takes {
@@ -165,7 +164,7 @@ impl CompressionRules {
             if let Some(encoding) = encoding.filter(|_| !has_plain()) {
                 response.remove("Accept-Ranges");
                 // The length of another representation must not be sent (RFC 9110, 8.6).
-                if is_unmodified || !response.use_form(encoding.coding()) {
+                if is_unmodified || !response.use_form(encoding) {
                     response.remove_length();
                 }
                 response.weaken_tag();
@@ -173,18 +172,18 @@ impl CompressionRules {
             return;
         }
         let Some(encoding) = encoding else { return };
-        if !response.use_form(encoding.coding()) {
+        if !response.use_form(encoding) {
             let is_transformable = response.body == BodyKind::Transformable;
             let Some(encoder) = is_transformable.then(|| Encoder::new(encoding, self.levels)).flatten()
             else {
                 return;
             };
-            match response.begin_form(encoding.coding()) {
+            match response.begin_form(encoding) {
                 Some(fill) => response.transform(Box::new(FormEncoder::new(encoder, fill))),
                 None => response.transform(Box::new(encoder)),
             }
         }
-        response.set("Content-Encoding", encoding.as_str().as_bytes());
+        response.set("Content-Encoding", encoding.name().as_bytes());
         response.remove("Accept-Ranges");
         response.weaken_tag();
     }
@@ -237,7 +236,7 @@ mod tests {
 
     fn rules() -> CompressionRules {
         CompressionRules {
-            encodings: vec![Encoding::Gzip],
+            encodings: vec![ContentCoding::Gzip],
             types: ["text/*", "application/json", "*+json"].map(str::to_owned).to_vec(),
             min_length: 100,
             levels: CompressionLevels::default(),
@@ -249,7 +248,7 @@ mod tests {
         let mut response = Response::new(&mut head, BodyKind::Transformable);
         let mut context = Context::default();
         let known = KnownTags::of(&Sent::new("").request(&mut context));
-        rules().compress(Some(Encoding::Gzip), &known, &mut response);
+        rules().compress(Some(ContentCoding::Gzip), &known, &mut response);
         let transforms = response.into_transform(false).is_some();
         (transforms, String::from_utf8(head).expect("text"))
     }
@@ -335,7 +334,7 @@ mod tests {
         store: &Arc<Store>,
         stored: &Arc<Stored>,
         body: BodyKind,
-    ) -> (String, Option<Box<dyn crate::Transform>>, Option<Coding>) {
+    ) -> (String, Option<Box<dyn crate::Transform>>, Option<ContentCoding>) {
         let mut head =
             b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nETag: \"a\"\r\nAccept-Ranges: bytes\r\n\
             Content-Length: 5000\r\n\r\n"
@@ -351,14 +350,14 @@ mod tests {
         let body = b"text ".repeat(1000);
         let stored = stored(&store, &body);
         let asks = || asked("GET / HTTP/1.1", "gzip\r\n");
-        assert_eq!(asks().only_coding(), Some(Coding::Gzip));
+        assert_eq!(asks().only_coding(), Some(ContentCoding::Gzip));
         let (head, transform, form) = respond_stored(asks(), &store, &stored, BodyKind::Transformable);
         assert!(form.is_none() && !head.contains("Content-Length"), "{head}");
         let (mut transform, mut out) = (transform.expect("an encoder"), Vec::new());
         body.chunks(7).for_each(|piece| transform.push(piece, &mut out).expect("memory"));
-        assert!(stored.form(Coding::Gzip).is_none(), "not before the end");
+        assert!(stored.form(ContentCoding::Gzip).is_none(), "not before the end");
         transform.finish(&mut out).expect("memory");
-        assert_eq!(stored.form(Coding::Gzip).map(|form| form.to_vec()), Some(out.clone()));
+        assert_eq!(stored.form(ContentCoding::Gzip).map(|form| form.to_vec()), Some(out.clone()));
         // Even if the body must not change on its way.
         for kind in [BodyKind::Transformable, BodyKind::Fixed] {
             let (head, transform, form) = respond_stored(asks(), &store, &stored, kind);
@@ -367,7 +366,7 @@ mod tests {
                 out.len()
             );
             assert_eq!(head, format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
-            assert!(transform.is_none() && form == Some(Coding::Gzip), "{kind:?}");
+            assert!(transform.is_none() && form == Some(ContentCoding::Gzip), "{kind:?}");
         }
         // A response to HEAD has the length.
         let head_only = asked("HEAD / HTTP/1.1", "gzip\r\n");
@@ -391,7 +390,7 @@ mod tests {
         }
         let store = Store::new(StoreSettings::default());
         let stored = stored(&store, &b"text ".repeat(1000));
-        let mut fill = store.begin_form(&stored, Coding::Gzip).expect("none yet");
+        let mut fill = store.begin_form(&stored, ContentCoding::Gzip).expect("none yet");
         fill.push(b"form");
         fill.finish();
         let mut context = asked("GET / HTTP/1.1", "gzip\r\n");

@@ -3,13 +3,16 @@
 //! `compression` selects an encoding with [`negotiate`]; `decompression` asks with [`accepts`] whether the
 //! client accepts the endpoint's coding.
 
-use super::Encoding;
+use tollgate_http::ContentCoding;
 
 /// Returns the best of our encodings that the client accepts, by its weights and then by our order. `None`:
 /// the body is sent without an encoding (RFC 9110, 12.5.3). `accepted`: the elements of its
 /// `Accept-Encoding`.
-pub(super) fn negotiate<'a>(accepted: impl Iterator<Item = &'a [u8]>, ours: &[Encoding]) -> Option<Encoding> {
-    let (mut named, mut others, mut plain) = ([None; Encoding::ALL.len()], None, None);
+pub(super) fn negotiate<'a>(
+    accepted: impl Iterator<Item = &'a [u8]>,
+    ours: &[ContentCoding],
+) -> Option<ContentCoding> {
+    let (mut named, mut others, mut plain) = ([None; ContentCoding::ALL.len()], None, None);
     for element in accepted {
         let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let name = parts.next().unwrap_or_default();
@@ -19,11 +22,11 @@ pub(super) fn negotiate<'a>(accepted: impl Iterator<Item = &'a [u8]>, ours: &[En
             others = Some(weight);
         } else if name.eq_ignore_ascii_case(b"identity") {
             plain = Some(weight);
-        } else if let Some(encoding) = Encoding::of(name) {
+        } else if let Some(encoding) = ContentCoding::of(name) {
             named[encoding as usize] = Some(weight);
         }
     }
-    let weight = |encoding: &Encoding| named[*encoding as usize].or(others).unwrap_or(0);
+    let weight = |encoding: &ContentCoding| named[*encoding as usize].or(others).unwrap_or(0);
     let best = ours.iter().copied().map(|encoding| (weight(&encoding), encoding));
     // Among equal weights the first encoding wins; `max_by_key` alone would return the last.
     let (most, best) = best.rev().max_by_key(|(weight, _)| *weight)?;
@@ -77,7 +80,7 @@ pub(crate) fn forbids_transform<'a>(values: impl Iterator<Item = &'a [u8]>) -> b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Encoding::{Brotli, Gzip, Zstd};
+    use ContentCoding::{Brotli, Gzip, Zstd};
 
     #[test]
     fn the_clients_weights_and_then_our_order() {

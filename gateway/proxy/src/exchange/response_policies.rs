@@ -3,8 +3,7 @@
 //! The exchange calls [`apply`] for an endpoint's response, `respond` for a response of the gateway itself, and the cache
 //! [`apply_stored`] for a stored response.
 
-use tollgate_cache::Coding;
-use tollgate_http::{Method, RequestHead, Version};
+use tollgate_http::{ContentCoding, Method, RequestHead, Version};
 use tollgate_policy::{BodyKind, Context, StoredBody, Transform};
 
 /// The author of a response.
@@ -40,7 +39,7 @@ pub(crate) fn apply_stored(
     stored: Option<StoredBody<'_>>,
     head: &mut Vec<u8>,
     slot: Option<&mut Option<Box<dyn Transform>>>,
-) -> Option<Coding> {
+) -> Option<ContentCoding> {
     change(context, request, (status, Author::Endpoint, stored), head, slot)
 }
 
@@ -50,7 +49,7 @@ fn change(
     (status, author, stored): (u16, Author, Option<StoredBody<'_>>),
     head: &mut Vec<u8>,
     slot: Option<&mut Option<Box<dyn Transform>>>,
-) -> Option<Coding> {
+) -> Option<ContentCoding> {
     if !context.responds() {
         return None;
     }

@@ -38,7 +38,7 @@ proptest! {
                     store.purge(crate::Purge::Key(&key), crate::PurgeMode::Remove);
                 }
                 5 | 6 => {
-                    let coding = if step == 5 { crate::Coding::Gzip } else { crate::Coding::Zstd };
+                    let coding = if step == 5 { tollgate_http::ContentCoding::Gzip } else { tollgate_http::ContentCoding::Zstd };
                     let fill = hit(&store, &key, "").and_then(|stored| store.begin_form(&stored, coding));
                     if let Some(mut fill) = fill {
                         fill.push(&vec![0; length]);

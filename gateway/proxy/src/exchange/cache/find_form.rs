@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use tollgate_cache::{Allowances, Coding, Lookup, Moment, Reuse, Stored, reuse};
-use tollgate_http::RequestHead;
+use tollgate_cache::{Allowances, Lookup, Moment, Reuse, Stored, reuse};
+use tollgate_http::{ContentCoding, RequestHead};
 use tollgate_policy::{CacheIntent, Context};
 
 use super::admission::is_for_endpoint;
@@ -39,7 +39,7 @@ pub(crate) fn finds_form(
     is_found
 }
 
-fn find(context: &Context, request: &RequestHead, coding: Coding) -> Option<(Arc<Stored>, Moment)> {
+fn find(context: &Context, request: &RequestHead, coding: ContentCoding) -> Option<(Arc<Stored>, Moment)> {
     let used = context.cache.as_ref()?;
     let CacheIntent::Lookup { is_identified, .. } = used.intent else { return None };
     let cache = &used.cache;

@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tollgate_cache::{CacheStatus, Chunk, Coding, DiskBody, Follower, Store, Stored};
+use tollgate_cache::{CacheStatus, Chunk, DiskBody, Follower, Store, Stored};
 use tollgate_http::h1::{BodyLength, BodyReader, write_decimal, write_status_line};
-use tollgate_http::{Method, Version, find_field_line};
+use tollgate_http::{ContentCoding, Method, Version, find_field_line};
 use tollgate_net::BulkTurn;
 use tollgate_observe::Reason;
 use tollgate_plan::{GatewaySettings, Route};
@@ -151,7 +151,7 @@ impl Outgoing<'_> {
         state: &mut RequestState,
         settings: &GatewaySettings,
         stored: Option<StoredBody<'_>>,
-    ) -> Option<Coding> {
+    ) -> Option<ContentCoding> {
         let RequestState { request, policy_context, record, .. } = &mut *state;
         let mut form = None;
         let out = &mut *worker.output.borrow_mut();

@@ -197,7 +197,7 @@ fn an_address_that_another_process_took_is_opened_later() {
     let thief = TcpListener::bind(extra).expect("the port is free now");
     gateway.restart();
     assert_eq!(gateway.client().get("/").text(), "everywhere");
-    assert!(gateway.stderr().contains("a listener of a document is missing"), "{}", gateway.stderr());
+    gateway.await_message("a listener of a document is missing");
     let missing = status(&gateway)["listeners_missing"].clone();
     assert_eq!(missing[0]["address"], extra.to_string());
     let listed = items(&gateway);

@@ -132,6 +132,11 @@ fn an_adaptive_limit_that_does_not_hold() {
 fn with_clock(seed: u64, by: i64, sabotage: Option<Sabotage>) -> (u64, Duration, usize) {
     let mut scenario = Scenario::new(seed);
     scenario.sabotage = sabotage;
+    if sabotage.is_some() {
+        // A drain could end the worker with the faulty task, and a stall could last longer than the task waits.
+        scenario.drain = None;
+        scenario.events.clear();
+    }
     scenario.events.retain(|(_, event)| !matches!(event, Event::SetClock(_)));
     let at = |number: u64| Duration::from_millis(300 * number);
     scenario.events.extend((1..6).map(|number| (at(number), Event::SetClock(by * number.cast_signed()))));

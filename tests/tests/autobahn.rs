@@ -2,12 +2,13 @@
 //! endpoint alone.
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_tests::{binary, eventually};
+use tollgate_tests::{binary, free_port};
 
 use crate::tls;
 
@@ -24,17 +25,23 @@ fn wstest() -> PathBuf {
 struct EchoServer(Child);
 
 impl EchoServer {
+    /// How long the server may take to listen. A busy machine reads its many Python files slowly.
+    const START_MAX: Duration = Duration::from_secs(120);
+
     fn start(folder: &Path) -> (Self, u16) {
-        // The port was free a moment ago. The server compares its own port with the port in a request, so it
-        // must know the port.
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-        let port = listener.local_addr().expect("bound").port();
-        drop(listener);
+        // The server compares its own port with the port in a request, so it must know the port.
+        let port = free_port();
         let mut command = Command::new(wstest());
         command.args(["-m", "echoserver", "-w", &format!("ws://127.0.0.1:{port}")]).current_dir(folder);
         let server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        let server = Self(server);
-        eventually("the echo server", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        let mut server = Self(server);
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let ended = server.0.try_wait().expect("a child");
+            assert!(ended.is_none(), "the echo server ended: {ended:?}");
+            assert!(start.elapsed() < Self::START_MAX, "the echo server does not listen");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         (server, port)
     }
 }

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_tests::{binary, free_port};
+use tollgate_tests::{binary, eventually, free_port};
 
 use crate::tls;
 
@@ -25,23 +24,17 @@ fn wstest() -> PathBuf {
 struct EchoServer(Child);
 
 impl EchoServer {
-    /// How long the server may take to listen. A busy machine reads its many Python files slowly.
-    const START_MAX: Duration = Duration::from_secs(120);
-
     fn start(folder: &Path) -> (Self, u16) {
         // The server compares its own port with the port in a request, so it must know the port.
         let port = free_port();
         let mut command = Command::new(wstest());
         command.args(["-m", "echoserver", "-w", &format!("ws://127.0.0.1:{port}")]).current_dir(folder);
-        let server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-        let mut server = Self(server);
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let ended = server.0.try_wait().expect("a child");
-            assert!(ended.is_none(), "the echo server ended: {ended:?}");
-            assert!(start.elapsed() < Self::START_MAX, "the echo server does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = Self(command.spawn().expect("it starts"));
+        eventually("the echo server", || {
+            assert!(matches!(server.0.try_wait(), Ok(None)), "the echo server has stopped");
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         (server, port)
     }
 }
